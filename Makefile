@@ -1,0 +1,72 @@
+# Every target sets up its own virtual environment: nothing to do by hand.
+#   make test                          lint, build and the fast tests
+#   make conformance PYTHON=python3.12 CPython's own test suite, on another Python
+PYTHON ?= python3
+
+# `make CC=clang` reaches the build; without it, the compiler that built Python is used.
+ifneq ($(origin CC),default)
+export CC
+endif
+
+# The default Python lives in .venv, any other one beside it, so that versions coexist.
+ifeq ($(PYTHON),python3)
+VENV := .venv
+else
+VENV := .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' || echo none)
+endif
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYVER = $(shell $(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+NATIVE := $(wildcard src/stator/_native/*.c src/stator/_native/*.h)
+
+ENGINE ?= stator.testing:evaluated
+KNOWN = tests/conformance/known/evaluated-$(PYVER).txt
+MIN_RATE = $(if $(filter 3.11,$(PYVER)),97,95)
+# Modules to run and further options, e.g. make conformance ARGS="test_dict -k pop"
+ARGS ?=
+
+.PHONY: help demo test lint conformance bench clean
+help:
+	@echo "make demo          watch the evaluator run a small program"
+	@echo "make test          lint, build, fast tests"
+	@echo "make lint          ruff and mypy"
+	@echo "make conformance   CPython's own test suite through the evaluator (long)"
+	@echo "make bench         speed of the evaluator against CPython"
+	@echo "make clean         remove environments and build products"
+	@echo "PYTHON=python3.12 chooses another Python for any of them."
+
+demo: $(STAMP)
+	$(BIN)/python examples/demo.py
+
+# Lint does not depend on the Python version: it runs in the default environment only.
+test: $(if $(filter .venv,$(VENV)),lint) $(STAMP)
+	$(BIN)/python -m pytest
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+conformance: $(STAMP)
+	@mkdir -p build
+	$(BIN)/python -m tests.conformance --engine $(ENGINE) --out build/conformance-$(PYVER).json \
+	    $(if $(wildcard $(KNOWN)),--known $(KNOWN)) --min-rate $(MIN_RATE) $(ARGS)
+
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks.evaluator $(ARGS)
+
+clean:
+	rm -rf .venv .venv-* build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests benchmarks examples tools -name __pycache__ -prune -exec rm -rf {} +
+	rm -f src/stator/_native/*.so
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "error: no '$(PYTHON)' on this machine; choose one with make PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) tools/preflight.py
+	$(PYTHON) -m venv $(VENV)
+
+# The editable install compiles the extension, so it is repeated when a C file changes.
+$(STAMP): pyproject.toml $(NATIVE) | $(BIN)/python
+	$(BIN)/python -m pip install --quiet 'setuptools>=77'
+	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[dev]'
+	@touch $@

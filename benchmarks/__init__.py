@@ -1,0 +1,1 @@
+"""Measurements. Speed is always a ratio to CPython in the same run."""

@@ -1,0 +1,400 @@
+/* Windows: stretches of C code during which every Python frame that starts on
+ * this thread is evaluated instead of run.
+ *
+ * A window is opened by each operation that may call back into Python (ops.c)
+ * and closed when it returns; the PEP 523 hook is installed only while some
+ * thread has a window open. Within a window the thread's current frame is the
+ * evaluated frame, so C code and callbacks see the user's frames. When the hook
+ * takes a frame it closes the window, calls the evaluator (ordinary Python
+ * code, running with the hook off) and opens the window again.
+ */
+#include "native.h"
+
+__thread ThreadWindow window;
+
+/* Frames the evaluator itself needs; never counted against the user's limit. */
+#define EVALUATOR_HEADROOM 60
+
+static PyObject *evaluate;     /* evaluate(frame) -> True (value) or False (exception) in frame.result */
+static PyObject *default_ops;  /* operations of frames started by run() */
+static int open_windows;       /* on all threads */
+static _PyFrameEvalFunction previous_hook;
+
+static PyObject *hook(PyThreadState *ts, IFrame *f, int throwflag);
+
+/* ---- the hook's installation: counted over all threads, under the GIL ---- */
+
+static void
+hook_acquire(PyThreadState *ts)
+{
+    if (open_windows++ == 0) {
+        previous_hook = _PyInterpreterState_GetEvalFrameFunc(ts->interp);
+        _PyInterpreterState_SetEvalFrameFunc(ts->interp, hook);
+    }
+}
+
+static void
+hook_release(PyThreadState *ts)
+{
+    if (--open_windows == 0)
+        _PyInterpreterState_SetEvalFrameFunc(ts->interp, previous_hook);
+}
+
+/* ---- windows ---- */
+
+void
+window_open(Window *w, Frame *fr)
+{
+    PyThreadState *ts = PyThreadState_Get();
+    w->ts = ts;
+    w->current = CURRENT_FRAME(ts);
+    w->frame = window.frame;
+    w->remaining = RECURSION_REMAINING(ts);
+    frame_set_ip(fr);
+    CURRENT_FRAME(ts) = fr->iframe;
+    RECURSION_REMAINING(ts) = window.remaining;
+    window.frame = fr;
+    window.active = 1;
+    hook_acquire(ts);
+}
+
+void
+window_close(Window *w)
+{
+    PyThreadState *ts = w->ts;
+    hook_release(ts);
+    window.active = 0;
+    window.frame = w->frame;
+    CURRENT_FRAME(ts) = w->current;
+    int changed = RECURSION_REMAINING(ts) - window.remaining; /* sys.setrecursionlimit */
+    window.remaining += changed;
+    RECURSION_REMAINING(ts) = w->remaining + changed;
+}
+
+/* ---- frames that did not run ---- */
+
+#if PY_VERSION_HEX < 0x030C0000
+#define pop_husk(ts, f) ((void)0) /* the caller clears and pops it */
+#elif PY_VERSION_HEX < 0x030D0000
+/* As _PyEvalFrameClearAndPop() for a frame without frame object; not exported. */
+static void
+pop_husk(PyThreadState *ts, IFrame *f)
+{
+    PyCodeObject *code = f->f_code;
+    iframe_clear_except_code(f);
+    Py_DECREF(code);
+    PyObject **base = (PyObject **)f;
+    _PyStackChunk *chunk = ts->datastack_chunk;
+    if (base != &chunk->data[0]) {
+        ts->datastack_top = base;
+        return;
+    }
+    _PyStackChunk *prev = chunk->previous;
+    ts->datastack_top = &prev->data[prev->top];
+    ts->datastack_chunk = prev;
+    ts->datastack_limit = (PyObject **)((char *)prev + prev->size);
+    PyObjectArenaAllocator arena;
+    PyObject_GetArenaAllocator(&arena);
+    arena.free(arena.ctx, chunk, chunk->size);
+}
+#else
+#define pop_husk(ts, f) _PyEval_FrameClearAndPop(ts, f)
+#endif
+
+/* ---- generators ---- */
+
+/* Write a suspended evaluation back into the generator's frame. */
+static int
+generator_suspend(PyThreadState *ts, Frame *fr, IFrame *f)
+{
+    PyGenObject *gen = (PyGenObject *)fr->gen;
+    PyCodeObject *code = IFRAME_CODE(f);
+    Py_ssize_t base = code->co_nlocalsplus, n = PyList_GET_SIZE(fr->stack);
+    if (n > code->co_stacksize) {
+        PyErr_Format(PyExc_SystemError, "stator: value stack of %U overflows at a yield", code->co_qualname);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *value = PyList_GET_ITEM(fr->stack, i);
+        f->localsplus[base + i] = value == null_object ? NULL : Py_NewRef(value);
+    }
+    f->stacktop = (int)(base + n);
+    IFRAME_SUSPEND_AT(f, PyLong_AsSsize_t(fr->ip));
+    f->previous = NULL;
+#if PY_VERSION_HEX < 0x030D0000
+    gen->gi_frame_state = FRAME_SUSPENDED;
+#else
+    gen->gi_frame_state = (int8_t)(FRAME_SUSPENDED + PyLong_AsLong(fr->suspended));
+#endif
+#if PY_VERSION_HEX >= 0x030C0000
+    ts->exc_info = gen->gi_exc_state.previous_item;
+    gen->gi_exc_state.previous_item = NULL;
+#endif
+    return 0;
+}
+
+/* The generator returned or raised. */
+static void
+generator_end(PyThreadState *ts, Frame *fr, IFrame *f)
+{
+    IFRAME_RUNNING_AT(f, PyLong_AsSsize_t(fr->ip));
+#if PY_VERSION_HEX >= 0x030C0000
+    /* As clear_gen_frame() in Python/ceval.c; on 3.11 the caller does it. */
+    PyGenObject *gen = (PyGenObject *)fr->gen;
+    PyObject *exc = take_exception();
+    gen->gi_frame_state = FRAME_CLEARED;
+    ts->exc_info = gen->gi_exc_state.previous_item;
+    gen->gi_exc_state.previous_item = NULL;
+    iframe_clear_except_code(f);
+    Py_CLEAR(gen->gi_exc_state.exc_value);
+    if (exc != NULL)
+        give_exception(exc);
+#else
+    (void)ts;
+#endif
+    f->previous = NULL;
+}
+
+/* ---- the hook ---- */
+
+/* Let evaluate(frame) run; returns its value, or NULL with its exception. */
+static PyObject *
+call_evaluator(PyThreadState *ts, Frame *fr)
+{
+    if (RECURSION_REMAINING(ts) <= 0 && !ts->recursion_headroom) {
+        PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded");
+        return NULL;
+    }
+    int entry = RECURSION_REMAINING(ts);
+    window.remaining = entry - 1;
+    RECURSION_REMAINING(ts) = entry + EVALUATOR_HEADROOM;
+    PyObject *outcome = PyObject_CallOneArg(evaluate, (PyObject *)fr);
+    RECURSION_REMAINING(ts) = window.remaining + 1;
+    if (outcome == NULL)
+        return NULL;
+    Py_DECREF(outcome);
+    PyObject *result = fr->result;
+    fr->result = Py_NewRef(Py_None);
+    if (outcome == Py_True)
+        return result;
+    give_exception(result);
+    return NULL;
+}
+
+static PyObject *
+evaluate_frame(PyThreadState *ts, IFrame *f, int throwflag)
+{
+    ThreadWindow outer = window;
+    PyObject *ops = outer.frame != NULL ? outer.frame->ops : outer.ops;
+    PyObject *result = NULL, *thrown = NULL;
+    Frame *fr;
+    hook_release(ts);
+    window = (ThreadWindow){.ops = ops};
+    if (f->owner == FRAME_OWNED_BY_GENERATOR) {
+        PyObject *gen = (PyObject *)_PyFrame_GetGenerator(f);
+        if (throwflag)
+            thrown = take_exception();
+        fr = frame_view(gen, f, ops);
+    }
+    else {
+        fr = frame_adopt(f, ops);
+        pop_husk(ts, f);
+    }
+    if (fr == NULL)
+        goto done;
+    if (thrown != NULL)
+        Py_SETREF(fr->thrown, Py_NewRef(thrown));
+    fr->iframe->previous = CURRENT_FRAME(ts);
+    if (frame_prepare(fr) == 0)
+        result = call_evaluator(ts, fr);
+    if (fr->gen != NULL) {
+        if (result == NULL || fr->suspended == Py_None)
+            generator_end(ts, fr, f);
+        else if (generator_suspend(ts, fr, f) < 0) {
+            Py_CLEAR(result);
+            generator_end(ts, fr, f);
+        }
+        fr->iframe = NULL;
+    }
+done:
+    Py_XDECREF(thrown);
+    Py_XDECREF(fr);
+    window = outer;
+    hook_acquire(ts);
+    return result;
+}
+
+static PyObject *
+run_natively(PyThreadState *ts, IFrame *f, int throwflag)
+{
+    ThreadWindow outer = window;
+    hook_release(ts);
+    window.active = 0;
+    PyObject *result = _PyEval_EvalFrameDefault(ts, f, throwflag);
+    window = outer;
+    hook_acquire(ts);
+    return result;
+}
+
+#define GENERATOR_FLAGS (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)
+
+static PyObject *
+hook(PyThreadState *ts, IFrame *f, int throwflag)
+{
+    if (!window.active)
+        return previous_hook(ts, f, throwflag);
+    if (window.capture != NULL && window.capture == IFRAME_FUNC(f)) {
+        window.capture = NULL;
+        window.captured = frame_adopt(f, window.frame->ops);
+        pop_husk(ts, f);
+        return window.captured == NULL ? NULL : Py_NewRef(Py_None);
+    }
+    PyCodeObject *code = IFRAME_CODE(f);
+    switch (code_kind(code)) {
+    case CODE_TRANSPARENT:
+        return _PyEval_EvalFrameDefault(ts, f, throwflag);
+    case CODE_NATIVE:
+        return run_natively(ts, f, throwflag);
+    case CODE_EVALUATED:
+        break;
+    }
+    /* The call of a generator function only makes the generator. */
+    if (f->owner != FRAME_OWNED_BY_GENERATOR && (code->co_flags & GENERATOR_FLAGS))
+        return _PyEval_EvalFrameDefault(ts, f, throwflag);
+    return evaluate_frame(ts, f, throwflag);
+}
+
+/* Bind arguments as CPython does (defaults, keywords, its error messages) by
+ * starting the call and taking the frame before it runs. */
+Frame *
+window_capture(Frame *fr, PyObject *func, PyObject *const *args, size_t nargs, PyObject *kwnames)
+{
+    Window w;
+    window_open(&w, fr);
+    window.capture = func;
+    window.captured = NULL;
+    PyObject *result = PyObject_Vectorcall(func, args, nargs, kwnames);
+    window.capture = NULL;
+    Frame *captured = window.captured;
+    window.captured = NULL;
+    window_close(&w);
+    if (result == NULL) {
+        Py_CLEAR(captured);
+        return NULL;
+    }
+    Py_DECREF(result);
+    return captured;
+}
+
+/* Link a new activation behind its caller on the evaluator's frame stack. */
+int
+window_push(Frame *caller, Frame *callee)
+{
+    if (window.remaining <= 0 && !PyThreadState_Get()->recursion_headroom) {
+        PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded");
+        return -1;
+    }
+    if (frame_prepare(callee) < 0)
+        return -1;
+    frame_set_ip(caller);
+    callee->iframe->previous = caller->iframe;
+    Py_SETREF(callee->caller, Py_NewRef((PyObject *)caller));
+    window.remaining--;
+    return 0;
+}
+
+/* ---- module functions ---- */
+
+static PyObject *
+checked_function(PyObject *callable)
+{
+    PyObject *func = callable;
+    if (PyMethod_Check(func))
+        func = PyMethod_GET_FUNCTION(func);
+    if (PyFunction_Check(func))
+        return func;
+    const char *kind = PyCFunction_Check(func) || Py_IS_TYPE(func, &PyMethodDescr_Type)
+            || Py_IS_TYPE(func, &PyWrapperDescr_Type)
+        ? "is implemented in C and has no bytecode"
+        : PyType_Check(func) ? "is a class" : "is not a Python function";
+    PyErr_Format(PyExc_TypeError,
+                 "stator evaluates Python functions and methods; %.200R %s "
+                 "(wrap the call in a function: lambda: ...)",
+                 callable, kind);
+    return NULL;
+}
+
+static PyObject *
+run_on(PyObject *ops, PyObject *callable, PyObject *const *args, size_t nargs, PyObject *kwnames)
+{
+    if (checked_function(callable) == NULL)
+        return NULL;
+    if (evaluate == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "the evaluator has not been configured");
+        return NULL;
+    }
+    PyThreadState *ts = PyThreadState_Get();
+    ThreadWindow outer = window;
+    window = (ThreadWindow){.active = 1, .ops = ops};
+    hook_acquire(ts);
+    PyObject *result = PyObject_Vectorcall(callable, args, nargs, kwnames);
+    hook_release(ts);
+    window = outer;
+    return result;
+}
+
+static PyObject *
+core_run(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    if (nargs < 1) {
+        PyErr_SetString(PyExc_TypeError, "run() needs the function to evaluate as its first argument");
+        return NULL;
+    }
+    return run_on(default_ops, args[0], args + 1, nargs - 1, kwnames);
+}
+
+static PyObject *
+core_run_with(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    if (nargs < 2) {
+        PyErr_SetString(PyExc_TypeError, "run_with() needs the operations and the function to evaluate");
+        return NULL;
+    }
+    return run_on(args[0], args[1], args + 2, nargs - 2, kwnames);
+}
+
+static PyObject *
+configure(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"evaluate", "prepare", "ops", "own_prefix", NULL};
+    PyObject *evaluate_, *prepare, *ops, *prefix;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOU:configure", names, &evaluate_, &prepare, &ops, &prefix))
+        return NULL;
+    Py_XSETREF(evaluate, Py_NewRef(evaluate_));
+    Py_XSETREF(default_ops, Py_NewRef(ops));
+    frames_configure(prepare, prefix);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+hook_installed(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return PyBool_FromLong(_PyInterpreterState_GetEvalFrameFunc(PyThreadState_Get()->interp) == hook);
+}
+
+PyMethodDef window_functions[] = {
+    {"run", (PyCFunction)(void (*)(void))core_run, METH_FASTCALL | METH_KEYWORDS,
+     "run(fn, /, *args, **kwargs)\n--\n\nEvaluate a Python function and everything it calls."},
+    {"run_with", (PyCFunction)(void (*)(void))core_run_with, METH_FASTCALL | METH_KEYWORDS,
+     "run_with(ops, fn, /, *args, **kwargs)\n--\n\nrun() on other operations."},
+    {"configure", (PyCFunction)(void (*)(void))configure, METH_VARARGS | METH_KEYWORDS,
+     "configure(evaluate, prepare, ops, own_prefix)"},
+    {"hook_installed", hook_installed, METH_NOARGS, "hook_installed() -> bool"},
+    {NULL},
+};
+
+int
+windows_init(PyObject *Py_UNUSED(module))
+{
+    return 0;
+}

@@ -1,0 +1,34 @@
+"""The evaluator: runs Python bytecode on real Python objects, exactly as CPython does.
+
+In: a Python function and its arguments. Out: what the function returns or raises. Every Python
+function that it calls, also from C code (sort keys, `__eq__`, properties, generators …), is evaluated
+too. See docs/evaluator.md.
+"""
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from stator._native import _core as core
+from stator._native._core import run, run_with
+from stator.evaluator.loop import evaluate
+from stator.evaluator.operations import PLAIN, Operations
+from stator.evaluator.prepare import prepare
+
+__all__ = ["PLAIN", "Operations", "Statistics", "run", "run_with", "statistics"]
+
+_HERE: Final = str(Path(__file__).parent)
+
+
+class Statistics(NamedTuple):
+    """What the evaluator did in this process so far."""
+
+    frames: int
+    """How many times a frame was entered or, for a generator, resumed."""
+
+
+def statistics() -> Statistics:
+    """Numbers for tests and reports."""
+    return Statistics(core.frames_evaluated())
+
+
+core.configure(evaluate=evaluate, prepare=prepare, ops=PLAIN, own_prefix=_HERE)

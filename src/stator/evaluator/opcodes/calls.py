@@ -1,0 +1,105 @@
+"""Calls."""
+
+from typing import Any
+
+from stator._native._core import NULL, Frame
+from stator.bytecode import TABLES, Decoded, Instruction
+from stator.bytecode.arguments import SuperName, super_name
+from stator.evaluator.opcodes.operators import LOAD_METHOD, load_attr
+from stator.evaluator.registry import Handler, Signal, opcode, select
+from stator.evaluator.thunks import thunk
+
+# A call finds [NULL, callable, arguments…] or [method, self, arguments…] on the stack; since 3.13
+# [callable, NULL or self, arguments…]. The evaluator itself only makes the form with NULL, but a
+# generator that CPython suspended in the middle of a call may have either.
+
+
+def call(f: Frame, argc: int) -> Any:
+    return _call(f, argc, None)
+
+
+def call_keywords(f: Frame, argc_and_names: tuple[int, tuple[str, ...]]) -> Any:
+    return _call(f, *argc_and_names)
+
+
+def _call(f: Frame, argc: int, kwnames: tuple[str, ...] | None) -> Any:
+    stack = f.stack
+    base = -argc - 2
+    below, function = stack[base], stack[base + 1]
+    args = stack[-argc:] if argc else []
+    del stack[base:]
+    if TABLES.null_first:
+        if below is not NULL:
+            args.insert(0, function)
+            function = below
+    else:
+        if function is not NULL:
+            args.insert(0, function)
+        function = below
+    result = f.ops.call(f, function, args, kwnames)
+    if type(result) is Frame:
+        return result
+    stack.append(result)
+    return None
+
+
+@select("CALL")
+def select_call(decoded: Decoded, instruction: Instruction) -> tuple[Handler, Any]:
+    """KW_NAMES before it (3.11, 3.12) names the keywords."""
+    index = decoded.index(instruction.unit)
+    for before in reversed(decoded.instructions[max(index - 2, 0) : index]):
+        if before.name == "KW_NAMES":
+            return call_keywords, (instruction.arg, decoded.code.co_consts[before.arg])
+        if before.name != "PRECALL":
+            break
+    return call, instruction.arg
+
+
+@opcode("CALL_KW")
+def call_kw(f: Frame, argc: int) -> Any:
+    """3.13+: the keywords' names are on the stack."""
+    return _call(f, argc, f.stack.pop())
+
+
+@opcode("CALL_FUNCTION_EX")
+def call_function_ex(f: Frame, with_keywords: int) -> Any:
+    stack = f.stack
+    kwargs = stack.pop() if with_keywords else None
+    args = stack.pop()
+    if TABLES.null_first:
+        function = stack.pop()
+        stack.pop()
+    else:
+        stack.pop()
+        function = stack.pop()
+    result = f.ops.call_ex(f, function, args, kwargs)
+    if result is NULL:  # args is not iterable: let CPython find the words
+        operands = (None, function, args) if TABLES.null_first else (function, None, args)
+        f.ops.instruction(f, thunk("CALL_FUNCTION_EX", 0, 3, 1), *operands)
+    if type(result) is Frame:
+        return result
+    stack.append(result)
+    return None
+
+
+# ---- super().attribute
+
+
+def load_super_attr(f: Frame, attribute: SuperName) -> Frame | Signal | None:
+    """3.12+: [super, class, self] are on the stack; `super` may be anything."""
+    stack = f.stack
+    args = [stack[-2], stack[-1]]
+    function = stack[-3]
+    del stack[-2:]
+    if function is not super and not attribute.two_arguments:
+        args = []
+    stack[-1] = f.ops.call_native(f, function, *args)
+    load = LOAD_METHOD if attribute.method else load_attr
+    return load(f, attribute.name)
+
+
+@select("LOAD_SUPER_ATTR")
+def select_load_super_attr(
+    decoded: Decoded, instruction: Instruction
+) -> tuple[Handler, SuperName]:
+    return load_super_attr, super_name(decoded, instruction)

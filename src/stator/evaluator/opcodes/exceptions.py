@@ -1,0 +1,88 @@
+"""Raising and handling exceptions.
+
+The exception being handled is the thread's own (`tstate->exc_info`), which PUSH_EXC_INFO and
+POP_EXCEPT set as CPython does. So `sys.exc_info()`, a bare `raise` in a native function and the
+implicit `__context__` of exceptions raised in C are right by themselves.
+"""
+
+from typing import Any, Final
+
+from stator._native import _core as core
+from stator._native._core import Frame
+from stator.evaluator.registry import RERAISE, Signal, opcode
+from stator.evaluator.thunks import thunk
+
+
+@opcode("RAISE_VARARGS")
+def raise_varargs(f: Frame, argc: int) -> Signal | None:
+    if argc == 0:
+        exc = core.get_handled_exception()
+        if exc is not None:
+            return _again(f, exc)
+    stack = f.stack
+    operands = stack[-argc:] if argc else []
+    f.ops.instruction(f, thunk("RAISE_VARARGS", argc, argc, 0), *operands)
+    return None
+
+
+@opcode("RERAISE")
+def reraise(f: Frame, lasti_depth: int) -> Signal:
+    """With an argument, the frame keeps the line of the instruction that raised it first."""
+    stack = f.stack
+    exc = stack.pop()
+    f.result = (exc, stack[-lasti_depth] if lasti_depth else f.ip - 1)
+    return RERAISE
+
+
+def _again(f: Frame, exc: BaseException) -> Signal:
+    f.result = (exc, f.ip - 1)
+    return RERAISE
+
+
+@opcode("PUSH_EXC_INFO")
+def push_exc_info(f: Frame, _: Any) -> None:
+    stack = f.stack
+    exc = stack[-1]
+    stack[-1] = core.swap_handled_exception(exc)
+    stack.append(exc)
+
+
+@opcode("POP_EXCEPT")
+def pop_except(f: Frame, _: Any) -> None:
+    core.set_handled_exception(f.stack.pop())
+
+
+@opcode("WITH_EXCEPT_START")
+def with_except_start(f: Frame, _: Any) -> Any:
+    """[exit, lasti, previous exception, exception] are on the stack; call exit."""
+    stack = f.stack
+    exc = stack[-1]
+    result = f.ops.call(f, stack[-4], [type(exc), exc, core.traceback_of(exc)], None)
+    if type(result) is Frame:
+        return result
+    stack.append(result)
+    return None
+
+
+@opcode("END_ASYNC_FOR")
+def end_async_for(f: Frame, _: Any) -> Signal | None:
+    stack = f.stack
+    exc = stack.pop()
+    if core.exception_matches(exc, StopAsyncIteration):
+        stack.pop()
+        return None
+    return _again(f, exc)
+
+
+_VALUE: Final = vars(StopIteration)["value"]
+
+
+@opcode("CLEANUP_THROW")
+def cleanup_throw(f: Frame, _: Any) -> Signal | None:
+    """3.12+: an exception came out of a sub-iterator that one was thrown into."""
+    stack = f.stack
+    exc = stack[-1]
+    if core.exception_matches(exc, StopIteration):
+        stack[-3:] = [None, _VALUE.__get__(exc)]
+        return None
+    return _again(f, exc)

@@ -1,0 +1,94 @@
+"""Making functions and classes, and imports."""
+
+import builtins
+from typing import Any, Final
+
+from stator._native import _core as core
+from stator._native._core import NULL, Frame
+from stator.bytecode.arguments import name
+from stator.evaluator.registry import opcode
+
+_IMPORT: Final = builtins.__import__
+
+
+@opcode("MAKE_FUNCTION")
+def make_function(f: Frame, flags: int) -> None:
+    """3.13+ passes no flags and sets the attributes by SET_FUNCTION_ATTRIBUTE."""
+    stack = f.stack
+    function = f.ops.make_function(f, stack.pop())
+    for flag in (0x08, 0x04, 0x02, 0x01):
+        if flags & flag:
+            core.set_function_attribute(function, flag, stack.pop())
+    stack.append(function)
+
+
+@opcode("SET_FUNCTION_ATTRIBUTE")
+def set_function_attribute(f: Frame, flag: int) -> None:
+    """3.13+"""
+    stack = f.stack
+    function = stack.pop()
+    core.set_function_attribute(function, flag, stack.pop())
+    stack.append(function)
+
+
+@opcode("LOAD_BUILD_CLASS")
+def load_build_class(f: Frame, _: Any) -> None:
+    function = f.ops.lookup_name(f, f.builtins, "__build_class__")
+    if function is NULL:
+        raise NameError("__build_class__ not found")
+    f.stack.append(function)
+
+
+@opcode("IMPORT_NAME", operand=name)
+def import_name(f: Frame, module: str) -> Any:
+    """Modules are imported by CPython; a user's own `__import__` is called like any function."""
+    stack = f.stack
+    fromlist = stack.pop()
+    level = stack.pop()
+    function = f.ops.lookup_name(f, f.builtins, "__import__")
+    if function is NULL:
+        raise ImportError("__import__ not found")
+    args = [module, f.globals, f.namespace, fromlist, level]
+    if function is _IMPORT:
+        result = f.ops.call_native(f, function, *args)
+    else:
+        result = f.ops.call(f, function, args, None)
+        if type(result) is Frame:
+            return result
+    stack.append(result)
+    return None
+
+
+@opcode("IMPORT_STAR")
+def import_star(f: Frame, _: Any) -> None:
+    """As import_all_from() in Python/ceval.c: 3.11; an intrinsic later."""
+    ops = f.ops
+    module = f.stack.pop()
+    skip_private = False
+    try:
+        public = ops.getattr(f, module, "__all__")
+    except AttributeError:
+        skip_private = True
+        try:
+            namespace = ops.getattr(f, module, "__dict__")
+        except AttributeError:
+            raise ImportError("from-import-* object has no __dict__ and no __all__") from None
+        keys = ops.call_native(f, ops.getattr(f, namespace, "keys"))
+        public = ops.call_native(f, list, keys)
+    position = 0
+    while True:
+        try:
+            attribute = ops.getitem(f, public, position)
+        except IndexError:
+            return
+        position += 1
+        if type(attribute) is not str:
+            where = "__dict__" if skip_private else "__all__"
+            what = "Key" if skip_private else "Item"
+            module_name = ops.getattr(f, module, "__name__")
+            raise TypeError(
+                f"{what} in {module_name}.{where} must be str, not {type(attribute).__name__}"
+            )
+        if skip_private and attribute[:1] == "_":
+            continue
+        ops.store_name(f, attribute, ops.getattr(f, module, attribute))

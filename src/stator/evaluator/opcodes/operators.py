@@ -1,0 +1,168 @@
+"""Operators, attributes and items."""
+
+from typing import Any
+
+from stator._native._core import NULL, Frame
+from stator.bytecode import TABLES, Decoded, Instruction
+from stator.bytecode.arguments import name, name_flag
+from stator.evaluator.registry import Handler, opcode, select
+
+# ---- unary
+
+
+@opcode("UNARY_NEGATIVE")
+def unary_negative(f: Frame, _: Any) -> None:
+    f.stack[-1] = f.ops.negative(f, f.stack[-1])
+
+
+@opcode("UNARY_POSITIVE")
+def unary_positive(f: Frame, _: Any) -> None:
+    """3.11; an intrinsic later."""
+    f.stack[-1] = f.ops.positive(f, f.stack[-1])
+
+
+@opcode("UNARY_INVERT")
+def unary_invert(f: Frame, _: Any) -> None:
+    f.stack[-1] = f.ops.invert(f, f.stack[-1])
+
+
+@opcode("UNARY_NOT")
+def unary_not(f: Frame, _: Any) -> None:
+    f.stack[-1] = not f.ops.truth(f, f.stack[-1])
+
+
+@opcode("TO_BOOL")
+def to_bool(f: Frame, _: Any) -> None:
+    """3.13+"""
+    f.stack[-1] = f.ops.truth(f, f.stack[-1])
+
+
+# ---- binary
+
+
+@opcode("BINARY_OP")
+def binary_op(f: Frame, op: int) -> None:
+    stack = f.stack
+    right = stack.pop()
+    stack[-1] = f.ops.binary(f, op, stack[-1], right)
+
+
+def compare(f: Frame, op: int) -> None:
+    stack = f.stack
+    right = stack.pop()
+    stack[-1] = f.ops.compare(f, op, stack[-1], right)
+
+
+def compare_to_bool(f: Frame, op: int) -> None:
+    compare(f, op)
+    f.stack[-1] = f.ops.truth(f, f.stack[-1])
+
+
+@select("COMPARE_OP")
+def select_compare(decoded: Decoded, instruction: Instruction) -> tuple[Handler, int]:
+    arg = instruction.arg
+    to_bool_too = arg & TABLES.compare_to_bool
+    return (compare_to_bool if to_bool_too else compare), arg >> TABLES.compare_shift
+
+
+@opcode("IS_OP")
+def is_op(f: Frame, negated: int) -> None:
+    stack = f.stack
+    right = stack.pop()
+    stack[-1] = (stack[-1] is right) is not (negated == 1)
+
+
+@opcode("CONTAINS_OP")
+def contains_op(f: Frame, negated: int) -> None:
+    stack = f.stack
+    container = stack.pop()
+    found = f.ops.contains(f, container, stack[-1])
+    stack[-1] = not found if negated else found
+
+
+# ---- attributes
+
+
+def load_attr(f: Frame, attribute: str) -> None:
+    stack = f.stack
+    stack[-1] = f.ops.getattr(f, stack[-1], attribute)
+
+
+def load_method_null_first(f: Frame, attribute: str) -> None:
+    """For a call: the bound method and NULL do as well as the function and self."""
+    stack = f.stack
+    value = f.ops.getattr(f, stack[-1], attribute)
+    stack[-1] = NULL
+    stack.append(value)
+
+
+def load_method_null_last(f: Frame, attribute: str) -> None:
+    stack = f.stack
+    stack[-1] = f.ops.getattr(f, stack[-1], attribute)
+    stack.append(NULL)
+
+
+LOAD_METHOD: Handler = load_method_null_first if TABLES.null_first else load_method_null_last
+
+
+@select("LOAD_ATTR", "LOAD_METHOD")
+def select_load_attr(decoded: Decoded, instruction: Instruction) -> tuple[Handler, str]:
+    """LOAD_METHOD is an opcode on 3.11, the low bit of LOAD_ATTR's argument later."""
+    as_method = instruction.name == "LOAD_METHOD" or name_flag(instruction)
+    return (LOAD_METHOD if as_method else load_attr), name(decoded, instruction)
+
+
+@opcode("STORE_ATTR", operand=name)
+def store_attr(f: Frame, attribute: str) -> None:
+    stack = f.stack
+    owner = stack.pop()
+    f.ops.setattr(f, owner, attribute, stack.pop())
+
+
+@opcode("DELETE_ATTR", operand=name)
+def delete_attr(f: Frame, attribute: str) -> None:
+    f.ops.delattr(f, f.stack.pop(), attribute)
+
+
+# ---- items
+
+
+@opcode("BINARY_SUBSCR")
+def binary_subscr(f: Frame, _: Any) -> None:
+    stack = f.stack
+    key = stack.pop()
+    stack[-1] = f.ops.getitem(f, stack[-1], key)
+
+
+@opcode("STORE_SUBSCR")
+def store_subscr(f: Frame, _: Any) -> None:
+    stack = f.stack
+    key = stack.pop()
+    container = stack.pop()
+    f.ops.setitem(f, container, key, stack.pop())
+
+
+@opcode("DELETE_SUBSCR")
+def delete_subscr(f: Frame, _: Any) -> None:
+    stack = f.stack
+    key = stack.pop()
+    f.ops.delitem(f, stack.pop(), key)
+
+
+@opcode("BINARY_SLICE")
+def binary_slice(f: Frame, _: Any) -> None:
+    """3.12+"""
+    stack = f.stack
+    stop = stack.pop()
+    start = stack.pop()
+    stack[-1] = f.ops.getitem(f, stack[-1], slice(start, stop))
+
+
+@opcode("STORE_SLICE")
+def store_slice(f: Frame, _: Any) -> None:
+    """3.12+"""
+    stack = f.stack
+    stop = stack.pop()
+    start = stack.pop()
+    container = stack.pop()
+    f.ops.setitem(f, container, slice(start, stop), stack.pop())

@@ -1,0 +1,75 @@
+"""Instructions that CPython itself carries out.
+
+Many instructions only turn some values of the stack into others. For these the evaluator makes a
+*thunk*: a function whose bytecode is that one instruction,
+
+    LOAD_FAST 0, LOAD_FAST 1, …, THE_INSTRUCTION arg, [BUILD_TUPLE n,] RETURN_VALUE
+
+and calls it inside a window. So they mean exactly what they mean in the running Python, error
+messages included. The code has no RESUME, which is how CPython marks a frame that has not begun:
+tracebacks, `sys._getframe` and tracers don't see it.
+"""
+
+from functools import cache
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+from stator._native import _core as core
+from stator.bytecode import TABLES
+
+_EXTENDED_ARG: Final = TABLES.opmap["EXTENDED_ARG"]
+_TEMPLATE: Final = (lambda: None).__code__
+_GLOBALS: Final[dict[str, Any]] = {"__name__": "stator.instruction"}
+_FRAME_FLAGS: Final = 0x20 | 0x80 | 0x100 | 0x200
+"""Flags of the frame's code that some instructions look at: the kinds of generators."""
+
+
+def _encode(name: str, arg: int = 0) -> bytes:
+    """One instruction with its prefixes and empty inline caches."""
+    prefix = b"".join(
+        bytes((_EXTENDED_ARG, arg >> shift & 0xFF)) for shift in (24, 16, 8) if arg >> shift
+    )
+    caches = bytes(2 * TABLES.caches.get(name, 0))
+    return prefix + bytes((TABLES.opmap[name], arg & 0xFF)) + caches
+
+
+@cache
+def thunk_code(
+    name: str, arg: int, inputs: int, outputs: int, names: tuple[str, ...] = (), flags: int = 0
+) -> CodeType:
+    """The code of a thunk; `flags` are those of the frame it stands for."""
+    loads = b"".join(_encode("LOAD_FAST", index) for index in range(inputs))
+    if outputs == 0:
+        returns = _encode("LOAD_CONST", 0) + _encode("RETURN_VALUE")
+    elif outputs == 1:
+        returns = _encode("RETURN_VALUE")
+    else:
+        returns = _encode("BUILD_TUPLE", outputs) + _encode("RETURN_VALUE")
+    code = _TEMPLATE.replace(
+        co_code=loads + _encode(name, arg) + returns,
+        co_argcount=inputs,
+        co_nlocals=inputs,
+        co_varnames=tuple(f"v{index}" for index in range(inputs)),
+        co_consts=(None,),
+        co_names=names,
+        co_stacksize=inputs + outputs + 2,
+        co_flags=0x3 | (flags & _FRAME_FLAGS),
+        co_name=name,
+        co_qualname=name,
+        co_filename="<stator instruction>",
+        co_linetable=b"",
+        co_exceptiontable=b"",
+    )
+    core.mark_code(code, core.CODE_TRANSPARENT)
+    return code
+
+
+@cache
+def thunk(
+    name: str, arg: int, inputs: int, outputs: int, names: tuple[str, ...] = (), flags: int = 0
+) -> FunctionType:
+    """A function of `inputs` arguments that carries out one instruction on them.
+
+    It returns the top value of the stack, or, for more outputs, the tuple of the top ones.
+    """
+    return FunctionType(thunk_code(name, arg, inputs, outputs, names, flags), _GLOBALS)

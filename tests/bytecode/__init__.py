@@ -1,0 +1,1 @@
+"""Tests of `stator.bytecode`: the running Python and its `dis` are the oracle."""

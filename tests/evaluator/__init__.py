@@ -1,0 +1,1 @@
+"""Differential tests of the evaluator: every program runs natively and evaluated."""
