@@ -134,6 +134,14 @@ def test_an_unknown_module_is_an_error(capsys: pytest.CaptureFixture[str]) -> No
 # ---- lists of known failures
 
 
+def test_a_reason_names_no_machine() -> None:
+    error = "<frame at 0x7f09, file '/usr/lib/python3.11/test/test_frame.py'> is not 1/2 a/b"
+    expected = "<frame at 0x..., file 'test_frame.py'> is not 1/2 a/b"
+    outcome = results.Outcome(status="fail", error=error)
+    run = results.Results(engine="", meta={}, modules={MODULE: {TEST: outcome}})
+    assert known.compare(run, {}, whole_modules=True).regressions == {KEY: expected}
+
+
 def write_list(tmp_path: Path, *lines: str) -> Path:
     path = tmp_path / "known.txt"
     path.write_text("# a comment\n\n" + "".join(f"{line}\n" for line in lines))

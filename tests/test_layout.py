@@ -19,6 +19,8 @@ ORDER: Final = (
     "bytecode",
     "objects",
     "evaluator",
+    "config",
+    "diagnostics",
     "contracts",
     "world",
     "guards",
@@ -27,17 +29,15 @@ ORDER: Final = (
     "effects",
     "emit",
     "backends",
-    "diagnostics",
     "runtime",
     "driver",
     "distributed",
-    "config",
     "api",
     "cli",
     "testing",
 )
-# Packages that work without torch; those after `evaluator` opt in by being listed here.
-TORCH_FREE: Final = frozenset({"", "_native", "bytecode", "objects", "evaluator", "contracts"})
+# Packages that work without torch; "" is stator itself.
+TORCH_FREE: Final = frozenset({"", "_native", "bytecode", "objects", "evaluator", "config"})
 FORBIDDEN: Final = "torch._dynamo"
 
 

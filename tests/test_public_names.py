@@ -15,8 +15,10 @@ PUBLIC = {
     "stator": ["__version__"],
     "stator.evaluator": [
         "PLAIN",
+        "InternalError",
         "Operations",
         "Statistics",
+        "plain",
         "run",
         "run_with",
         "statistics",

@@ -7,6 +7,7 @@ A list is exact: a failure that is not listed is a regression, and a listed test
 line to delete. Only tests that ran are judged, so one list serves whole runs and slices.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,7 +83,10 @@ def _outcomes(results: Results) -> Iterator[tuple[str, Outcome]]:
 
 
 def _error(outcome: Outcome) -> str:
-    return " ".join((outcome.get("error") or outcome["status"]).split())
+    """The error on one line, without what differs from machine to machine."""
+    text = " ".join((outcome.get("error") or outcome["status"]).split())
+    text = re.sub(r"\b0x[0-9a-f]+", "0x...", text)
+    return re.sub(r"(?<![\w.])(/[\w.+-]+)+/(?=[\w.+-])", "", text)[:150]
 
 
 def compare(results: Results, known: dict[str, Known], *, whole_modules: bool) -> Verdict:

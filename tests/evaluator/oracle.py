@@ -74,6 +74,9 @@ class Prepared:
     module: types.ModuleType | None = None
 
 
+_MAIN = re.compile(r"^(async )?def main\b|^main\s*=", re.M)
+
+
 @dataclasses.dataclass
 class Program:
     """A program as text; ``prepare`` executes it anew as a module of its own."""
@@ -83,12 +86,12 @@ class Program:
     min_frames: int = 1
     entry: str = "main"
     args: tuple[Any, ...] | None = None
+    prelude: str = ""
 
     def __post_init__(self) -> None:
-        if self.entry == "main" and not re.search(
-            r"^(async )?def main\b|^main\s*=", self.source, re.M
-        ):
+        if self.entry == "main" and not _MAIN.search(self.source):
             self.source = "def main():\n" + textwrap.indent(self.source, "    ")
+        self.source = self.prelude + self.source
         self.filename = f"<program {next(_serial)}: {self.name}>"
         lines = self.source.splitlines(keepends=True)
         linecache.cache[self.filename] = (len(self.source), None, lines, self.filename)
@@ -123,18 +126,21 @@ class Program:
         return _compare(self.name, self.prepare, self.source, self.compile, self.min_frames)
 
 
-_HEADER = re.compile(r"^#: (?P<name>.*?)(?P<options>(?:\s+\[[^]]*\])*)\s*$", re.M)
+_HEADER = re.compile(r"^#: (?P<name>.*?)(?P<options>(?: +\[[^]]*\])*)$", re.M)
 
 
-def programs(text: str) -> list[Program]:
-    """Split a text into its programs, without those for other Python versions."""
+def programs(text: str, prelude: str = "") -> list[Program]:
+    """Split a text into its programs, without those for other Python versions.
+
+    The prelude is put before each: helpers that many programs share.
+    """
     headers = list(_HEADER.finditer(text))
     assert headers and not text[: headers[0].start()].strip(), "a program has no header line"
     found: list[Program] = []
     for header, following in itertools.zip_longest(headers, headers[1:]):
         body = text[header.end() : following.start() if following else len(text)]
         options = re.findall(r"\[([^]]*)\]", header["options"])
-        program = Program(header["name"], body.strip("\n") + "\n")
+        program = Program(header["name"], body.strip("\n") + "\n", prelude=prelude)
         if all(_apply_option(program, option) for option in options):
             found.append(program)
     names = [program.name for program in found]
@@ -152,9 +158,9 @@ def _apply_option(program: Program, option: str) -> bool:
     return older if version[1] else not older
 
 
-def each(text: str) -> pytest.MarkDecorator:
+def each(text: str, prelude: str = "") -> pytest.MarkDecorator:
     """Run a test once for each program in the text."""
-    return pytest.mark.parametrize("program", programs(text), ids=str)
+    return pytest.mark.parametrize("program", programs(text, prelude), ids=str)
 
 
 def check_source(

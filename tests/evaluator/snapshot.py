@@ -14,7 +14,12 @@ from collections.abc import Iterator
 
 PROGRAM_MODULE = "program"
 
-_ATOMS = (type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented), range)
+_NUMBERS_AND_TEXTS = (int, float, complex, str, bytes, bytearray)
+_CONTAINERS = (list, tuple, dict, set, frozenset, deque, types.MappingProxyType)
+# By id: comparing classes with == would ask a metaclass.
+_ATOMS = frozenset(
+    map(id, (type(None), bool, *_NUMBERS_AND_TEXTS[:-1], type(...), type(NotImplemented), range))
+)
 _ADDRESS = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 
 _qualname = type.__dict__["__qualname__"].__get__
@@ -47,7 +52,7 @@ class _Describer:
     def lines(self, label: str, value: object, depth: int = 0) -> Iterator[str]:
         indent = "  " * depth
         cls = type(value)
-        if cls in _ATOMS:
+        if id(cls) in _ATOMS:
             yield f"{indent}{label}{without_addresses(repr(value))}"
             return
         if cls is tuple and not value:
@@ -64,8 +69,7 @@ class _Describer:
             yield from self.lines(child_label, child, depth + 1)
 
     def headline(self, value: object, cls: type) -> str:
-        mro = _mro(cls)
-        if type in mro:
+        if inherits(cls, type):
             return f"class {type_name(value)} of {type_name(cls)}"
         if cls is types.FunctionType:
             return f"function {value.__qualname__} in {value.__module__}"
@@ -77,18 +81,17 @@ class _Describer:
             return f"module {value.__name__}"
         if cls is types.TracebackType:
             return f"traceback entry {value.tb_frame.f_code.co_qualname} line {value.tb_lineno}"
-        if BaseException in mro:
+        if inherits(cls, BaseException):
             return f"exception {type_name(cls)}"
-        if issubclass_of(cls, (int, float, complex, str, bytes, bytearray)):
-            base = next(b for b in mro if _module(b) == "builtins")
+        if inherits(cls, *_NUMBERS_AND_TEXTS):
+            base = layout_base(cls, *_NUMBERS_AND_TEXTS)
             return f"{type_name(cls)} {base.__repr__(value)}"
-        if _module(cls) == PROGRAM_MODULE or issubclass_of(cls, _CONTAINERS):
+        if _module(cls) == PROGRAM_MODULE or inherits(cls, *_CONTAINERS):
             return type_name(cls)
         return f"{type_name(cls)} {without_addresses(repr(value))}"
 
     def children(self, value: object, cls: type) -> Iterator[tuple[str, object]]:
-        mro = _mro(cls)
-        if type in mro:
+        if inherits(cls, type):
             if _module(value) == PROGRAM_MODULE:
                 yield "bases ", _bases(value)
                 for name, item in _namespace(value).items():
@@ -110,32 +113,30 @@ class _Describer:
         if cls is types.TracebackType:
             yield "next ", value.tb_next
             return
-        if BaseException in mro:
+        if inherits(cls, BaseException):
             yield "args ", BaseException.args.__get__(value)
-        elif issubclass_of(cls, (dict, types.MappingProxyType)):
-            base = OrderedDict if OrderedDict in mro else dict if dict in mro else cls
+        elif base := layout_base(cls, OrderedDict, dict, types.MappingProxyType):
             for key, item in base.items(value):
                 yield "key ", key
                 yield "  = ", item
-        elif issubclass_of(cls, (list, tuple, deque)):
-            base = next(b for b in (list, tuple, deque) if b in mro)
+        elif base := layout_base(cls, list, tuple, deque):
             for position, item in enumerate(base.__iter__(value)):
                 yield f"[{position}] ", item
-        elif issubclass_of(cls, (set, frozenset)):
-            base = set if set in mro else frozenset
-            described = sorted((describe(item), i) for i, item in enumerate(base.__iter__(value)))
-            for lines, _ in described:
+        elif base := layout_base(cls, set, frozenset):
+            for lines in sorted(describe(item) for item in base.__iter__(value)):
                 yield "member ", "\n".join(lines)
         if _module(cls) == PROGRAM_MODULE:
-            yield from _instance_state(value, mro)
+            yield from _instance_state(value, _mro(cls))
 
 
-_CONTAINERS = (list, tuple, dict, set, frozenset, deque, types.MappingProxyType)
-
-
-def issubclass_of(cls: type, bases: tuple[type, ...]) -> bool:
+def inherits(cls: type, *bases: type) -> bool:
     """``issubclass`` without asking the metaclass."""
-    return any(base in _mro(cls) for base in bases)
+    return layout_base(cls, *bases) is not None
+
+
+def layout_base(cls: type, *bases: type) -> type | None:
+    """The first of these classes in the method resolution order."""
+    return next((k for k in _mro(cls) for base in bases if k is base), None)
 
 
 def _function_parts(function: types.FunctionType) -> Iterator[tuple[str, object]]:

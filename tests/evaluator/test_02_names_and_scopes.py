@@ -389,7 +389,7 @@ def main():
         def f(self): return x
     return C.y, C().f()
 
-#: class body shadows a free variable
+#: class body that assigns a name does not see the free variable
 def main():
     x = "local"
     class C:
@@ -398,7 +398,7 @@ def main():
         after = x
     return C.before, C.after, x
 
-#: class body deletes what shadowed a free variable
+#: class body that deletes a name does not see the free variable
 def main():
     x = "local"
     class C:

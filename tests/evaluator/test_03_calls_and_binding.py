@@ -514,7 +514,11 @@ return C().g(2)
 
 #: operator helpers
 import operator
-return operator.itemgetter(1)("abc"), operator.methodcaller("f", 2)(type("C", (), {"f": max})())
+class C:
+    def f(self, *a, **k): return a, k
+    x = 5
+call = operator.methodcaller("f", 2, k=3)
+return operator.itemgetter(1)("abc"), call(C()), operator.attrgetter("x")(C)
 
 #: types.MethodType made by hand
 import types

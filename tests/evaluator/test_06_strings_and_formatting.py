@@ -132,7 +132,7 @@ def test_f_strings(program: Program) -> None:
     program.check()
 
 
-@each(r'''
+@each(r"""
 #: str.format
 return "{} {1}".format if False else "{0} {1} {0}".format("a", 2), "{x.real} {y[k]}".format(
     x=5, y={"k": 1}), "{:>{w}}".format("a", w=5)
@@ -276,6 +276,6 @@ class S(str):
     def __mod__(self, o): return ("mod", o)
     def __rmod__(self, o): return ("rmod", o)
 return S("a") + "b", S("%s") % 1, "%s" % S("x"), "a%s" % 5
-''')
+""")
 def test_strings(program: Program) -> None:
     program.check()

@@ -307,9 +307,21 @@ class C(metaclass=M):
     def f(self): return __class__
 
 #: __classcell__ of the wrong type
-class C:
+class M(type):
+    def __new__(m, n, b, ns): return super().__new__(m, n, b, ns | {"__classcell__": 5})
+class C(metaclass=M):
     def f(self): return __class__
-    __classcell__ = 5
+
+#: __classcell__ of another class
+cells = []
+class M(type):
+    def __new__(m, n, b, ns):
+        cells.append(ns["__classcell__"])
+        return super().__new__(m, n, b, ns | {"__classcell__": cells[0]})
+class C(metaclass=M):
+    def f(self): return __class__
+class D(metaclass=M):
+    def f(self): return __class__
 
 #: __build_class__ replaced
 import builtins
@@ -422,7 +434,7 @@ def test_making_classes(program: Program) -> None:
     program.check()
 
 
-@each(r'''
+@each(r"""
 #: super without arguments
 class A:
     def f(self, x): return ("A", x)
@@ -660,12 +672,12 @@ class A:
 class B(A):
     def f(self): return super().f()
 B().f()
-''')
+""")
 def test_super(program: Program) -> None:
     program.check()
 
 
-@each(r'''
+@each(r"""
 #: property
 class C:
     def __init__(self): self._x = 0
@@ -941,7 +953,7 @@ class C:
     def x(self): log("computed"); return [1]
 c = C()
 return c.x is c.x, c.__dict__
-''')
+""")
 def test_attributes(program: Program) -> None:
     program.check()
 
@@ -1045,7 +1057,7 @@ def test_comparison_protocol(name: str) -> None:
     )
 
 
-@each(r'''
+@each(r"""
 #: unary operators
 class C:
     def __neg__(self): return "neg"
@@ -1253,6 +1265,6 @@ class C:
     __getitem__ = D()
 c = C()
 return c + 1, c(2), c[3]
-''')
+""")
 def test_special_methods(program: Program) -> None:
     program.check()

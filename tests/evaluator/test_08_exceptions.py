@@ -3,7 +3,7 @@
 from .oracle import Program, each
 
 
-@each(r'''
+@each(r"""
 #: raise a class
 raise ValueError
 
@@ -275,12 +275,12 @@ del x["k"]
 #: an error in an assert with a call
 def f(): return 0
 assert f(), f() / f()
-''')
+""")
 def test_raising(program: Program) -> None:
     program.check()
 
 
-@each(r'''
+@each(r"""
 #: except by class
 try:
     1 / 0
@@ -680,12 +680,12 @@ try:
 except ValueError as e:
     import traceback
     return [(f.name, f.lineno, f.line) for f in traceback.extract_tb(e.__traceback__)]
-''')
+""")
 def test_handling(program: Program) -> None:
     program.check()
 
 
-@each(r'''
+@each(r"""
 #: context is set in a handler
 try:
     1 / 0
@@ -991,12 +991,12 @@ def even(n):
     odd(n - 1)
 def odd(n): even(n - 1)
 even(12)
-''')
+""")
 def test_chaining(program: Program) -> None:
     program.check()
 
 
-@each(r'''
+@each(r"""
 #: exception group
 raise ExceptionGroup("group", [ValueError(1), TypeError("t")])
 
@@ -1173,12 +1173,12 @@ except* KeyError as g:
 #: group methods
 g = ExceptionGroup("g", [ValueError(1), ExceptionGroup("h", [KeyError(2)])])
 return g.subgroup(KeyError), g.split(ValueError), g.subgroup(lambda e: isinstance(e, KeyError))
-''')
+""")
 def test_groups(program: Program) -> None:
     program.check()
 
 
-@each(r'''
+@each(r"""
 #: an exception leaves a generator
 def g():
     yield 1
@@ -1318,6 +1318,6 @@ def g():
 i = g()
 next(i)
 next(i)
-''')
+""")
 def test_exceptions_and_generators(program: Program) -> None:
     program.check()

@@ -1,10 +1,6 @@
 """Context managers."""
 
-import textwrap
-
-import pytest
-
-from .oracle import Program, check_source, programs
+from .oracle import Program, each
 
 MANAGER = '''
 class CM:
@@ -19,8 +15,9 @@ class CM:
         return self.swallow
 '''
 
-WITH_MANAGER = programs(
-    r'''
+
+@each(
+    r"""
 #: with
 with CM("a"):
     log("body")
@@ -359,10 +356,8 @@ def f(n):
     with CM(n):
         return n and f(n - 1)
 return f(2)
-'''
+""",
+    prelude=MANAGER,
 )
-
-
-@pytest.mark.parametrize("program", WITH_MANAGER, ids=str)
 def test_with(program: Program) -> None:
-    check_source(MANAGER + textwrap.dedent(program.source), name=program.name)
+    program.check()

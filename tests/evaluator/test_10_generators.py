@@ -7,7 +7,7 @@ on the other. ``ARGS`` is made natively before, ``after`` runs natively behind.
 from .oracle import Program, each
 
 
-@each(r'''
+@each(r"""
 #: a simple generator
 def g():
     yield 1
@@ -232,12 +232,12 @@ try:
     next(i)
 except RuntimeError as e:
     return str(e), repr(e.__cause__), repr(e.__context__), e.__suppress_context__
-''')
+""")
 def test_protocol(program: Program) -> None:
     program.check()
 
 
-@each(r'''
+@each(r"""
 #: throw an instance
 def g():
     try:
@@ -472,12 +472,12 @@ def outer():
 i = outer()
 next(i)
 i.close()
-''')
+""")
 def test_throw_and_close(program: Program) -> None:
     program.check()
 
 
-@each(r'''
+@each(r"""
 #: yield from a list
 def g(): yield from [1, 2]
 return list(g())
@@ -694,12 +694,12 @@ try:
     list(g())
 finally:
     c.close()
-''')
+""")
 def test_yield_from(program: Program) -> None:
     program.check()
 
 
-@each(r'''
+@each(r"""
 #: type and names
 def outer():
     def gen(): yield
@@ -848,13 +848,13 @@ g = gen()
 r = []
 for _ in g: r.append(g.gi_frame.f_lineno)
 return r
-''')
+""")
 def test_attributes(program: Program) -> None:
     program.check()
 
 
-@each(r'''
-#: main itself is a generator, consumed natively
+@each(r"""
+#: main itself is a generator, consumed natively [frames 0]
 def main(n):
     for i in range(n):
         x = yield i
@@ -1010,7 +1010,7 @@ def gen():
     r = []
     while True:
         x = yield len(r)
-        if x is None: return r
+        if x == "stop": return r
         r.append(x)
 def main(g):
     def outer():
@@ -1019,7 +1019,7 @@ def main(g):
     o = outer()
     return next(o), o.send
 def after(pair):
-    return pair[0], pair[1](5), pair[1](None)
+    return pair[0], pair[1](5), pair[1]("stop")
 g = gen()
 next(g)
 g.send("native")
@@ -1111,12 +1111,12 @@ def main():
 def main():
     ranks = iter(x for x in (2, 0, 1))
     return sorted("abc", key=lambda _: next(ranks))
-''')
+""")
 def test_border(program: Program) -> None:
     program.check()
 
 
-@each(r'''
+@each(r"""
 #: pipeline of generators
 def numbers(n): yield from range(n)
 def even(xs): return (x for x in xs if x % 2 == 0)
@@ -1183,6 +1183,6 @@ def machine():
 m = {k: machine() for k in "xy"}
 for i in m.values(): next(i)
 return m["x"].send("toggle"), m["y"].send("other"), m["x"].send("toggle")
-''')
+""")
 def test_programs(program: Program) -> None:
     program.check()

@@ -1,7 +1,6 @@
 """Coroutines and asynchronous generators, driven by hand and by asyncio inside the program."""
 
-from .oracle import Program, check_source, each, programs
-import pytest
+from .oracle import Program, each
 
 DRIVER = '''
 import types
@@ -23,7 +22,9 @@ def drive(co, *sends):
         value = next(sends, None)
 '''
 
-BY_HAND = programs(r'''
+
+@each(
+    r"""
 #: a coroutine that returns
 async def f(): return 5
 return drive(f())
@@ -388,15 +389,15 @@ async def numbers():
     yield 0
 async def f(): return [1 / x async for x in numbers()]
 drive(f())
-''')
-
-
-@pytest.mark.parametrize("program", BY_HAND, ids=str)
+""",
+    prelude=DRIVER,
+)
 def test_by_hand(program: Program) -> None:
-    check_source(DRIVER + program.source, name=program.name)
+    program.check()
 
 
-ASYNC_GENERATORS = programs(r'''
+@each(
+    r"""
 #: asend
 async def g():
     x = yield 1
@@ -588,16 +589,15 @@ a = g()
 async def f():
     return await a.asend(None), await a.asend(10), await a.asend(30)
 return drive(f(), 20)
-''')
-
-
-@pytest.mark.parametrize("program", ASYNC_GENERATORS, ids=str)
+""",
+    prelude=DRIVER,
+)
 def test_async_generators(program: Program) -> None:
-    check_source(DRIVER + program.source, name=program.name)
+    program.check()
 
 
-@each(r'''
-#: main itself is a coroutine function, driven natively
+@each(r"""
+#: main itself is a coroutine function, driven natively [frames 0]
 async def f(x): return x + 1
 async def main():
     return await f(1)
@@ -607,7 +607,7 @@ def after(co):
     except StopIteration as e:
         return e.value, type(co)
 
-#: main itself is an asynchronous generator, driven natively
+#: main itself is an asynchronous generator, driven natively [frames 0]
 async def main():
     yield 1
     yield 2
@@ -679,7 +679,7 @@ def main():
         names = []
         tb = e.__traceback__
         while tb:
-            if tb.tb_frame.f_code.co_filename == __name__ or "program" in tb.tb_frame.f_code.co_filename:
+            if tb.tb_frame.f_globals is globals():
                 names.append((tb.tb_frame.f_code.co_name, tb.tb_lineno))
             tb = tb.tb_next
         return names
@@ -771,6 +771,6 @@ async def g():
     async with cm() as x: return x
 def main():
     return asyncio.run(g())
-''')
+""")
 def test_asyncio_and_border(program: Program) -> None:
     program.check()

@@ -3,7 +3,7 @@
 from .oracle import Program, each
 
 
-@each(r'''
+@each(r"""
 #: literals
 def f(x):
     match x:
@@ -107,12 +107,12 @@ match E():
 class K: pass
 match 5:
     case K.nope: pass
-''')
+""")
 def test_simple_patterns(program: Program) -> None:
     program.check()
 
 
-@each(r'''
+@each(r"""
 #: fixed sequences
 def f(x):
     match x:
@@ -173,7 +173,7 @@ match S():
 import collections.abc
 class S:
     def __len__(self): return 1
-    def __getitem__(self, i): return "item"
+    def __getitem__(self, i): return ["item"][i]
 collections.abc.Sequence.register(S)
 match S():
     case [x]: return x
@@ -201,12 +201,12 @@ return [f(v) for v in (L([1, 2]), collections.deque([3, 4]), array.array("i", [5
 a, b = 1, 2
 match a, b:
     case 1, x: return x
-''')
+""")
 def test_sequence_patterns(program: Program) -> None:
     program.check()
 
 
-@each(r'''
+@each(r"""
 #: mappings
 def f(x):
     match x:
@@ -274,12 +274,12 @@ class K:
 class N: key = K()
 match {K(): 5}:
     case {N.key: v}: return v
-''')
+""")
 def test_mapping_patterns(program: Program) -> None:
     program.check()
 
 
-@each(r'''
+@each(r"""
 #: classes by keyword
 class P:
     def __init__(self, x, y): self.x, self.y = x, y
@@ -310,7 +310,7 @@ def f(v):
     match v:
         case bool(b): return ("bool", b)
         case int(n): return ("int", n)
-        case float(x) | complex(x): return ("number", x)
+        case float(x) | complex(real=x): return ("number", x)
         case str(s): return ("str", s)
         case list([a, *_]) | tuple((a, *_)): return ("seq", a)
         case dict(d): return ("dict", d)
@@ -492,6 +492,6 @@ class C: pass
 match {"x": 1}:
     case {"x": value}: C.x = value
 return C.x
-''')
+""")
 def test_class_patterns(program: Program) -> None:
     program.check()

@@ -6,8 +6,8 @@
 from .oracle import Program, each
 
 
-@each(r'''
-#: sort key [frames 5]
+@each(r"""
+#: sort key [frames 4]
 return sorted([3, 1, 2], key=lambda x: -x), [1].sort()
 
 #: sort key that is a method [frames 4]
@@ -81,8 +81,10 @@ return sum([N()]), sum([N()], 5), any([N(), N()]), all([N()])
 
 #: itertools with functions [frames 8]
 import itertools as it
-return (list(it.takewhile(lambda x: x < 2, [1, 2, 1])), list(it.starmap(lambda a, b: a + b, [(1, 2)])),
-        list(it.accumulate([1, 2, 3], lambda a, b: a * b)), list(it.filterfalse(lambda x: x, [0, 1])),
+return (list(it.takewhile(lambda x: x < 2, [1, 2, 1])),
+        list(it.starmap(lambda a, b: a + b, [(1, 2)])),
+        list(it.accumulate([1, 2, 3], lambda a, b: a * b)),
+        list(it.filterfalse(lambda x: x, [0, 1])),
         [(k, list(g)) for k, g in it.groupby([1, 3, 2], key=lambda x: x % 2)])
 
 #: iter with a sentinel [frames 4]
@@ -102,12 +104,12 @@ class It:
         if self.n < 0: raise StopIteration
         return self.n
 return list(zip(It(2), enumerate(It(2))))
-''')
+""")
 def test_higher_order(program: Program) -> None:
     program.check()
 
 
-@each(r'''
+@each(r"""
 #: __eq__ and __hash__ from a dict [frames 5]
 class K:
     def __init__(self, v): self.v = v
@@ -138,7 +140,9 @@ return len(d)
 #: __eq__ from list methods [frames 8]
 class E:
     def __init__(self, v): self.v = v
-    def __eq__(self, o): log(("eq", self.v, getattr(o, "v", o))); return self.v == getattr(o, "v", o)
+    def __eq__(self, o):
+        log(("eq", self.v))
+        return self.v == getattr(o, "v", o)
 a = [E(1), E(2)]
 return a.index(2), a.count(E(1)), E(2) in a, a == [1, 2], a.remove(1)
 
@@ -182,7 +186,7 @@ class It:
         return self.n
 return list(It()), tuple(It()), dict(zip(It(), "ab")), max(It())
 
-#: __iter__ as a generator [frames 6]
+#: __iter__ as a generator [frames 5]
 class C:
     def __iter__(self):
         yield "a"
@@ -339,7 +343,7 @@ except ZeroDivisionError:
     c = C()
     del c
     return sys.exc_info()[0]
-''')
+""")
 def test_special_methods(program: Program) -> None:
     program.check()
 

@@ -7,6 +7,7 @@
 #define STATOR_COMPAT_H
 
 #define PY_SSIZE_T_CLEAN
+#define Py_BUILD_CORE_MODULE 1 /* the internal headers below */
 #include <Python.h>
 #include <structmember.h>
 
@@ -17,12 +18,11 @@
 #error "stator's native core does not support free-threaded builds of CPython"
 #endif
 
-#define Py_BUILD_CORE 1
 #include "internal/pycore_frame.h"
+#include "internal/pycore_interp.h"
 #if PY_VERSION_HEX >= 0x030D0000
 #include "internal/pycore_ceval.h"
 #endif
-#undef Py_BUILD_CORE
 
 typedef _PyInterpreterFrame IFrame;
 
@@ -65,6 +65,9 @@ typedef _PyInterpreterFrame IFrame;
 #else
 #define RECURSION_REMAINING(ts) ((ts)->py_recursion_remaining)
 #endif
+
+/* Is the cyclic collector running (on this thread: it holds the GIL)? */
+#define GC_COLLECTING(ts) ((ts)->interp->gc.collecting)
 
 /* ---- code extra data ---- */
 

@@ -285,6 +285,23 @@ frame_alive(Frame *fr)
     return 1;
 }
 
+/* Drop a reference that the program drops: should the object die of it, its
+ * finalizer shall see the user's frame. Finalizers are not evaluated. */
+static void
+frame_drop(Frame *fr, PyObject *value)
+{
+    if (value == NULL || Py_REFCNT(value) > 1) {
+        Py_XDECREF(value);
+        return;
+    }
+    PyThreadState *ts = PyThreadState_Get();
+    IFrame *current = CURRENT_FRAME(ts);
+    frame_set_ip(fr);
+    CURRENT_FRAME(ts) = fr->iframe;
+    Py_DECREF(value);
+    CURRENT_FRAME(ts) = current;
+}
+
 /* ---- fast locals: frame[i] ---- */
 
 static Py_ssize_t
@@ -320,7 +337,7 @@ frame_ass_subscript(Frame *fr, PyObject *key, PyObject *value)
         return -1;
     PyObject *old = fr->iframe->localsplus[i];
     fr->iframe->localsplus[i] = value == NULL || value == null_object ? NULL : Py_NewRef(value);
-    Py_XDECREF(old);
+    frame_drop(fr, old);
     return 0;
 }
 
@@ -363,7 +380,7 @@ frame_unbound_method(Frame *fr, PyObject *index)
     Py_ssize_t i = local_index(fr, index);
     if (i >= 0)
         frame_unbound(fr, i);
-    return NULL;
+    return window_failed();
 }
 
 /* ---- tracebacks ---- */
@@ -377,13 +394,19 @@ is_own_code(PyTracebackObject *tb)
     return match == 1;
 }
 
-/* frame.here(exc): the exception passes through this frame. Remove the
- * evaluator's frames from the head of its traceback and put this one there. */
+/* frame.here(exc, unit): the exception passes through this frame, which is at
+ * that instruction. Remove the evaluator's frames from the head of its
+ * traceback and put this one there. */
 static PyObject *
-frame_here(Frame *fr, PyObject *exc)
+frame_here(Frame *fr, PyObject *const *args, Py_ssize_t nargs)
 {
+    if (nargs != 2 || !PyExceptionInstance_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "here(exc, unit)");
+        return NULL;
+    }
     if (!frame_alive(fr))
         return NULL;
+    PyObject *exc = args[0];
     PyObject *tb = PyException_GetTraceback(exc);
     PyObject *clean = tb;
     while (clean != NULL && PyTraceBack_Check(clean) && is_own_code((PyTracebackObject *)clean))
@@ -391,7 +414,7 @@ frame_here(Frame *fr, PyObject *exc)
     if (clean != tb && PyException_SetTraceback(exc, clean == NULL ? Py_None : clean) < 0)
         PyErr_Clear();
     Py_XDECREF(tb);
-    frame_set_ip(fr);
+    IFRAME_RUNNING_AT(fr->iframe, PyLong_AsSsize_t(args[1]) + 1);
     if (!_PyFrame_IsIncomplete(fr->iframe)) {
         PyThreadState *ts = PyThreadState_Get();
         IFrame *current = CURRENT_FRAME(ts);
@@ -410,16 +433,38 @@ frame_here(Frame *fr, PyObject *exc)
     Py_RETURN_NONE;
 }
 
+/* frame.drop(): POP_TOP. */
+static PyObject *
+frame_drop_method(Frame *fr, PyObject *Py_UNUSED(ignored))
+{
+    Py_ssize_t n = PyList_GET_SIZE(fr->stack);
+    if (!frame_alive(fr))
+        return NULL;
+    if (n == 0) {
+        PyErr_SetString(PyExc_IndexError, "the value stack is empty");
+        return NULL;
+    }
+    PyObject *value = Py_NewRef(PyList_GET_ITEM(fr->stack, n - 1));
+    if (PyList_SetSlice(fr->stack, n - 1, n, NULL) < 0) {
+        Py_DECREF(value);
+        return NULL;
+    }
+    frame_drop(fr, value);
+    Py_RETURN_NONE;
+}
+
 static PyObject *
 frame_finish_method(Frame *fr, PyObject *Py_UNUSED(ignored))
 {
     if (!frame_alive(fr))
         return NULL;
+    PyThreadState *ts = PyThreadState_Get();
+    IFrame *current = CURRENT_FRAME(ts);
+    CURRENT_FRAME(ts) = fr->iframe->previous; /* for the finalizers of what dies here */
     frame_finish(fr);
-    if (fr->caller != Py_None) {
+    CURRENT_FRAME(ts) = current;
+    if (fr->caller != Py_None)
         window.remaining++;
-        Py_SETREF(fr->caller, Py_NewRef(Py_None));
-    }
     Py_RETURN_NONE;
 }
 
@@ -459,6 +504,12 @@ frame_get_namespace(Frame *fr, void *Py_UNUSED(closure))
 }
 
 static PyObject *
+frame_get_finished(Frame *fr, void *Py_UNUSED(closure))
+{
+    return PyBool_FromLong(fr->iframe == NULL);
+}
+
+static PyObject *
 frame_copy_free_vars(Frame *fr, PyObject *Py_UNUSED(ignored))
 {
     if (!frame_alive(fr))
@@ -472,6 +523,7 @@ frame_copy_free_vars(Frame *fr, PyObject *Py_UNUSED(ignored))
 }
 
 static PyGetSetDef frame_getset[] = {
+    {"finished", (getter)frame_get_finished, NULL, "is the activation over?", NULL},
     {"code", (getter)frame_get_code, NULL, "the code object", NULL},
     {"globals", (getter)frame_get_globals, NULL, "the globals dict", NULL},
     {"builtins", (getter)frame_get_builtins, NULL, "the builtins mapping", NULL},
@@ -493,7 +545,9 @@ static PyMemberDef frame_members[] = {
 };
 
 static PyMethodDef frame_methods[] = {
-    {"here", (PyCFunction)frame_here, METH_O, "here(exc): put this frame at the head of exc's traceback"},
+    {"here", (PyCFunction)(void (*)(void))frame_here, METH_FASTCALL,
+     "here(exc, unit): put this frame at the head of exc's traceback"},
+    {"drop", (PyCFunction)frame_drop_method, METH_NOARGS, "drop(): pop the top of the stack and let it go"},
     {"finish", (PyCFunction)frame_finish_method, METH_NOARGS, "finish(): the activation is over"},
     {"unbound", (PyCFunction)frame_unbound_method, METH_O, "unbound(i): raise the error for reading unbound variable i"},
     {"copy_free_vars", (PyCFunction)frame_copy_free_vars, METH_NOARGS, "copy_free_vars(): place the closure's cells"},
@@ -571,6 +625,31 @@ exception_matches(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t
     return PyBool_FromLong(PyErr_GivenExceptionMatches(args[0], args[1]));
 }
 
+/* raise_user(exc): raise an exception of the evaluated program. */
+static PyObject *
+raise_user(PyObject *Py_UNUSED(module), PyObject *exc)
+{
+    PyErr_SetObject((PyObject *)Py_TYPE(exc), exc);
+    return window_failed();
+}
+
+/* is_user_error(exc): did an operation raise it, or user code, a signal handler
+ * or the interpreter itself? Otherwise it is a bug of the evaluator. */
+static PyObject *
+is_user_error(PyObject *Py_UNUSED(module), PyObject *exc)
+{
+    if (exc == window.raised || !PyErr_GivenExceptionMatches(exc, PyExc_Exception)
+        || PyErr_GivenExceptionMatches(exc, PyExc_RecursionError)
+        || PyErr_GivenExceptionMatches(exc, PyExc_MemoryError))
+        Py_RETURN_TRUE;
+    PyTracebackObject *tb = (PyTracebackObject *)PyException_GetTraceback(exc);
+    int own = 0;
+    Py_XDECREF(tb); /* the exception keeps it */
+    for (; tb != NULL; tb = tb->tb_next)
+        own = is_own_code(tb);
+    return PyBool_FromLong(!own);
+}
+
 static PyObject *
 traceback_of(PyObject *Py_UNUSED(module), PyObject *exc)
 {
@@ -591,6 +670,8 @@ PyMethodDef frame_functions[] = {
     {"get_handled_exception", get_handled_exception, METH_NOARGS, "get_handled_exception() -> exc or None"},
     {"exception_matches", (PyCFunction)(void (*)(void))exception_matches, METH_FASTCALL,
      "exception_matches(exc, cls) -> bool, as an except clause does"},
+    {"raise_user", raise_user, METH_O, "raise_user(exc): raise an exception of the evaluated program"},
+    {"is_user_error", is_user_error, METH_O, "is_user_error(exc) -> bool; else it is a bug of the evaluator"},
     {"traceback_of", traceback_of, METH_O, "traceback_of(exc) -> its traceback or None"},
     {"frames_evaluated", frame_statistics, METH_NOARGS, "frames_evaluated() -> int"},
     {NULL},

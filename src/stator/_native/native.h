@@ -48,8 +48,11 @@ typedef enum {
 typedef struct {
     int active;          /* frames started now are evaluated */
     int remaining;
+    int traced;          /* a trace or profile function was set before run() */
+    int hidden;          /* the evaluator's own frames are being kept from a tracer */
     Frame *frame;        /* borrowed; the frame the window was opened for */
     PyObject *ops;       /* borrowed; operations for frames started by no frame */
+    PyObject *raised;    /* the last exception an operation raised; never dereferenced */
     PyObject *capture;   /* function whose frame is to be taken, not run */
     Frame *captured;     /* that frame */
 } ThreadWindow;
@@ -80,6 +83,8 @@ extern PyMethodDef frame_functions[];
 /* window.c */
 void window_open(Window *w, Frame *fr);
 void window_close(Window *w);
+PyObject *window_failed(void);
+int window_traced(PyThreadState *ts);
 Frame *window_capture(Frame *fr, PyObject *func, PyObject *const *args, size_t nargs, PyObject *kwnames);
 int window_push(Frame *caller, Frame *callee);
 int windows_init(PyObject *module);

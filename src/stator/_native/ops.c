@@ -101,8 +101,10 @@ op_binary(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t nargs)
         return NULL;
     }
     binaryfunc function = binary_functions[index];
-    if (is_number(args[2]) && is_number(args[3]))
-        return function(args[2], args[3]);
+    if (is_number(args[2]) && is_number(args[3])) {
+        PyObject *number = function(args[2], args[3]);
+        return number == NULL ? window_failed() : number;
+    }
     Window w;
     window_open(&w, FRAME(0));
     PyObject *result = function(args[2], args[3]);
@@ -237,7 +239,10 @@ op_load_global(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t nargs)
         return NULL;
     IFrame *f = FRAME(0)->iframe;
     if (PyDict_CheckExact(f->f_globals) && PyDict_CheckExact(f->f_builtins))
-        return load_global(FRAME(0), args[1]);
+    {
+        PyObject *value = load_global(FRAME(0), args[1]);
+        return value == NULL ? window_failed() : value;
+    }
     Window w;
     window_open(&w, FRAME(0));
     PyObject *result = load_global(FRAME(0), args[1]);
@@ -355,48 +360,40 @@ binds_directly(PyFunctionObject *func, Py_ssize_t nargs)
         && nargs + PyTuple_GET_SIZE(func->func_defaults) >= code->co_argcount;
 }
 
-/* A Python function's activation is pushed on the evaluator's stack and
- * returned; everything else is called in a window. `items` holds n positional
- * arguments, then the values of the keywords. */
-static PyObject *
-call(Frame *fr, PyObject *callable, PyObject *const *items, Py_ssize_t n, PyObject *kwnames)
+/* The function whose call becomes a frame on the evaluator's stack, if there is
+ * one behind the bound methods around it. Calls of anything else stay calls. */
+static PyFunctionObject *
+evaluated_function(PyObject *callable)
 {
-    if (PyFunction_Check(callable) && ((PyFunctionObject *)callable)->vectorcall == function_vectorcall) {
-        PyFunctionObject *func = (PyFunctionObject *)callable;
-        PyCodeObject *code = (PyCodeObject *)func->func_code;
-        if (code_kind(code) == CODE_EVALUATED && !(code->co_flags & GENERATOR_FLAGS)) {
-            Frame *callee = kwnames == NULL && binds_directly(func, n)
-                ? frame_from_function(func, items, n, fr->ops)
-                : window_capture(fr, callable, items, n, kwnames);
-            if (callee != NULL && window_push(fr, callee) < 0)
-                Py_CLEAR(callee);
-            return (PyObject *)callee;
-        }
-    }
-    Window w;
-    window_open(&w, fr);
-    PyObject *result = PyObject_Vectorcall(callable, items, n, kwnames);
-    window_close(&w);
-    return result;
+    while (PyMethod_Check(callable))
+        callable = PyMethod_GET_FUNCTION(callable);
+    if (!PyFunction_Check(callable) || ((PyFunctionObject *)callable)->vectorcall != function_vectorcall)
+        return NULL;
+    PyCodeObject *code = (PyCodeObject *)((PyFunctionObject *)callable)->func_code;
+    if ((code->co_flags & GENERATOR_FLAGS) || code_kind(code) != CODE_EVALUATED
+        || window_traced(PyThreadState_Get()))
+        return NULL;
+    return (PyFunctionObject *)callable;
 }
 
-/* Calls with `args` as a list, which this function may change. */
+/* Push an activation of `func`, which evaluated_function() found in `callable`;
+ * `list` holds the arguments, those of keywords last, and may be changed. */
 static PyObject *
-call_list(Frame *fr, PyObject *callable, PyObject *list, PyObject *kwnames)
+push_call(Frame *fr, PyFunctionObject *func, PyObject *callable, PyObject *list, PyObject *kwnames)
 {
-    Py_INCREF(callable);
-    while (PyMethod_Check(callable)) {
-        if (PyList_Insert(list, 0, PyMethod_GET_SELF(callable)) < 0) {
-            Py_DECREF(callable);
+    for (; PyMethod_Check(callable); callable = PyMethod_GET_FUNCTION(callable))
+        if (PyList_Insert(list, 0, PyMethod_GET_SELF(callable)) < 0)
             return NULL;
-        }
-        Py_SETREF(callable, Py_NewRef(PyMethod_GET_FUNCTION(callable)));
+    PyObject *const *items = ((PyListObject *)list)->ob_item;
+    Py_ssize_t n = PyList_GET_SIZE(list) - (kwnames == NULL ? 0 : PyTuple_GET_SIZE(kwnames));
+    Frame *callee = kwnames == NULL && binds_directly(func, n)
+        ? frame_from_function(func, items, n, fr->ops)
+        : window_capture(fr, (PyObject *)func, items, n, kwnames);
+    if (callee != NULL && window_push(fr, callee) < 0) {
+        window_failed();
+        Py_CLEAR(callee);
     }
-    Py_ssize_t keywords = kwnames == NULL ? 0 : PyTuple_GET_SIZE(kwnames);
-    PyObject *result = call(fr, callable, ((PyListObject *)list)->ob_item,
-                            PyList_GET_SIZE(list) - keywords, keywords == 0 ? NULL : kwnames);
-    Py_DECREF(callable);
-    return result;
+    return (PyObject *)callee;
 }
 
 /* call(frame, callable, args: list, kwnames: tuple or None) -> value or Frame;
@@ -407,11 +404,39 @@ op_call(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t nargs)
     ARITY("call", 4)
     if (check_frame(args, nargs) < 0)
         return NULL;
-    if (!PyList_CheckExact(args[2])) {
+    PyObject *callable = args[1], *list = args[2], *kwnames = args[3] == Py_None ? NULL : args[3];
+    if (!PyList_CheckExact(list)) {
         PyErr_SetString(PyExc_TypeError, "call() takes the arguments as a list");
         return NULL;
     }
-    return call_list(FRAME(0), args[1], args[2], args[3] == Py_None ? NULL : args[3]);
+    PyFunctionObject *func = evaluated_function(callable);
+    if (func != NULL)
+        return push_call(FRAME(0), func, callable, list, kwnames);
+    Py_ssize_t n = PyList_GET_SIZE(list) - (kwnames == NULL ? 0 : PyTuple_GET_SIZE(kwnames));
+    Window w;
+    window_open(&w, FRAME(0));
+    PyObject *result = PyObject_Vectorcall(callable, ((PyListObject *)list)->ob_item, n, kwnames);
+    window_close(&w);
+    return result;
+}
+
+/* As _PyStack_UnpackDict(): append the values to `list`, answer the names. */
+static PyObject *
+unpack_keywords(PyObject *kwargs, PyObject *list)
+{
+    PyObject *key, *value, *names = PyTuple_New(PyDict_GET_SIZE(kwargs));
+    Py_ssize_t position = 0, i = 0;
+    while (names != NULL && PyDict_Next(kwargs, &position, &key, &value)) {
+        if (!PyUnicode_Check(key)) {
+            PyErr_SetString(PyExc_TypeError, "keywords must be strings");
+            Py_CLEAR(names);
+        }
+        else if (PyList_Append(list, value) < 0)
+            Py_CLEAR(names);
+        else
+            PyTuple_SET_ITEM(names, i++, Py_NewRef(key));
+    }
+    return names;
 }
 
 /* call_ex(frame, callable, args, kwargs: dict or None): CALL_FUNCTION_EX.
@@ -422,33 +447,33 @@ op_call_ex(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t nargs)
     ARITY("call_ex", 4)
     if (check_frame(args, nargs) < 0)
         return NULL;
-    PyObject *starred = args[2], *kwargs = args[3] == Py_None ? NULL : args[3];
+    PyObject *callable = args[1], *starred = args[2], *kwargs = args[3] == Py_None ? NULL : args[3];
     if (!PyTuple_CheckExact(starred) && Py_TYPE(starred)->tp_iter == NULL && !PySequence_Check(starred))
         return Py_NewRef(null_object);
+    PyObject *result = NULL, *kwnames = NULL;
+    PyFunctionObject *func = evaluated_function(callable);
     Window w;
     window_open(&w, FRAME(0));
-    PyObject *list = PySequence_List(starred);
+    starred = PySequence_Tuple(starred);
+    if (func == NULL && starred != NULL)
+        result = PyObject_Call(callable, starred, kwargs);
     window_close(&w);
+    if (func == NULL || starred == NULL) {
+        Py_XDECREF(starred);
+        return result;
+    }
+    PyObject *list = PySequence_List(starred);
+    Py_DECREF(starred);
     if (list == NULL)
         return NULL;
-    PyObject *kwnames = NULL, *result = NULL;
     if (kwargs != NULL && PyDict_GET_SIZE(kwargs) != 0) {
-        PyObject *key, *value;
-        Py_ssize_t position = 0, i = 0;
-        kwnames = PyTuple_New(PyDict_GET_SIZE(kwargs));
-        if (kwnames == NULL)
+        kwnames = unpack_keywords(kwargs, list);
+        if (kwnames == NULL) {
+            window_failed();
             goto done;
-        while (PyDict_Next(kwargs, &position, &key, &value)) {
-            if (!PyUnicode_Check(key)) {
-                PyErr_SetString(PyExc_TypeError, "keywords must be strings");
-                goto done;
-            }
-            PyTuple_SET_ITEM(kwnames, i++, Py_NewRef(key));
-            if (PyList_Append(list, value) < 0)
-                goto done;
         }
     }
-    result = call_list(FRAME(0), args[1], list, kwnames);
+    result = push_call(FRAME(0), func, callable, list, kwnames);
 done:
     Py_XDECREF(kwnames);
     Py_DECREF(list);
@@ -468,7 +493,7 @@ op_call_native(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t nargs)
     CURRENT_FRAME(ts) = FRAME(0)->iframe;
     PyObject *result = PyObject_Vectorcall(args[1], args + 2, nargs - 2, NULL);
     CURRENT_FRAME(ts) = current;
-    return result;
+    return result == NULL ? window_failed() : result;
 }
 
 /* instruction(frame, thunk, *operands): see stator/evaluator/thunks.py. */

@@ -15,7 +15,7 @@ __thread ThreadWindow window;
 /* Frames the evaluator itself needs; never counted against the user's limit. */
 #define EVALUATOR_HEADROOM 60
 
-static PyObject *evaluate;     /* evaluate(frame) -> True (value) or False (exception) in frame.result */
+static PyObject *evaluate_name; /* "evaluate" */
 static PyObject *default_ops;  /* operations of frames started by run() */
 static int open_windows;       /* on all threads */
 static _PyFrameEvalFunction previous_hook;
@@ -40,6 +40,37 @@ hook_release(PyThreadState *ts)
         _PyInterpreterState_SetEvalFrameFunc(ts->interp, previous_hook);
 }
 
+/* ---- sys.settrace and sys.setprofile ----
+ *
+ * A tracer that the program sets while it is evaluated shall see what it sees
+ * under CPython: frames that start while it is set run natively, and the
+ * evaluator's own frames are kept from it.
+ */
+
+int
+window_traced(PyThreadState *ts)
+{
+    return (ts->c_tracefunc != NULL || ts->c_profilefunc != NULL) && !window.traced;
+}
+
+static void
+hide_from_tracer(PyThreadState *ts)
+{
+    if (!window.hidden && window_traced(ts)) {
+        PyThreadState_EnterTracing(ts);
+        window.hidden = 1;
+    }
+}
+
+static void
+show_to_tracer(PyThreadState *ts)
+{
+    if (window.hidden) {
+        PyThreadState_LeaveTracing(ts);
+        window.hidden = 0;
+    }
+}
+
 /* ---- windows ---- */
 
 void
@@ -55,14 +86,29 @@ window_open(Window *w, Frame *fr)
     RECURSION_REMAINING(ts) = window.remaining;
     window.frame = fr;
     window.active = 1;
+    show_to_tracer(ts);
     hook_acquire(ts);
+}
+
+/* An operation raised: remember that the exception is the user's. On 3.11,
+ * making the exception object may call the user's code, so it is done here. */
+PyObject *
+window_failed(void)
+{
+    PyObject *exc = take_exception();
+    window.raised = exc;
+    give_exception(exc);
+    return NULL;
 }
 
 void
 window_close(Window *w)
 {
     PyThreadState *ts = w->ts;
+    if (PyErr_Occurred())
+        window_failed();
     hook_release(ts);
+    hide_from_tracer(ts);
     window.active = 0;
     window.frame = w->frame;
     CURRENT_FRAME(ts) = w->current;
@@ -157,7 +203,7 @@ generator_end(PyThreadState *ts, Frame *fr, IFrame *f)
 
 /* ---- the hook ---- */
 
-/* Let evaluate(frame) run; returns its value, or NULL with its exception. */
+/* Let ops.evaluate(frame) run; returns its value, or NULL with its exception. */
 static PyObject *
 call_evaluator(PyThreadState *ts, Frame *fr)
 {
@@ -168,7 +214,8 @@ call_evaluator(PyThreadState *ts, Frame *fr)
     int entry = RECURSION_REMAINING(ts);
     window.remaining = entry - 1;
     RECURSION_REMAINING(ts) = entry + EVALUATOR_HEADROOM;
-    PyObject *outcome = PyObject_CallOneArg(evaluate, (PyObject *)fr);
+    PyObject *outcome = PyObject_CallMethodOneArg(fr->ops, evaluate_name, (PyObject *)fr);
+    show_to_tracer(ts);
     RECURSION_REMAINING(ts) = window.remaining + 1;
     if (outcome == NULL)
         return NULL;
@@ -189,7 +236,7 @@ evaluate_frame(PyThreadState *ts, IFrame *f, int throwflag)
     PyObject *result = NULL, *thrown = NULL;
     Frame *fr;
     hook_release(ts);
-    window = (ThreadWindow){.ops = ops};
+    window = (ThreadWindow){.ops = ops, .traced = outer.traced};
     if (f->owner == FRAME_OWNED_BY_GENERATOR) {
         PyObject *gen = (PyObject *)_PyFrame_GetGenerator(f);
         if (throwflag)
@@ -249,6 +296,8 @@ hook(PyThreadState *ts, IFrame *f, int throwflag)
         pop_husk(ts, f);
         return window.captured == NULL ? NULL : Py_NewRef(Py_None);
     }
+    if (window_traced(ts) || GC_COLLECTING(ts)) /* the latter: a finalizer */
+        return run_natively(ts, f, throwflag);
     PyCodeObject *code = IFRAME_CODE(f);
     switch (code_kind(code)) {
     case CODE_TRANSPARENT:
@@ -329,13 +378,14 @@ run_on(PyObject *ops, PyObject *callable, PyObject *const *args, size_t nargs, P
 {
     if (checked_function(callable) == NULL)
         return NULL;
-    if (evaluate == NULL) {
+    if (ops == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "the evaluator has not been configured");
         return NULL;
     }
     PyThreadState *ts = PyThreadState_Get();
     ThreadWindow outer = window;
-    window = (ThreadWindow){.active = 1, .ops = ops};
+    int traced = ts->c_tracefunc != NULL || ts->c_profilefunc != NULL;
+    window = (ThreadWindow){.active = 1, .ops = ops, .traced = traced};
     hook_acquire(ts);
     PyObject *result = PyObject_Vectorcall(callable, args, nargs, kwnames);
     hook_release(ts);
@@ -366,11 +416,10 @@ core_run_with(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nar
 static PyObject *
 configure(PyObject *Py_UNUSED(module), PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"evaluate", "prepare", "ops", "own_prefix", NULL};
-    PyObject *evaluate_, *prepare, *ops, *prefix;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOU:configure", names, &evaluate_, &prepare, &ops, &prefix))
+    static char *names[] = {"prepare", "ops", "own_prefix", NULL};
+    PyObject *prepare, *ops, *prefix;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOU:configure", names, &prepare, &ops, &prefix))
         return NULL;
-    Py_XSETREF(evaluate, Py_NewRef(evaluate_));
     Py_XSETREF(default_ops, Py_NewRef(ops));
     frames_configure(prepare, prefix);
     Py_RETURN_NONE;
@@ -388,7 +437,7 @@ PyMethodDef window_functions[] = {
     {"run_with", (PyCFunction)(void (*)(void))core_run_with, METH_FASTCALL | METH_KEYWORDS,
      "run_with(ops, fn, /, *args, **kwargs)\n--\n\nrun() on other operations."},
     {"configure", (PyCFunction)(void (*)(void))configure, METH_VARARGS | METH_KEYWORDS,
-     "configure(evaluate, prepare, ops, own_prefix)"},
+     "configure(*, prepare, ops, own_prefix)"},
     {"hook_installed", hook_installed, METH_NOARGS, "hook_installed() -> bool"},
     {NULL},
 };
@@ -396,5 +445,6 @@ PyMethodDef window_functions[] = {
 int
 windows_init(PyObject *Py_UNUSED(module))
 {
-    return 0;
+    evaluate_name = PyUnicode_InternFromString("evaluate");
+    return evaluate_name == NULL ? -1 : 0;
 }

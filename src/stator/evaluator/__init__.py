@@ -10,11 +10,20 @@ from typing import Final, NamedTuple
 
 from stator._native import _core as core
 from stator._native._core import run, run_with
-from stator.evaluator.loop import evaluate
-from stator.evaluator.operations import PLAIN, Operations
+from stator.evaluator.errors import InternalError
+from stator.evaluator.operations import PLAIN, Operations, plain
 from stator.evaluator.prepare import prepare
 
-__all__ = ["PLAIN", "Operations", "Statistics", "run", "run_with", "statistics"]
+__all__ = [
+    "PLAIN",
+    "InternalError",
+    "Operations",
+    "Statistics",
+    "plain",
+    "run",
+    "run_with",
+    "statistics",
+]
 
 _HERE: Final = str(Path(__file__).parent)
 
@@ -31,4 +40,4 @@ def statistics() -> Statistics:
     return Statistics(core.frames_evaluated())
 
 
-core.configure(evaluate=evaluate, prepare=prepare, ops=PLAIN, own_prefix=_HERE)
+core.configure(prepare=prepare, ops=PLAIN, own_prefix=_HERE)

@@ -7,25 +7,29 @@ frame and goes on in it; only calls that come back through C code start another 
 
 from typing import Any
 
-from stator._native._core import Frame
+from stator._native._core import Frame, is_user_error
+from stator.evaluator.errors import InternalError
 from stator.evaluator.registry import EXIT, RERAISE, Signal
 
 
 def evaluate(frame: Frame) -> bool:
-    """Run a base frame to its end or suspension: True for a value, False for an exception."""
-    f: Frame | None = frame
+    """Run a base frame to its end or suspension: True for a value, False for an exception.
+
+    A signal handler may raise between any two steps of this code. Such an exception counts as
+    raised by the instruction that runs, or by the call that has just returned.
+    """
+    f: Any = frame
     signal: Any = frame.thrown
     frame.thrown = None
     while True:
-        if signal is EXIT:
-            return True
-        if signal is not None:
-            f = unwind(f, signal)
-            signal = None
-        if f is None:
-            return False
-        instructions = f.info.instructions
         try:
+            if signal is EXIT:
+                return True
+            if signal is not None:
+                f, signal = unwind(f, signal), None
+                if f is None:
+                    return False
+            instructions = f.info.instructions
             while True:
                 handler, operand, f.ip = instructions[f.ip]
                 signal = handler(f, operand)
@@ -35,6 +39,8 @@ def evaluate(frame: Frame) -> bool:
                     f = signal
                     instructions = f.info.instructions
         except BaseException as exc:
+            if type(signal) is InternalError:
+                raise  # reporting a bug failed: don't try for ever
             signal = exc
 
 
@@ -45,18 +51,27 @@ def unwind(f: Any, raised: BaseException | Signal) -> Frame | None:
     raised in it or comes out of a call, but not of one that it raises again (RERAISE). Answers the
     frame that goes on; None when the base frame is left, the exception being its result then.
     """
-    exc: Any = raised
-    raised_at = f.ip - 1
     again = raised is RERAISE
     if again:
         exc, raised_at = f.result
         f.result = None
+    else:
+        exc = raised
+        base = f
+        while f is not None and f.finished:
+            base, f = f, f.caller
+        if f is None:
+            base.result = exc
+            return None
+        raised_at = f.info.decoded.at(f.ip - 1).unit
+        if not is_user_error(exc):
+            exc = InternalError.at(f, exc)
     while True:
         if not again:
-            f.here(exc)
+            f.here(exc, raised_at)
         handler = f.info.decoded.handler_for(f.ip - 1)
         stack = f.stack
-        if handler is not None:
+        if handler is not None and type(exc) is not InternalError:
             del stack[handler.depth :]
             if handler.lasti:
                 stack.append(raised_at)
@@ -65,11 +80,11 @@ def unwind(f: Any, raised: BaseException | Signal) -> Frame | None:
             return f  # type: ignore[no-any-return]
         stack.clear()
         f.ip = raised_at + 1
-        caller = f.caller
         f.finish()
+        caller = f.caller
         if caller is None:
             f.result = exc
             return None
         f = caller
-        raised_at = f.ip - 1
+        raised_at = f.info.decoded.at(f.ip - 1).unit
         again = False

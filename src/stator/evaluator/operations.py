@@ -15,10 +15,14 @@ from typing import Any, Final, Protocol, cast
 
 from stator._native import _core as core
 from stator._native._core import Frame
+from stator.evaluator.loop import evaluate
 
 
 class Operations(Protocol):
     """What an evaluated program can do to the world."""
+
+    def evaluate(self, frame: Frame, /) -> bool:
+        """Run a base frame: `loop.evaluate`, or a loop of one's own."""
 
     # operators
     def binary(self, frame: Frame, op: int, a: Any, b: Any, /) -> Any: ...
@@ -69,7 +73,13 @@ class Operations(Protocol):
     def instruction(self, frame: Frame, thunk: FunctionType, /, *operands: Any) -> Any: ...
 
 
-NAMES: Final = tuple(name for name in vars(Operations) if not name.startswith("_"))
+NAMES: Final = frozenset(name for name in vars(Operations) if not name.startswith("_"))
 
-PLAIN: Final = cast(Operations, SimpleNamespace(**{name: vars(core)[name] for name in NAMES}))
-"""The operations of plain CPython."""
+
+def plain() -> Operations:
+    """A fresh object with the operations of plain CPython, to be changed in parts."""
+    operations = {name: vars(core)[name] for name in NAMES - {"evaluate"}}
+    return cast(Operations, SimpleNamespace(evaluate=evaluate, **operations))
+
+
+PLAIN: Final = plain()

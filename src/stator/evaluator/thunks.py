@@ -10,6 +10,7 @@ messages included. The code has no RESUME, which is how CPython marks a frame th
 tracebacks, `sys._getframe` and tracers don't see it.
 """
 
+import builtins
 from functools import cache
 from types import CodeType, FunctionType
 from typing import Any, Final
@@ -19,7 +20,10 @@ from stator.bytecode import TABLES
 
 _EXTENDED_ARG: Final = TABLES.opmap["EXTENDED_ARG"]
 _TEMPLATE: Final = (lambda: None).__code__
-_GLOBALS: Final[dict[str, Any]] = {"__name__": "stator.instruction"}
+_GLOBALS: Final[dict[str, Any]] = {
+    "__name__": "stator.instruction",
+    "__builtins__": builtins,
+}
 _FRAME_FLAGS: Final = 0x20 | 0x80 | 0x100 | 0x200
 """Flags of the frame's code that some instructions look at: the kinds of generators."""
 

@@ -29,7 +29,10 @@ def build_list(f: Frame, count: int) -> None:
 @opcode("BUILD_STRING")
 def build_string(f: Frame, count: int) -> None:
     stack = f.stack
-    stack[-count:] = ["".join(stack[-count:])]
+    if count:
+        stack[-count:] = ["".join(stack[-count:])]
+    else:
+        stack.append("")
 
 
 @opcode("BUILD_SLICE")

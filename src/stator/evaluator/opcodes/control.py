@@ -116,8 +116,8 @@ def return_const(f: Frame, value: Any) -> Frame | Signal:
 
 
 def _leave(f: Frame, value: Any) -> Frame | Signal:
-    caller = f.caller
     f.finish()
+    caller = f.caller
     if caller is None:
         f.result = value
         return EXIT

@@ -35,7 +35,7 @@ def set_function_attribute(f: Frame, flag: int) -> None:
 def load_build_class(f: Frame, _: Any) -> None:
     function = f.ops.lookup_name(f, f.builtins, "__build_class__")
     if function is NULL:
-        raise NameError("__build_class__ not found")
+        core.raise_user(NameError("__build_class__ not found"))
     f.stack.append(function)
 
 
@@ -47,7 +47,7 @@ def import_name(f: Frame, module: str) -> Any:
     level = stack.pop()
     function = f.ops.lookup_name(f, f.builtins, "__import__")
     if function is NULL:
-        raise ImportError("__import__ not found")
+        core.raise_user(ImportError("__import__ not found"))
     args = [module, f.globals, f.namespace, fromlist, level]
     if function is _IMPORT:
         result = f.ops.call_native(f, function, *args)
@@ -72,7 +72,7 @@ def import_star(f: Frame, _: Any) -> None:
         try:
             namespace = ops.getattr(f, module, "__dict__")
         except AttributeError:
-            raise ImportError("from-import-* object has no __dict__ and no __all__") from None
+            core.raise_user(ImportError("from-import-* object has no __dict__ and no __all__"))
         keys = ops.call_native(f, ops.getattr(f, namespace, "keys"))
         public = ops.call_native(f, list, keys)
     position = 0
@@ -86,9 +86,8 @@ def import_star(f: Frame, _: Any) -> None:
             where = "__dict__" if skip_private else "__all__"
             what = "Key" if skip_private else "Item"
             module_name = ops.getattr(f, module, "__name__")
-            raise TypeError(
-                f"{what} in {module_name}.{where} must be str, not {type(attribute).__name__}"
-            )
+            text = f"{what} in {module_name}.{where} must be str, not {type(attribute).__name__}"
+            core.raise_user(TypeError(text))
         if skip_private and attribute[:1] == "_":
             continue
         ops.store_name(f, attribute, ops.getattr(f, module, attribute))

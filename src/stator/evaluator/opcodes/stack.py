@@ -19,7 +19,7 @@ def load_const(f: Frame, value: Any) -> None:
 
 @opcode("POP_TOP")
 def pop_top(f: Frame, _: Any) -> None:
-    f.stack.pop()
+    f.drop()
 
 
 @opcode("PUSH_NULL")

@@ -1,0 +1,718 @@
+/* CompiledFunction: what stands in a program in place of a compiled function.
+ *
+ * A call binds its arguments, looks for the first entry whose guards hold and
+ * calls that entry's target with the bound parameters. When no entry fits it
+ * calls `miss`, which compiles. All of it is C between the caller's frame and
+ * the target's: no frame of ours shows in a traceback.
+ *
+ * Guards may call back into Python and targets run the program, so anything
+ * can happen to this object in between: entries come and go, the function gets
+ * another __code__, another thread calls. Nothing below looks at a borrowed
+ * pointer across such a point except what the caller of a vectorcall keeps
+ * alive: the callable itself and the arguments.
+ */
+#include "dispatch.h"
+
+#include <pthread.h>
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyFunctionObject *function;
+    PyCodeObject *code; /* of the function, when `own` was made */
+    Py_ssize_t plain;   /* positional arguments that are the bound parameters as they are; -1: none */
+    Bucket *own;
+    Bucket *shared;     /* tried after `own`, never written; or NULL */
+    PyObject *miss;     /* miss(compiled, bound) -> result, Entry or CALL_ORIGINAL */
+    PyObject *name;
+    PyObject *dict;
+    PyObject *weakrefs;
+    unsigned long long hits, misses;
+} CompiledFunction;
+
+/* ---- the mode: one for the process ---- */
+
+enum {
+    MODE_DISPATCH = 0, /* entries, then miss */
+    MODE_EAGER = 1,    /* the wrapped function */
+    MODE_MISS = 2,     /* always miss */
+};
+
+static int mode = MODE_DISPATCH;
+
+/* What miss returns to have the wrapped function called. */
+static PyObject *call_original;
+
+/* ---- recursion ----
+ *
+ * A recursive program uses no C stack under CPython, but does when each call
+ * passes through here. CPython counts C calls only roughly: 3.11 not at all
+ * apart from the user's own recursion limit, 3.12 stops at 1,500 whatever that
+ * limit is. So calls are not counted here; the stack itself is measured, and a
+ * quarter of it left for C code that still counts.
+ */
+
+#if PY_VERSION_HEX < 0x030C0000
+#define UNCOUNTED_C_CALL(call) call
+#else
+#if PY_VERSION_HEX < 0x030D0000
+#define PyThreadState_GetUnchecked _PyThreadState_UncheckedGet
+#endif
+#define UNCOUNTED_C_CALL(call)                          \
+    PyThreadState *ts = PyThreadState_GetUnchecked();   \
+    ts->c_recursion_remaining++;                        \
+    call;                                               \
+    ts->c_recursion_remaining--
+#endif
+
+static __thread struct {
+    char *low;   /* the stack's last usable address; NULL: not known yet */
+    char *short_; /* below this it is short */
+} stack;
+
+static void
+measure_stack(void)
+{
+    static char unknown;
+    stack.low = stack.short_ = &unknown;
+#ifdef __GLIBC__
+    pthread_attr_t attr;
+    void *low;
+    size_t size;
+    if (pthread_getattr_np(pthread_self(), &attr) != 0)
+        return;
+    if (pthread_attr_getstack(&attr, &low, &size) == 0) {
+        stack.low = low;
+        stack.short_ = (char *)low + size / 4;
+    }
+    pthread_attr_destroy(&attr);
+#endif
+}
+
+/* Other stacks than the thread's own (fibers) are outside [low, short). */
+static inline int
+stack_is_short(void)
+{
+    char *here = __builtin_frame_address(0);
+    if (here >= stack.short_)
+        return 0;
+    if (stack.low == NULL) {
+        measure_stack();
+        if (here >= stack.short_)
+            return 0;
+    }
+    return here >= stack.low;
+}
+
+/* ---- calling ---- */
+
+static PyObject *
+recursion_error(void)
+{
+    PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded: the C stack is nearly full");
+    return NULL;
+}
+
+static PyObject *
+call_python(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    if (stack_is_short())
+        return recursion_error();
+    PyObject *result;
+    UNCOUNTED_C_CALL(result = ((PyFunctionObject *)function)->vectorcall(function, args, nargsf, kwnames));
+    return result;
+}
+
+/* Here no Python frame counts the call. */
+static PyObject *
+call_other(PyObject *callable, PyObject *const *args, size_t nargsf)
+{
+    if (stack_is_short())
+        return recursion_error();
+    if (Py_EnterRecursiveCall(" while calling a compiled function"))
+        return NULL;
+    PyObject *result = PyObject_Vectorcall(callable, args, nargsf, NULL);
+    Py_LeaveRecursiveCall();
+    return result;
+}
+
+static inline PyObject *
+call(PyObject *callable, PyObject *const *args, size_t nargsf)
+{
+    return PyFunction_Check(callable) ? call_python(callable, args, nargsf, NULL)
+                                      : call_other(callable, args, nargsf);
+}
+
+/* Steals the reference to the entry, which keeps its target alive meanwhile. */
+static inline PyObject *
+call_entry(Entry *entry, PyObject *const *values, size_t nvaluesf)
+{
+    PyObject *result = call(entry->target, values, nvaluesf);
+    Py_DECREF(entry);
+    return result;
+}
+
+/* ---- finding an entry ---- */
+
+/* The function has another __code__: what was compiled for the old one is void. */
+static int
+follow_code(CompiledFunction *self)
+{
+    PyCodeObject *code = (PyCodeObject *)self->function->func_code;
+    if (self->code == code)
+        return 0;
+    Py_INCREF(code);
+    Bucket *own = bucket_new(code);
+    if (own == NULL) {
+        Py_DECREF(code);
+        return -1;
+    }
+    PyCodeObject *old_code = self->code;
+    Bucket *old_own = self->own;
+    int binds = code->co_kwonlyargcount > 0 || (code->co_flags & (CO_VARARGS | CO_VARKEYWORDS));
+    self->code = code;
+    self->own = own;
+    self->plain = binds ? -1 : code->co_argcount;
+    Py_XDECREF(old_code);
+    Py_XDECREF(old_own);
+    return 0;
+}
+
+static inline int
+entry_holds(Entry *entry, PyObject *const *values, PyObject *function)
+{
+    return entry->guards == NULL || guard_tree_check(entry->guards, values, function);
+}
+
+/* The first entry that holds: a new reference, or NULL without an exception. */
+static inline Entry *
+search(PyObject *entries, PyObject *const *values, PyObject *function, Py_ssize_t *index)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(entries); i++) {
+        Entry *entry = (Entry *)PyTuple_GET_ITEM(entries, i);
+        if (entry_holds(entry, values, function)) {
+            *index = i;
+            return (Entry *)Py_NewRef((PyObject *)entry);
+        }
+    }
+    return NULL;
+}
+
+static Entry *
+search_shared(CompiledFunction *self, PyObject *const *values, PyObject *function)
+{
+    if (self->shared == NULL || self->shared->code != self->code)
+        return NULL;
+    Py_ssize_t index;
+    PyObject *entries = Py_NewRef(self->shared->entries);
+    Entry *entry = search(entries, values, function, &index);
+    Py_DECREF(entries);
+    return entry;
+}
+
+static inline Entry *
+find_entry(CompiledFunction *self, PyObject *const *values, PyObject *function)
+{
+    Py_ssize_t index = 0;
+    PyObject *entries = Py_NewRef(self->own->entries);
+    Entry *entry = search(entries, values, function, &index);
+    if (index > 0)
+        bucket_promote(self->own, entries, index);
+    Py_DECREF(entries);
+    return entry != NULL ? entry : search_shared(self, values, function);
+}
+
+static inline void
+count_hit(CompiledFunction *self, Entry *entry)
+{
+    self->hits++;
+    entry->hits++;
+}
+
+Entry *
+dispatch_find(PyObject *compiled, PyObject *const *locals, PyObject *function)
+{
+    CompiledFunction *self = (CompiledFunction *)compiled;
+    if (mode != MODE_DISPATCH || ((PyFunctionObject *)function)->func_code != (PyObject *)self->code)
+        return NULL;
+    Entry *entry = find_entry(self, locals, function);
+    if (entry != NULL)
+        count_hit(self, entry);
+    return entry;
+}
+
+/* ---- the call ---- */
+
+typedef struct {
+    PyObject *const *args;
+    size_t nargsf;
+    PyObject *kwnames;
+} Arguments;
+
+static PyObject *
+call_function(CompiledFunction *self, const Arguments *given)
+{
+    return call_python((PyObject *)self->function, given->args, given->nargsf, given->kwnames);
+}
+
+static PyObject *
+call_miss(CompiledFunction *self, PyObject *const *values, size_t nvaluesf, const Arguments *given)
+{
+    Py_ssize_t n = PyVectorcall_NARGS(nvaluesf);
+    PyObject *bound = PyTuple_New(n);
+    if (bound == NULL)
+        return NULL;
+    for (Py_ssize_t i = 0; i < n; i++)
+        PyTuple_SET_ITEM(bound, i, Py_NewRef(values[i]));
+    self->misses++;
+    PyObject *miss_args[] = {NULL, (PyObject *)self, bound};
+    PyObject *miss = Py_NewRef(self->miss);
+    PyObject *result = call(miss, miss_args + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET);
+    Py_DECREF(miss);
+    Py_DECREF(bound);
+    if (result == NULL)
+        return NULL;
+    if (Py_IS_TYPE(result, &Entry_Type))
+        return call_entry((Entry *)result, values, nvaluesf);
+    if (result == call_original) {
+        Py_DECREF(result);
+        return call_function(self, given);
+    }
+    return result;
+}
+
+static PyObject *
+call_with(CompiledFunction *self, PyObject *const *values, size_t nvaluesf, const Arguments *given)
+{
+    if (mode == MODE_DISPATCH) {
+        Entry *entry = find_entry(self, values, (PyObject *)self->function);
+        if (entry != NULL) {
+            count_hit(self, entry);
+            return call_entry(entry, values, nvaluesf);
+        }
+    }
+    return call_miss(self, values, nvaluesf, given);
+}
+
+/* Everything but the plain case: another mode, another code, real binding. */
+static PyObject *
+call_generally(CompiledFunction *self, const Arguments *given)
+{
+    if (mode == MODE_EAGER)
+        return call_function(self, given);
+    if (follow_code(self) < 0)
+        return NULL;
+    Py_ssize_t nargs = PyVectorcall_NARGS(given->nargsf);
+    if (given->kwnames == NULL && nargs == self->plain)
+        return call_with(self, given->args, given->nargsf, given);
+    Binding b;
+    if (!binding_fill(&b, self->function, given->args, nargs, given->kwnames))
+        return call_function(self, given);
+    PyObject *result = call_with(self, b.values, (size_t)b.n | PY_VECTORCALL_ARGUMENTS_OFFSET, given);
+    binding_release(&b);
+    return result;
+}
+
+static PyObject *
+compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    CompiledFunction *self = (CompiledFunction *)callable;
+    if (mode == MODE_DISPATCH && kwnames == NULL && PyVectorcall_NARGS(nargsf) == self->plain
+        && self->function->func_code == (PyObject *)self->code) {
+        Entry *entry = find_entry(self, args, (PyObject *)self->function);
+        if (entry != NULL) {
+            count_hit(self, entry);
+            return call_entry(entry, args, nargsf);
+        }
+        return call_miss(self, args, nargsf, &(Arguments){args, nargsf, NULL});
+    }
+    return call_generally(self, &(Arguments){args, nargsf, kwnames});
+}
+
+/* ---- life ---- */
+
+static PyObject *
+checked_bucket(PyObject *object, PyObject *code, const char *parameter)
+{
+    if (!Py_IS_TYPE(object, &Bucket_Type)) {
+        PyErr_Format(PyExc_TypeError, "%s must be a Bucket or None, not %.200s", parameter, Py_TYPE(object)->tp_name);
+        return NULL;
+    }
+    if (((Bucket *)object)->code != (PyCodeObject *)code) {
+        PyErr_Format(PyExc_ValueError, "%s is for another code object: %R", parameter, object);
+        return NULL;
+    }
+    return object;
+}
+
+static PyObject *
+compiled_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"function", "miss", "name", "bucket", "shared", NULL};
+    PyObject *function, *miss, *name = Py_None, *bucket = Py_None, *shared = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O|$OOO:CompiledFunction", names, &PyFunction_Type, &function,
+                                     &miss, &name, &bucket, &shared))
+        return NULL;
+    if (!PyCallable_Check(miss)) {
+        PyErr_Format(PyExc_TypeError, "miss must be callable, not %.200s", Py_TYPE(miss)->tp_name);
+        return NULL;
+    }
+    if (name != Py_None && !PyUnicode_Check(name)) {
+        PyErr_Format(PyExc_TypeError, "name must be a string or None, not %.200s", Py_TYPE(name)->tp_name);
+        return NULL;
+    }
+    PyObject *code = ((PyFunctionObject *)function)->func_code;
+    if ((bucket != Py_None && checked_bucket(bucket, code, "bucket") == NULL)
+        || (shared != Py_None && checked_bucket(shared, code, "shared") == NULL))
+        return NULL;
+    CompiledFunction *self = (CompiledFunction *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->vectorcall = compiled_vectorcall;
+    self->function = (PyFunctionObject *)Py_NewRef(function);
+    self->miss = Py_NewRef(miss);
+    self->name = Py_NewRef(name);
+    if (follow_code(self) < 0)
+        goto error;
+    if (bucket != Py_None)
+        Py_SETREF(self->own, (Bucket *)Py_NewRef(bucket));
+    if (shared != Py_None && shared != bucket)
+        self->shared = (Bucket *)Py_NewRef(shared);
+    /* As functools.update_wrapper(): what was set on the function is set here. */
+    PyObject *attributes = ((PyFunctionObject *)function)->func_dict;
+    if (attributes != NULL && PyDict_GET_SIZE(attributes) > 0) {
+        self->dict = PyDict_Copy(attributes);
+        if (self->dict == NULL)
+            goto error;
+    }
+    return (PyObject *)self;
+error:
+    Py_DECREF(self);
+    return NULL;
+}
+
+static int
+compiled_traverse(CompiledFunction *self, visitproc visit, void *arg)
+{
+    Py_VISIT(self->function);
+    Py_VISIT(self->code);
+    Py_VISIT(self->own);
+    Py_VISIT(self->shared);
+    Py_VISIT(self->miss);
+    Py_VISIT(self->name);
+    Py_VISIT(self->dict);
+    return 0;
+}
+
+/* Leaves an object that can be called: a finalizer of the same garbage may do
+ * that. The function and the buckets clear themselves when they are garbage
+ * too; a bucket may also be another's. */
+static int
+compiled_clear(CompiledFunction *self)
+{
+    Py_CLEAR(self->shared);
+    Py_CLEAR(self->dict);
+    Py_XSETREF(self->miss, Py_NewRef(Py_None));
+    return 0;
+}
+
+static void
+compiled_dealloc(CompiledFunction *self)
+{
+    PyObject_GC_UnTrack(self);
+    if (self->weakrefs != NULL)
+        PyObject_ClearWeakRefs((PyObject *)self);
+    Py_CLEAR(self->function);
+    Py_CLEAR(self->code);
+    Py_CLEAR(self->own);
+    Py_CLEAR(self->shared);
+    Py_CLEAR(self->miss);
+    Py_CLEAR(self->name);
+    Py_CLEAR(self->dict);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+/* ---- the face of a function ----
+ *
+ * As after functools.wraps(): __name__, __qualname__, __doc__ and __module__
+ * are the function's until they are set on the wrapper. What says how to call
+ * it (__defaults__, __code__ ...) is the function's own: there is one of each.
+ */
+
+static PyObject *
+face_get(CompiledFunction *self, void *closure)
+{
+    PyObject *value = self->dict == NULL ? NULL : PyDict_GetItemString(self->dict, closure);
+    if (value != NULL)
+        return Py_NewRef(value);
+    return PyObject_GetAttrString((PyObject *)self->function, closure);
+}
+
+static int
+face_set(CompiledFunction *self, PyObject *value, void *closure)
+{
+    PyObject *dict = PyObject_GenericGetDict((PyObject *)self, NULL);
+    if (dict == NULL)
+        return -1;
+    int status = value != NULL ? PyDict_SetItemString(dict, closure, value) : PyDict_DelItemString(dict, closure);
+    Py_DECREF(dict);
+    if (status < 0 && value == NULL && PyErr_ExceptionMatches(PyExc_KeyError))
+        PyErr_SetString(PyExc_AttributeError, closure);
+    return status;
+}
+
+static PyObject *
+function_get(CompiledFunction *self, void *closure)
+{
+    return PyObject_GetAttrString((PyObject *)self->function, closure);
+}
+
+static int
+function_set(CompiledFunction *self, PyObject *value, void *closure)
+{
+    return PyObject_SetAttrString((PyObject *)self->function, closure, value);
+}
+
+static PyObject *
+compiled_descr_get(PyObject *self, PyObject *object, PyObject *Py_UNUSED(type))
+{
+    return object == NULL || object == Py_None ? Py_NewRef(self) : PyMethod_New(self, object);
+}
+
+static PyObject *
+compiled_repr(CompiledFunction *self)
+{
+    PyObject *name = self->name != Py_None ? Py_NewRef(self->name) : face_get(self, "__qualname__");
+    if (name == NULL)
+        return NULL;
+    PyObject *text = PyUnicode_FromFormat("<compiled function %S at %p>", name, self);
+    Py_DECREF(name);
+    return text;
+}
+
+/* A string is the name of a global: pickle refers to it, copy returns the
+ * object itself, both as they do for functions. */
+static PyObject *
+compiled_reduce(CompiledFunction *self, PyObject *Py_UNUSED(ignored))
+{
+    return face_get(self, "__qualname__");
+}
+
+/* ---- entries, for the driver ---- */
+
+static PyObject *
+compiled_add_entry(CompiledFunction *self, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"guards", "target", "bucket", NULL};
+    PyObject *guards, *target, *bucket = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$O:add_entry", names, &guards, &target, &bucket))
+        return NULL;
+    if (follow_code(self) < 0)
+        return NULL;
+    if (bucket == Py_None)
+        bucket = (PyObject *)self->own;
+    else if (!Py_IS_TYPE(bucket, &Bucket_Type)) {
+        PyErr_Format(PyExc_TypeError, "bucket must be a Bucket or None, not %.200s", Py_TYPE(bucket)->tp_name);
+        return NULL;
+    }
+    Py_INCREF(bucket);
+    PyObject *entry = bucket_add((Bucket *)bucket, guards, target);
+    Py_DECREF(bucket);
+    return entry;
+}
+
+/* The own bucket for the function's code as it is now: a new reference. */
+static Bucket *
+own_bucket(CompiledFunction *self)
+{
+    return follow_code(self) < 0 ? NULL : (Bucket *)Py_NewRef((PyObject *)self->own);
+}
+
+static PyObject *
+compiled_remove_entry(CompiledFunction *self, PyObject *entry)
+{
+    Bucket *own = own_bucket(self);
+    if (own == NULL)
+        return NULL;
+    int removed = bucket_remove(own, entry);
+    Py_DECREF(own);
+    return removed < 0 ? NULL : PyBool_FromLong(removed);
+}
+
+static PyObject *
+compiled_clear_entries(CompiledFunction *self, PyObject *Py_UNUSED(ignored))
+{
+    Bucket *own = own_bucket(self);
+    if (own == NULL)
+        return NULL;
+    bucket_clear(own);
+    Py_DECREF(own);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+compiled_entries(CompiledFunction *self, PyObject *Py_UNUSED(ignored))
+{
+    return follow_code(self) < 0 ? NULL : Py_NewRef(self->own->entries);
+}
+
+static PyObject *
+compiled_find(CompiledFunction *self, PyObject *bound)
+{
+    if (!PyTuple_Check(bound)) {
+        PyErr_Format(PyExc_TypeError, "find() needs the tuple of bound parameters, not %.200s", Py_TYPE(bound)->tp_name);
+        return NULL;
+    }
+    if (follow_code(self) < 0)
+        return NULL;
+    if (PyTuple_GET_SIZE(bound) != parameter_count(self->code)) {
+        PyErr_Format(PyExc_ValueError, "%U has %zd parameters, %zd values were given", self->code->co_qualname,
+                     parameter_count(self->code), PyTuple_GET_SIZE(bound));
+        return NULL;
+    }
+    Entry *entry = find_entry(self, &PyTuple_GET_ITEM(bound, 0), (PyObject *)self->function);
+    return entry == NULL ? Py_NewRef(Py_None) : (PyObject *)entry;
+}
+
+static PyObject *
+compiled_statistics(CompiledFunction *self, PyObject *Py_UNUSED(ignored))
+{
+    return Py_BuildValue("{sKsK}", "hits", self->hits, "misses", self->misses);
+}
+
+static PyObject *
+compiled_get_bucket(CompiledFunction *self, void *Py_UNUSED(closure))
+{
+    return (PyObject *)own_bucket(self);
+}
+
+static PyObject *
+compiled_get_shared(CompiledFunction *self, void *Py_UNUSED(closure))
+{
+    return Py_NewRef(self->shared == NULL ? Py_None : (PyObject *)self->shared);
+}
+
+static PyMethodDef compiled_methods[] = {
+    {"add_entry", (PyCFunction)(void (*)(void))compiled_add_entry, METH_VARARGS | METH_KEYWORDS,
+     "add_entry(guards, target, *, bucket=None) -> Entry, tried first; bucket is the own one unless given"},
+    {"remove_entry", (PyCFunction)compiled_remove_entry, METH_O, "remove_entry(entry) -> was it in the own bucket"},
+    {"clear", (PyCFunction)compiled_clear_entries, METH_NOARGS, "clear(): remove all entries of the own bucket"},
+    {"entries", (PyCFunction)compiled_entries, METH_NOARGS, "entries() -> tuple of those of the own bucket, in order"},
+    {"find", (PyCFunction)compiled_find, METH_O, "find(bound) -> the Entry a call with these parameters would run, or None"},
+    {"statistics", (PyCFunction)compiled_statistics, METH_NOARGS, "statistics() -> {'hits': int, 'misses': int}"},
+    {"__reduce__", (PyCFunction)compiled_reduce, METH_NOARGS, "by qualified name, as for functions"},
+    {NULL},
+};
+
+static PyMemberDef compiled_members[] = {
+    {"__wrapped__", T_OBJECT_EX, offsetof(CompiledFunction, function), READONLY, "the original function"},
+    {"miss", T_OBJECT_EX, offsetof(CompiledFunction, miss), READONLY, "called when no entry fits"},
+    {"name", T_OBJECT_EX, offsetof(CompiledFunction, name), READONLY, "what to call it in reports, or None"},
+    {NULL},
+};
+
+#define FACE(name) {name, (getter)face_get, (setter)face_set, NULL, name}
+#define FUNCTION(name) {name, (getter)function_get, (setter)function_set, NULL, name}
+
+static PyGetSetDef compiled_getset[] = {
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {"bucket", (getter)compiled_get_bucket, NULL, "the own Bucket", NULL},
+    {"shared", (getter)compiled_get_shared, NULL, "the Bucket tried after the own one, or None", NULL},
+    FACE("__name__"),
+    FACE("__qualname__"),
+    FACE("__doc__"),
+    FACE("__module__"),
+    FUNCTION("__defaults__"),
+    FUNCTION("__kwdefaults__"),
+    FUNCTION("__annotations__"),
+    FUNCTION("__code__"),
+    FUNCTION("__closure__"),
+    FUNCTION("__globals__"),
+    FUNCTION("__builtins__"),
+    FUNCTION("__type_params__"),
+    {NULL},
+};
+
+PyTypeObject CompiledFunction_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "stator._native._core.CompiledFunction",
+    .tp_doc = "CompiledFunction(function, miss, *, name=None, bucket=None, shared=None)\n--\n\n"
+              "Calls the entry whose guards hold, or miss(self, bound).",
+    .tp_basicsize = sizeof(CompiledFunction),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_new = compiled_new,
+    .tp_dealloc = (destructor)compiled_dealloc,
+    .tp_traverse = (traverseproc)compiled_traverse,
+    .tp_clear = (inquiry)compiled_clear,
+    .tp_call = PyVectorcall_Call,
+    .tp_vectorcall_offset = offsetof(CompiledFunction, vectorcall),
+    .tp_descr_get = compiled_descr_get,
+    .tp_repr = (reprfunc)compiled_repr,
+    .tp_methods = compiled_methods,
+    .tp_members = compiled_members,
+    .tp_getset = compiled_getset,
+    .tp_dictoffset = offsetof(CompiledFunction, dict),
+    .tp_weaklistoffset = offsetof(CompiledFunction, weakrefs),
+};
+
+/* ---- module functions ---- */
+
+static PyObject *
+set_mode(PyObject *Py_UNUSED(module), PyObject *value)
+{
+    long wanted = PyLong_AsLong(value);
+    if (wanted == -1 && PyErr_Occurred())
+        return NULL;
+    if (wanted < MODE_DISPATCH || wanted > MODE_MISS) {
+        PyErr_Format(PyExc_ValueError, "no mode %ld", wanted);
+        return NULL;
+    }
+    PyObject *previous = PyLong_FromLong(mode);
+    if (previous != NULL)
+        mode = (int)wanted;
+    return previous;
+}
+
+static PyObject *
+get_mode(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+{
+    return PyLong_FromLong(mode);
+}
+
+PyMethodDef dispatch_functions[] = {
+    {"set_mode", set_mode, METH_O, "set_mode(mode) -> the previous one; what all compiled functions do when called"},
+    {"get_mode", get_mode, METH_NOARGS, "get_mode() -> int"},
+    {NULL},
+};
+
+static PyObject *
+call_original_repr(PyObject *Py_UNUSED(self))
+{
+    return PyUnicode_FromString("CALL_ORIGINAL");
+}
+
+static PyTypeObject CallOriginal_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "stator._native._core.CallOriginal",
+    .tp_doc = "Returned by a miss callback to have the wrapped function called.",
+    .tp_basicsize = sizeof(PyObject),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_repr = call_original_repr,
+};
+
+int
+dispatch_init(PyObject *module)
+{
+    if (entries_init(module) < 0 || PyType_Ready(&CompiledFunction_Type) < 0 || PyType_Ready(&CallOriginal_Type) < 0)
+        return -1;
+    call_original = PyObject_New(PyObject, &CallOriginal_Type);
+    if (call_original == NULL)
+        return -1;
+    if (PyModule_AddFunctions(module, entries_functions) < 0
+        || PyModule_AddObjectRef(module, "CALL_ORIGINAL", call_original) < 0
+        || PyModule_AddIntConstant(module, "MODE_DISPATCH", MODE_DISPATCH) < 0
+        || PyModule_AddIntConstant(module, "MODE_EAGER", MODE_EAGER) < 0
+        || PyModule_AddIntConstant(module, "MODE_MISS", MODE_MISS) < 0)
+        return -1;
+    return PyModule_AddObjectRef(module, "CompiledFunction", (PyObject *)&CompiledFunction_Type);
+}

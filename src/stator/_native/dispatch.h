@@ -1,0 +1,98 @@
+/* Dispatch: from a call of a compiled function to the entry that runs.
+ *
+ * binding.c   arguments to bound parameters, as CPython binds them
+ * entries.c   entries in buckets, and what is found by code object
+ * dispatch.c  CompiledFunction: bind, pick an entry, call its target
+ */
+#ifndef STATOR_DISPATCH_H
+#define STATOR_DISPATCH_H
+
+#include "guards.h"
+
+#if PY_VERSION_HEX < 0x030D0000
+/* As in 3.13: 1 and a new reference, 0 and NULL when the referent is gone. */
+static inline int
+PyWeakref_GetRef(PyObject *ref, PyObject **object)
+{
+    PyObject *referent = PyWeakref_GetObject(ref);
+    *object = referent == NULL || referent == Py_None ? NULL : Py_NewRef(referent);
+    return referent == NULL ? -1 : *object != NULL;
+}
+#endif
+
+/* ---- binding.c ---- */
+
+#define BINDING_SMALL 12
+
+/* The bound parameters of one call, in co_varnames order: positional,
+ * keyword-only, the *args tuple, the **kwargs dict. The references are owned:
+ * a default may be replaced while a guard or the target runs. */
+typedef struct {
+    PyObject **values;
+    Py_ssize_t n;
+    PyObject *small[BINDING_SMALL + 1];
+} Binding;
+
+static inline Py_ssize_t
+parameter_count(PyCodeObject *code)
+{
+    return code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS)
+        + !!(code->co_flags & CO_VARKEYWORDS);
+}
+
+/* 1 when bound. 0 when the arguments don't fit or binding them would run user
+ * code: the function itself must then be called, to fail as it does. Never
+ * raises. values[-1] is scratch space for the callee of a vectorcall. */
+int binding_fill(Binding *b, PyFunctionObject *function, PyObject *const *args, Py_ssize_t nargs,
+                 PyObject *kwnames);
+void binding_release(Binding *b);
+
+/* ---- entries.c ---- */
+
+/* One compiled variant of a function: valid while its guards hold. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *guards; /* GuardTree; NULL: always valid */
+    PyObject *target; /* takes all bound parameters positionally */
+    unsigned long long hits;
+} Entry;
+
+/* The entries for one code object, in the order in which they are tried.
+ *
+ * `entries` is an immutable snapshot: a change makes a new tuple, so whoever
+ * holds a reference to the old one may go on iterating whatever happens. */
+typedef struct {
+    PyObject_HEAD
+    PyCodeObject *code;
+    PyObject *entries; /* tuple of Entry */
+    PyObject *weakrefs;
+} Bucket;
+
+extern PyTypeObject Entry_Type;
+extern PyTypeObject Bucket_Type;
+
+Bucket *bucket_new(PyCodeObject *code);
+PyObject *bucket_add(Bucket *bucket, PyObject *guards, PyObject *target);
+int bucket_remove(Bucket *bucket, PyObject *entry);
+void bucket_clear(Bucket *bucket);
+void bucket_promote(Bucket *bucket, PyObject *snapshot, Py_ssize_t i);
+int entries_init(PyObject *module);
+extern PyMethodDef entries_functions[];
+
+/* ---- dispatch.c ---- */
+
+extern PyTypeObject CompiledFunction_Type;
+
+/* The CompiledFunction attached to a code object: a new reference, or NULL
+ * without an exception. */
+PyObject *dispatch_lookup(PyCodeObject *code);
+
+/* The first entry of `compiled` whose guards hold for these parameters: a new
+ * reference, or NULL without an exception. `function` is the one being called;
+ * the caller keeps all arguments alive. Counts as a hit. */
+Entry *dispatch_find(PyObject *compiled, PyObject *const *locals, PyObject *function);
+
+int dispatch_init(PyObject *module);
+extern PyMethodDef dispatch_functions[];
+
+#endif

@@ -1,0 +1,342 @@
+"""Several threads at once, and signals that arrive in the middle of evaluated code."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from stator import evaluator
+
+from .oracle import Program, each
+
+
+def work(seed: int) -> list[int]:
+    """Loops, calls, callbacks from C, exceptions and a generator, different for each seed."""
+
+    def step(x: int) -> int:
+        return (x * 31 + seed) % 101
+
+    def numbers(n: int) -> Any:
+        x = seed
+        for _ in range(n):
+            x = step(x)
+            yield x
+
+    out: list[int] = []
+    for _ in range(10):
+        out.extend(sorted(numbers(10), key=lambda v: (v % 7, v)))
+        try:
+            out.append(out[-1] // (out[-1] % 2))
+        except ZeroDivisionError:
+            out.append(-1)
+    return out
+
+
+def in_threads(*calls: Callable[[], Any]) -> list[Any]:
+    """Start all calls at the same moment; returns their results in order."""
+    start = threading.Barrier(len(calls))
+    results: list[Any] = [None] * len(calls)
+
+    def body(position: int, call: Callable[[], Any]) -> None:
+        start.wait()
+        try:
+            results[position] = call()
+        except BaseException as error:
+            results[position] = error
+
+    threads = [threading.Thread(target=body, args=pair) for pair in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def test_two_threads_evaluate_at_once() -> None:
+    before = evaluator.statistics().frames
+    found = in_threads(*(lambda n=n: evaluator.run(work, n) for n in range(2)))
+    assert found == [work(0), work(1)]
+    assert evaluator.statistics().frames > before
+
+
+def test_four_threads_evaluate_at_once() -> None:
+    found = in_threads(*(lambda n=n: evaluator.run(work, n) for n in range(4)))
+    assert found == [work(n) for n in range(4)]
+
+
+def test_one_thread_evaluates_while_another_runs_natively() -> None:
+    found = in_threads(
+        lambda: evaluator.run(work, 5),
+        lambda: [work(6) for _ in range(20)],
+        lambda: evaluator.run(work, 7),
+    )
+    assert found == [work(5), [work(6)] * 20, work(7)]
+
+
+def test_an_exception_in_one_thread_does_not_disturb_another() -> None:
+    def fails() -> None:
+        work(1)
+        raise ValueError("in a thread")
+
+    found = in_threads(lambda: evaluator.run(fails), lambda: evaluator.run(work, 2))
+    assert isinstance(found[0], ValueError)
+    assert found[0].args == ("in a thread",)
+    assert found[1] == work(2)
+
+
+def test_deep_recursion_in_two_threads() -> None:
+    def deep(n: int) -> int:
+        return 0 if n == 0 else deep(n - 1) + 1
+
+    found = in_threads(lambda: evaluator.run(deep, 800), lambda: evaluator.run(deep, 850))
+    assert found == [800, 850]
+
+
+def test_endless_recursion_in_one_thread_only() -> None:
+    def endless() -> None:
+        endless()
+
+    found = in_threads(lambda: evaluator.run(endless), lambda: evaluator.run(work, 3))
+    assert isinstance(found[0], RecursionError)
+    assert found[1] == work(3)
+
+
+@each(r"""
+#: threads started by the program
+import threading
+def main():
+    r = {}
+    def f(n): r[n] = sum(i * n for i in range(20))
+    ts = [threading.Thread(target=f, args=(n,)) for n in range(3)]
+    for t in ts: t.start()
+    for t in ts: t.join()
+    return sorted(r.items())
+
+#: a lock protects a counter
+import threading
+def main():
+    lock, n = threading.Lock(), 0
+    def f():
+        nonlocal n
+        for _ in range(50):
+            with lock: n += 1
+    ts = [threading.Thread(target=f) for _ in range(3)]
+    for t in ts: t.start()
+    for t in ts: t.join()
+    return n
+
+#: a queue between threads
+import queue, threading
+def main():
+    q, out = queue.Queue(), []
+    def consumer():
+        while (x := q.get()) is not None: out.append(x * 2)
+    t = threading.Thread(target=consumer)
+    t.start()
+    for i in range(5): q.put(i)
+    q.put(None)
+    t.join()
+    return out
+
+#: a pool
+from concurrent.futures import ThreadPoolExecutor
+def f(x): return x * x
+def main():
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(f, range(5)))
+
+#: an exception from a pool
+from concurrent.futures import ThreadPoolExecutor
+def f(x): return 1 // x
+def main():
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(f, 0)
+        return type(future.exception()), str(future.exception())
+
+#: an exception that nobody catches in a thread
+import threading
+def f(): raise ValueError("nobody")
+def main():
+    t = threading.Thread(target=f)
+    t.start()
+    t.join()
+    return "went on"
+
+#: thread local data
+import threading
+data = threading.local()
+def main():
+    data.x = "main"
+    seen = []
+    t = threading.Thread(target=lambda: seen.append(hasattr(data, "x")))
+    t.start()
+    t.join()
+    return data.x, seen
+
+#: exc_info belongs to a thread
+import sys, threading
+def main():
+    seen = []
+    try:
+        1 / 0
+    except ZeroDivisionError:
+        t = threading.Thread(target=lambda: seen.append(sys.exc_info()))
+        t.start()
+        t.join()
+        return seen, sys.exc_info()[0]
+
+#: a generator handed from thread to thread
+import threading
+def g():
+    for i in range(4): yield i
+def main():
+    i, out = g(), []
+    for _ in range(2):
+        t = threading.Thread(target=lambda: out.append((next(i), next(i))))
+        t.start()
+        t.join()
+    return out
+""")
+def test_threads_of_the_program(program: Program) -> None:
+    program.check()
+
+
+SIGNAL_HELPERS = """
+import contextlib, signal, time
+end = time.monotonic() + 10
+def running():
+    return time.monotonic() < end
+@contextlib.contextmanager
+def interrupted():
+    # default_int_handler is C: it adds no frame of its own. Processor time, because on a busy
+    # machine a clock on the wall could ring before the loop is reached.
+    old = signal.signal(signal.SIGVTALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0.02)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, old)
+"""
+
+
+@each(
+    r"""
+#: a signal ends a loop
+with interrupted():
+    try:
+        while running(): pass
+    except KeyboardInterrupt:
+        return "interrupted"
+return "too late"
+
+#: a signal ends a loop of calls
+def f(n): return n + 1
+with interrupted():
+    try:
+        n = 0
+        while running(): n = f(n)
+    except KeyboardInterrupt:
+        return "interrupted"
+return "too late"
+
+#: a signal ends a loop of callbacks from C
+with interrupted():
+    try:
+        while running(): sorted([3, 1, 2], key=lambda x: -x)
+    except KeyboardInterrupt:
+        return "interrupted"
+return "too late"
+
+#: a signal ends a generator
+def g():
+    try:
+        while running(): yield
+    finally:
+        log("finally in g")
+with interrupted():
+    try:
+        for _ in g(): pass
+    except KeyboardInterrupt:
+        return "interrupted"
+return "too late"
+
+#: a signal runs the finally blocks and exits
+class CM:
+    def __enter__(self): pass
+    def __exit__(self, kind, value, tb): log(("exit", kind))
+def f():
+    with CM():
+        try:
+            while running(): pass
+        finally:
+            log("finally")
+with interrupted():
+    try:
+        f()
+    except KeyboardInterrupt as e:
+        names, tb = [], e.__traceback__
+        while tb:
+            names.append(tb.tb_frame.f_code.co_name)
+            tb = tb.tb_next
+        return names[:2]
+return "too late"
+
+#: the stack is whole after a signal
+def f():
+    while running(): pass
+with interrupted():
+    try:
+        r = [1, (2, f()), {3: f()}]
+    except KeyboardInterrupt:
+        r = "interrupted"
+def g(n): return n and g(n - 1) + 1
+return r, g(50), [x for x in range(3)], sorted([2, 1], key=lambda x: x)
+
+#: a handler that returns lets the program go on
+import signal, time
+seen = []
+old = signal.signal(signal.SIGVTALRM, lambda n, frame: seen.append(n))
+signal.setitimer(signal.ITIMER_VIRTUAL, 0.01)
+try:
+    end, n = time.monotonic() + 10, 0
+    while not seen and time.monotonic() < end: n += 1
+finally:
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    signal.signal(signal.SIGVTALRM, old)
+return seen == [signal.SIGVTALRM], n > 0
+
+#: a handler sees a frame of the program
+import signal, time
+seen = []
+def handler(n, frame):
+    while frame and frame.f_code.co_name != "main": frame = frame.f_back
+    seen.append(frame is not None)
+old = signal.signal(signal.SIGVTALRM, handler)
+signal.setitimer(signal.ITIMER_VIRTUAL, 0.01)
+try:
+    end = time.monotonic() + 10
+    while not seen and time.monotonic() < end: pass
+finally:
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    signal.signal(signal.SIGVTALRM, old)
+return seen
+
+#: a handler that raises another exception
+import signal, time
+class Timeout(Exception): pass
+def handler(n, frame): raise Timeout("time is up")
+old = signal.signal(signal.SIGVTALRM, handler)
+signal.setitimer(signal.ITIMER_VIRTUAL, 0.01)
+try:
+    end = time.monotonic() + 10
+    while time.monotonic() < end: pass
+except Timeout as e:
+    return e.args, e.__context__
+finally:
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    signal.signal(signal.SIGVTALRM, old)
+""",
+    prelude=SIGNAL_HELPERS,
+)
+def test_signals(program: Program) -> None:
+    program.check()
