@@ -43,6 +43,7 @@ class Evaluated:
     """Evaluates each function, plain: no capture, no torch."""
 
     name = "evaluated"
+    captures = False  # no graphs: the harness's probes of graph breaks don't apply
 
     def __init__(self) -> None:
         self.frames = 0

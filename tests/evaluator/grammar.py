@@ -1,7 +1,8 @@
 """A small grammar of programs for hypothesis.
 
-Comes in: hypothesis' choices. Goes out: the text of a program that always ends. Any statement may
-raise, on purpose: which exception, where, and what its handlers do is what the tests compare.
+Comes in: a string of random bytes, the tape, from which every choice is read. Goes out: the text
+of a program that always ends. Most expressions fit their place, some do not, on purpose: which
+exception comes, where, and what its handlers do is what the tests compare.
 
 How a program is kept small and finite: loops are bounded, functions call only functions that
 were defined before them, values are trimmed by ``small``, and ``tick`` stops what still gets long.
@@ -13,7 +14,7 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 
 PRELUDE = '''
-import contextlib, functools
+import functools
 class TooLong(BaseException): pass
 ticks = 0
 def tick():
@@ -27,27 +28,30 @@ def small(x):
     return x
 class CM:
     def __init__(self, name, swallow=False): self.name, self.swallow = name, swallow
-    def __enter__(self): log(("enter", self.name)); return self.name
+    def __enter__(self): log(("enter", self.name)); return len(self.name)
     def __exit__(self, kind, value, tb):
-        log(("exit", self.name, kind and kind.__name__))
+        log(("exit", self.name, kind and kind.__name__, tb and tb.tb_lineno))
         return self.swallow and kind is not TooLong
 class Error(Exception): pass
+i, j, s, xs, d = 2, 3, "module", [7], {"k": 8}
 '''
 
-VARIABLES = ("a", "b", "c", "d")
+# The variables of every function, by the type they mostly have, and what they start with.
+VARIABLES = {"i": "number", "j": "number", "s": "text", "xs": "list", "d": "dict"}
+START = {"i": "1", "j": "4", "s": "'abc'", "xs": "[3, 1, 2]", "d": "{'k': 5}"}
 EXCEPTIONS = ("ValueError", "TypeError", "KeyError", "ZeroDivisionError", "Error", "IndexError")
-CAUGHT = (*EXCEPTIONS, "Exception", "LookupError", "(TypeError, Error)", "ArithmeticError")
-Draw = Callable[[st.SearchStrategy], object]
+CAUGHT = ("Exception", *EXCEPTIONS, "LookupError", "(TypeError, Error)", "ArithmeticError")
 
 
 @dataclasses.dataclass(frozen=True)
 class Scope:
-    """What a statement may use at its place."""
+    """What may be written at a place."""
 
     depth: int = 0
     functions: tuple[str, ...] = ()
     generators: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ("i", "j")
     in_loop: bool = False
     in_function: bool = False
     in_generator: bool = False
@@ -56,26 +60,37 @@ class Scope:
     def deeper(self, **changes: object) -> "Scope":
         return dataclasses.replace(self, depth=self.depth + 1, **changes)
 
+    def inside(self, in_generator: bool = False) -> "Scope":
+        """The scope in the body of a function defined here."""
+        names = self.functions, self.generators, self.classes
+        return Scope(self.depth + 1, *names, in_function=True, in_generator=in_generator)
+
+    def with_variable(self, name: str) -> "Scope":
+        return dataclasses.replace(self, numbers=(*self.numbers, name))
+
 
 class Writer:
-    """Writes one program, choice by choice."""
+    """Writes one program, choice by choice. An empty tape makes the simplest choice."""
 
-    def __init__(self, draw: Draw) -> None:
-        self.draw = draw
+    def __init__(self, tape: bytes) -> None:
+        self.tape = iter(tape)
         self.lines: list[str] = []
         self.counter = 0
-        self.budget = 45  # statements in all
+        self.budget = 40  # statements in all
 
     # ---- choices ----
 
-    def pick(self, *options: object) -> object:
-        return self.draw(st.sampled_from(options))
+    def number(self, low: int, high: int) -> int:
+        return low + next(self.tape, 0) % (high - low + 1)
+
+    def pick(self, *options: str) -> str:
+        return options[self.number(0, len(options) - 1)]
 
     def chance(self, percent: int) -> bool:
-        return self.draw(st.integers(0, 99)) < percent
+        return self.number(0, 99) >= 100 - percent
 
-    def number(self, low: int, high: int) -> int:
-        return self.draw(st.integers(low, high))
+    def one_of(self, shapes: list[Callable[[], str]]) -> str:
+        return shapes[self.number(0, len(shapes) - 1)]()
 
     def fresh(self, prefix: str) -> str:
         self.counter += 1
@@ -86,64 +101,119 @@ class Writer:
 
     # ---- expressions ----
 
-    def atom(self, scope: Scope) -> str:
-        kind = self.pick("variable", "variable", "variable", "number", "text", "list", "constant")
-        if kind == "variable":
-            return self.pick(*VARIABLES)
-        if kind == "number":
-            return str(self.number(-3, 9))
-        if kind == "text":
-            return self.pick("''", "'x'", "'abc'", "'%s'")
-        if kind == "list":
-            return self.pick("[]", "[1]", "[1, 2, 3]", "['p', 'q']", "{'k': 1}", "(4, 5)")
-        return self.pick("None", "True", "0", "...")
+    def any(self, scope: Scope, level: int = 0) -> str:
+        kinds = (self.num, self.text, self.list, self.dict, self.condition)
+        return kinds[self.number(0, 4)](scope, level)
 
-    def expression(self, scope: Scope, depth: int = 0) -> str:
-        if depth >= 2 or self.chance(30):
-            return self.atom(scope)
-        inner = lambda: self.expression(scope, depth + 1)
-        shapes: list[Callable[[], str]] = [
-            lambda: f"({inner()} {self.pick('+', '-', '*', '//', '%', '/', '&', '|')} {inner()})",
-            lambda: f"({inner()} {self.pick('==', '!=', '<', '<=', 'is', 'in', 'not in')} {inner()})",
-            lambda: f"({inner()} < {inner()} <= {inner()})",
-            lambda: f"({inner()} {self.pick('and', 'or')} {inner()})",
-            lambda: f"({inner()} if {inner()} else {inner()})",
-            lambda: f"{self.pick('not ', '-', '~')}{self.atom(scope)}",
-            lambda: f"{self.pick(*VARIABLES)}[{inner()}]",
-            lambda: f"{self.pick(*VARIABLES)}[{self.number(-2, 2)}:{inner()}]",
-            lambda: f"[{inner()}, {inner()}]",
-            lambda: f"({inner()}, *{inner()})",
-            lambda: f"{{'k': {inner()}, **{self.pick('{}', 'd')}}}",
-            lambda: f"f'{{{self.atom(scope)}!r}} {{{self.pick(*VARIABLES)}}}'",
-            lambda: f"[({inner()}) for v in {self.iterable(scope)} if {self.pick('v', inner())}]",
-            lambda: f"{{v: {self.atom(scope)} for v in {self.iterable(scope)}}}",
-            lambda: f"sorted({self.iterable(scope)}, key=lambda v: {inner()})",
-            lambda: f"list(map(lambda v: {inner()}, {self.iterable(scope)}))",
-            lambda: f"functools.reduce(lambda v, w: {inner()}, {self.iterable(scope)})",
-            lambda: f"sum({self.atom(scope)} for v in {self.iterable(scope)})",
-            lambda: f"({self.pick(*VARIABLES)} := small({inner()}))",
-            lambda: f"(lambda v={self.atom(scope)}, *w, **x: {inner()})({inner()})",
-            lambda: f"{self.pick('len', 'str', 'int', 'repr', 'list', 'bool')}({inner()})",
-            lambda: f"{self.pick(*VARIABLES)}.{self.pick('append', 'upper', 'items', 'x')}",
+    def of_type(self, kind: str, scope: Scope) -> str:
+        if self.chance(7):
+            return self.any(scope)
+        makers = {"number": self.num, "text": self.text, "list": self.list, "dict": self.dict}
+        return makers[kind](scope)
+
+    def num(self, scope: Scope, level: int = 0) -> str:
+        if level >= 2 or not self.chance(70):
+            return self.pick(*scope.numbers, str(self.number(-2, 9)))
+        level += 1
+        num = lambda: self.num(scope, level)
+        shapes = [
+            lambda: f"({num()} {self.pick('+', '-', '*', '//', '%', '&', '|', '^')} {num()})",
+            lambda: f"({num()} if {self.condition(scope, level)} else {num()})",
+            lambda: f"({self.pick('-', '+', '~')}{num()})",
+            lambda: f"len({self.list(scope, level)})",
+            lambda: f"xs[{num()}]",
+            lambda: f"d[{self.pick(repr('k'), repr('k'), num())}]",
+            lambda: f"sum({self.list(scope, level)})",
+            lambda: f"({self.pick('i', 'j')} := {num()})",
+            lambda: f"({num()} {self.pick('and', 'or')} {num()})",
+            lambda: (
+                f"(lambda v, *w, x={num()}: {self.num(scope.with_variable('v'), level)})({num()})"
+            ),
+            lambda: f"functools.reduce(lambda v, w: {num()} + w, {self.list(scope, level)}, 0)",
+            lambda: f"max({num()}, {num()}, key=lambda v: {num()})",
+            lambda: f"int({self.text(scope, level)})",
         ]
         if scope.functions:
-            shapes += [lambda: self.call(self.pick(*scope.functions), scope, inner)] * 4
+            shapes += [lambda: self.call(self.pick(*scope.functions), num)] * 5
         if scope.generators:
-            shapes += [lambda: f"list({self.pick(*scope.generators)}({inner()}))"] * 2
-            shapes.append(lambda: f"next({self.pick(*scope.generators)}({inner()}), 'end')")
+            shapes += [lambda: f"next({self.pick(*scope.generators)}({num()}), 0)"] * 2
         if scope.classes:
-            shapes += [lambda: f"{self.pick(*scope.classes)}({inner()}).m({inner()})"] * 2
-            shapes.append(lambda: f"({self.pick(*scope.classes)}({inner()}) + {inner()})")
-        return self.draw(st.sampled_from(shapes))()
+            shapes += [lambda: f"{self.pick(*scope.classes)}({num()}).m({num()})"] * 3
+            shapes += [lambda: f"({self.pick(*scope.classes)}({num()}) + {num()})"]
+            shapes += [lambda: f"{self.pick(*scope.classes)}({num()}).{self.pick('x', 'y')}"]
+        return self.one_of(shapes)
 
-    def call(self, name: str, scope: Scope, inner: Callable[[], str]) -> str:
-        shape = self.pick("({0})", "({0}, {1})", "(p={0})", "(*[{0}, {1}])", "()", "({0}, q={1})")
-        return name + shape.format(inner(), inner())
+    def call(self, name: str, num: Callable[[], str]) -> str:
+        shapes = ("({0})", "({0}, {1})", "(i={0})", "(*[{0}, {1}])", "({0}, j={1})", "()")
+        return name + self.pick(*shapes).format(num(), num())
 
-    def iterable(self, scope: Scope) -> str:
-        if scope.generators and self.chance(30):
-            return f"{self.pick(*scope.generators)}({self.atom(scope)})"
-        return self.pick("range(3)", "[2, 0, 1]", "'ab'", "(1, None)", "enumerate('xy')", "a", "[]")
+    def text(self, scope: Scope, level: int = 0) -> str:
+        if level >= 2 or not self.chance(60):
+            return self.pick("s", "'x'", "'12'", "''")
+        level += 1
+        return self.one_of(
+            [
+                lambda: f"({self.text(scope, level)} + {self.text(scope, level)})",
+                lambda: f"str({self.num(scope, level)})",
+                lambda: f"f'{{{self.pick('xs', 'd', 'j')}!r}} {{{self.pick('s', 'i')}:>4}}'",
+                lambda: f"s[{self.num(scope, level)}:]",
+                lambda: f"({self.text(scope, level)}).upper()",
+                lambda: f"','.join(str(v) for v in {self.list(scope, level)})",
+                lambda: f"('%s' % ({self.any(scope, level)},))",
+            ]
+        )
+
+    def list(self, scope: Scope, level: int = 0) -> str:
+        if level >= 2 or not self.chance(65):
+            return self.pick("xs", "[1, 2]", "[]", "list(range(3))")
+        level += 1
+        inside = scope.with_variable("v")
+        shapes = [
+            lambda: f"[{self.num(scope, level)}, {self.num(scope, level)}]",
+            lambda: f"[*{self.list(scope, level)}, {self.num(scope, level)}]",
+            lambda: f"({self.list(scope, level)} + {self.list(scope, level)})",
+            lambda: f"[{self.num(inside, level)} for v in {self.list(scope, level)}]",
+            lambda: f"[v for v in {self.list(scope, level)} if {self.condition(inside, level)}]",
+            lambda: f"[v + w for v in range(2) for w in {self.list(scope, level)}]",
+            lambda: f"sorted({self.list(scope, level)}, key=lambda v: {self.num(inside, level)})",
+            lambda: f"list(map(lambda v: {self.num(inside, level)}, {self.list(scope, level)}))",
+            lambda: f"list({self.num(inside, level)} for v in {self.list(scope, level)})",
+            lambda: f"xs[{self.num(scope, level)}:]",
+            lambda: f"list({self.dict(scope, level)}.values())",
+        ]
+        if scope.generators:
+            shapes += [
+                lambda: f"list({self.pick(*scope.generators)}({self.num(scope, level)}))"
+            ] * 4
+        return self.one_of(shapes)
+
+    def dict(self, scope: Scope, level: int = 0) -> str:
+        if level >= 2 or not self.chance(60):
+            return self.pick("d", "{'k': 1}", "{}")
+        level += 1
+        return self.one_of(
+            [
+                lambda: f"{{'k': {self.num(scope, level)}, 'm': {self.any(scope, level)}}}",
+                lambda: f"{{**{self.dict(scope, level)}, 'n': {self.num(scope, level)}}}",
+                lambda: f"{{v: {self.any(scope, level)} for v in {self.list(scope, level)}}}",
+                lambda: f"({self.dict(scope, level)} | {self.dict(scope, level)})",
+            ]
+        )
+
+    def condition(self, scope: Scope, level: int = 0) -> str:
+        level += 1
+        num = lambda: self.num(scope, level)
+        return self.one_of(
+            [
+                lambda: f"{num()} {self.pick('<', '<=', '==', '!=', '>', '>=', 'is')} {num()}",
+                lambda: f"{num()} < {num()} <= {num()}",
+                lambda: f"{num()} {self.pick('in', 'not in')} {self.list(scope, level)}",
+                lambda: f"not {self.any(scope, level)}" if level < 2 else "not i",
+                lambda: self.list(scope, level),
+                lambda: f"({num()} and {self.text(scope, level)})",
+                lambda: f"'k' in {self.dict(scope, level)}",
+            ]
+        )
 
     # ---- statements ----
 
@@ -154,75 +224,85 @@ class Writer:
     def statement(self, indent: int, scope: Scope) -> Scope:
         """Write one statement; returns the scope with what it defined."""
         self.budget -= 1
-        simple = ["assign"] * 5 + ["log"] * 4 + ["unpack", "in_place", "store", "raise_", "delete"]
+        simple = ["assign"] * 6 + ["log"] * 5 + ["unpack", "in_place", "store", "raise_", "delete"]
         if scope.in_loop:
-            simple += ["break", "continue"]
-        if scope.in_function:
+            simple += ["break_", "continue_"]
+        if scope.in_function and scope.depth:
             simple += ["return_"]
         if scope.in_generator:
-            simple += ["yield_"] * 4
+            simple += ["yield_"] * 6
         if scope.in_handler:
             simple += ["reraise"]
         nested = ["if_", "for_", "while_", "try_", "try_", "try_", "with_", "match_"]
         if scope.depth < 2:
-            nested += ["function", "function", "generator", "class_"]
-        if self.budget < 0 or scope.depth >= 4 or self.chance(50):
-            kind = self.pick(*simple)
-        else:
-            kind = self.pick(*nested)
-        if kind in ("break", "continue"):
-            self.emit(indent, kind)
-            return scope
+            nested += ["function", "function", "generator", "generator", "class_"]
+        write_nested = self.budget > 0 and scope.depth < 4 and self.chance(55)
+        kind = self.pick(*(nested if write_nested else simple))
         return getattr(self, kind)(indent, scope) or scope
 
     def assign(self, indent: int, scope: Scope) -> None:
-        self.emit(indent, f"{self.pick(*VARIABLES)} = small({self.expression(scope)})")
+        name = self.pick(*VARIABLES)
+        self.emit(indent, f"{name} = small({self.of_type(VARIABLES[name], scope)})")
 
     def log(self, indent: int, scope: Scope) -> None:
-        self.emit(indent, f"log(str({self.expression(scope)}))")
+        self.emit(indent, f"log(str({self.any(scope)}))")
 
     def unpack(self, indent: int, scope: Scope) -> None:
-        target = self.pick("a, b", "a, *b", "(a, b), c", "*a, d", "a, [b, c]")
-        self.emit(indent, f"{target} = {self.expression(scope)}")
+        target = self.pick("i, j", "i, *xs", "(i, j), s", "*xs, j", "i, d['k']")
+        value = self.pick("(1, 2)", "[3, 4, 5]", "((6, 7), 'y')", self.list(scope))
+        self.emit(indent, f"{target} = {value}")
 
     def in_place(self, indent: int, scope: Scope) -> None:
-        sign = self.pick("+=", "-=", "|=", "//=")
-        self.emit(indent, f"{self.pick(*VARIABLES)} {sign} small({self.expression(scope)})")
+        name = self.pick(*VARIABLES)
+        sign = {"number": self.pick("+=", "-=", "//=", "|="), "dict": "|="}.get(
+            VARIABLES[name], "+="
+        )
+        self.emit(indent, f"{name} {sign} small({self.of_type(VARIABLES[name], scope)})")
 
     def store(self, indent: int, scope: Scope) -> None:
-        target = f"{self.pick(*VARIABLES)}[{self.atom(scope)}]"
-        self.emit(indent, f"{target} = small({self.atom(scope)})")
+        target = self.pick("xs[0]", "d['k']", "xs[i]", "d[s]", "xs[:1]", "s[0]")
+        self.emit(indent, f"{target} = small({self.any(scope)})")
 
     def delete(self, indent: int, scope: Scope) -> None:
-        self.emit(indent, f"del {self.pick('a[0]', 'b[:1]', 'd', 'c.x', 'd[a]')}")
+        self.emit(indent, f"del {self.pick('xs[0]', 'xs[:1]', 'd', 's.x', 'd[s]', 'j')}")
 
     def raise_(self, indent: int, scope: Scope) -> None:
         cause = self.pick("", "", "", " from None", " from KeyError('cause')")
-        self.emit(indent, f"raise {self.pick(*EXCEPTIONS)}({self.atom(scope)}){cause}")
+        self.emit(indent, f"raise {self.pick(*EXCEPTIONS)}({self.pick('i', 's', 'xs')}){cause}")
 
     def reraise(self, indent: int, scope: Scope) -> None:
         self.emit(indent, "raise")
 
+    def break_(self, indent: int, scope: Scope) -> None:
+        self.emit(indent, "break")
+
+    def continue_(self, indent: int, scope: Scope) -> None:
+        self.emit(indent, "continue")
+
     def return_(self, indent: int, scope: Scope) -> None:
-        self.emit(indent, f"return {self.expression(scope)}")
+        self.emit(indent, f"return {self.num(scope)}")
 
     def yield_(self, indent: int, scope: Scope) -> None:
-        shape = self.pick("yield {}", "a = yield {}", "yield from [{}]", "log(str((yield {})))")
-        self.emit(indent, shape.format(self.expression(scope)))
+        shape = self.pick("yield {}", "i = (yield {}) or 1", "yield from [{}]", "log((yield {}))")
+        self.emit(indent, shape.format(self.num(scope)))
 
     def if_(self, indent: int, scope: Scope) -> None:
-        self.emit(indent, f"if {self.expression(scope)}:")
+        self.emit(indent, f"if {self.condition(scope)}:")
         self.block(indent + 1, scope.deeper())
         if self.chance(30):
-            self.emit(indent, f"elif {self.expression(scope)}:")
+            self.emit(indent, f"elif {self.condition(scope)}:")
             self.block(indent + 1, scope.deeper())
         if self.chance(50):
             self.emit(indent, "else:")
             self.block(indent + 1, scope.deeper())
 
     def for_(self, indent: int, scope: Scope) -> None:
-        target = self.pick(*VARIABLES, "a, b", "d['k']")
-        self.emit(indent, f"for {target} in {self.iterable(scope)}:")
+        target, source = self.pick("i", "j", "d['k']"), self.list(scope)
+        if scope.generators and self.chance(50):
+            source = f"{self.pick(*scope.generators)}({self.num(scope)})"
+        elif self.chance(20):
+            target, source = "i, s", "enumerate('xy')"
+        self.emit(indent, f"for {target} in {source}:")
         self.emit(indent + 1, "tick()")
         self.block(indent + 1, scope.deeper(in_loop=True))
         self.loop_else(indent, scope)
@@ -230,7 +310,7 @@ class Writer:
     def while_(self, indent: int, scope: Scope) -> None:
         count = self.fresh("n")
         self.emit(indent, f"{count} = {self.number(1, 3)}")
-        self.emit(indent, f"while {count} and {self.pick('True', self.expression(scope))}:")
+        self.emit(indent, f"while {count} and {self.pick('True', self.condition(scope))}:")
         self.emit(indent + 1, f"{count} -= 1; tick()")
         self.block(indent + 1, scope.deeper(in_loop=True))
         self.loop_else(indent, scope)
@@ -248,7 +328,7 @@ class Writer:
             name = self.pick("", " as e")
             self.emit(indent, f"except {self.pick(*CAUGHT)}{name}:")
             if name:
-                self.emit(indent + 1, "log((type(e).__name__, str(e), type(e.__context__)))")
+                self.emit(indent + 1, "log((type(e), str(e), type(e.__context__)))")
             self.block(indent + 1, scope.deeper(in_handler=True))
         if handlers and self.chance(30):
             self.emit(indent, "else:")
@@ -256,89 +336,98 @@ class Writer:
         if not handlers or self.chance(40):
             self.emit(indent, "finally:")
             self.emit(indent + 1, "log('finally')")
-            # A loop left here by a swallowed TooLong would go on for ever, so: no jumps.
-            self.block(indent + 1, scope.deeper(in_loop=False, in_function=False), 2)
+            self.block(indent + 1, scope.deeper(), 2)
 
     def with_(self, indent: int, scope: Scope) -> None:
-        name = self.fresh("m")
-        swallow = self.pick("", ", True")
-        target = self.pick("", " as a", " as (b, *c)")
-        self.emit(indent, f"with CM('{name}'{swallow}){target}:")
+        swallow, target = (
+            self.pick("", ", True"),
+            self.pick("", " as i", " as d['k']", " as (i, j)"),
+        )
+        second = self.pick("", "", ", CM('second')")
+        self.emit(indent, f"with CM('{self.fresh('m')}'{swallow}){target}{second}:")
         self.block(indent + 1, scope.deeper())
 
     def match_(self, indent: int, scope: Scope) -> None:
-        self.emit(indent, f"match {self.expression(scope)}:")
-        patterns = ("0 | 1", "[a, *_]", "{'k': b}", "str(c)", "[[a], b]", "int() as d", "None")
-        for pattern in self.draw(st.lists(st.sampled_from(patterns), min_size=1, max_size=3)):
-            guard = f" if {self.atom(scope)}" if self.chance(25) else ""
+        self.emit(indent, f"match {self.any(scope)}:")
+        for _ in range(self.number(1, 3)):
+            pattern = self.pick(
+                "0 | 1", "[i, *xs]", "{'k': j, **d}", "str(s)", "[i, j]", "int() as j", "None"
+            )
+            guard = f" if {self.condition(scope)}" if self.chance(25) else ""
             self.emit(indent + 1, f"case {pattern}{guard}:")
             self.block(indent + 2, scope.deeper(), 2)
 
     # ---- definitions ----
 
-    def names(self, indent: int) -> None:
-        """The variables of a new function: its own, or those of the function around it."""
-        outer = self.draw(st.sets(st.sampled_from(VARIABLES[1:]), max_size=2))
-        if outer and indent > 1:
-            self.emit(indent, f"nonlocal {', '.join(sorted(outer))}")
-        elif outer:
-            self.emit(indent, f"global {', '.join(sorted(outer))}")
-        for name, value in (("b", "1"), ("c", "'t'"), ("d", "{'k': [0]}")):
-            if name not in outer and self.chance(85):
-                self.emit(indent, f"{name} = {value}")
-
     def function(self, indent: int, scope: Scope) -> Scope:
         name = self.fresh("f")
-        parameters = self.pick("a=1", "a, q=2", "a=0, *p, q=3", "p=1, /, a=2", "*a, **p", "p, a=[]")
+        parameters = self.pick(
+            "i, j=2", "i=1, *p, j=3", "i=0, j=0, /, **p", "i, j=i", "*, i=1, j=2"
+        )
+        if self.chance(15):
+            self.emit(indent, "@functools.cache")
         self.emit(indent, f"def {name}({parameters}):")
-        self.emit(indent + 1, "tick()") if False else None
-        self.body(indent + 1, scope.deeper(in_function=True, in_loop=False, in_handler=False,
-                                           in_generator=False))
+        self.body(indent + 1, scope.inside())
+        self.emit(indent + 1, f"return {self.num(scope.inside())}")
         return dataclasses.replace(scope, functions=(*scope.functions, name))
 
     def generator(self, indent: int, scope: Scope) -> Scope:
         name = self.fresh("g")
-        self.emit(indent, f"def {name}(a):")
-        self.body(indent + 1, scope.deeper(in_function=True, in_loop=False, in_handler=False,
-                                           in_generator=True))
-        self.emit(indent + 1, f"yield {self.atom(scope)}")
+        self.emit(indent, f"def {name}(i, j=1):")
+        self.body(indent + 1, scope.inside(in_generator=True))
+        self.emit(indent + 1, f"yield {self.num(scope.inside())}")
         return dataclasses.replace(scope, generators=(*scope.generators, name))
 
     def class_(self, indent: int, scope: Scope) -> Scope:
         name = self.fresh("C")
-        base = self.pick(*scope.classes, "object") if scope.classes else "object"
+        base = self.pick("object", *scope.classes)
         self.emit(indent, f"class {name}({base}):")
-        self.emit(indent + 1, f"x = {self.pick('5', '[1]', 'None')}")
-        self.emit(indent + 1, f"def __init__(self, a): self.x = a; log('{name}')")
-        self.emit(indent + 1, "def m(self, a):")
-        inside = scope.deeper(in_function=True, in_loop=False, in_handler=False, in_generator=False)
-        self.body(indent + 2, inside)
-        if base != "object" and self.chance(60):
-            self.emit(indent + 2, "return super().m(a)")
-        self.emit(indent + 1, f"def __add__(self, other): return {self.pick('self.x', 'other')}")
-        if self.chance(50):
-            self.emit(indent + 1, "@property")
-            self.emit(indent + 1, f"def y(self): return {self.pick('self.x', 'self.z', '1 / 0')}")
+        self.emit(indent + 1, f"x = {self.num(scope)}")
+        self.emit(indent + 1, f"def __init__(self, i): self.x = i; log('{name}')")
+        self.emit(indent + 1, "def m(self, i, j=2):")
+        self.body(indent + 2, scope.inside())
+        result = "super().m(i)" if base != "object" and self.chance(60) else "self.x + i"
+        self.emit(indent + 2, f"return {result}")
+        self.emit(
+            indent + 1, f"def __add__(self, i): return {self.pick('self.x + i', 'self.m(i)')}"
+        )
+        self.emit(indent + 1, "@property")
+        self.emit(indent + 1, f"def y(self): return {self.pick('self.x', 'self.z', 'self.x // 0')}")
         return dataclasses.replace(scope, classes=(*scope.classes, name))
 
     def body(self, indent: int, scope: Scope) -> None:
-        self.names(indent)
+        """The variables of a new function (its own, those around it, the module's) and its code."""
+        outer = [name for name in ("s", "xs", "d") if self.chance(35)]
+        if outer:
+            # An inner function could not say nonlocal to what is global around it.
+            kind = self.pick("nonlocal", "global") if scope.depth >= 2 else "nonlocal"
+            self.emit(indent, f"{kind} {', '.join(outer)}")
+        for name in ("s", "xs", "d"):
+            if name not in outer and not self.chance(5):
+                self.emit(indent, f"{name} = {START[name]}")
         self.emit(indent, "tick()")
         self.block(indent, scope, 4)
 
     def program(self) -> str:
-        self.emit(0, "b, c, d = 2, 'u', {'k': 1}")
-        self.emit(0, "def main(a):")
-        for name, value in (("b", "3"), ("c", "[3, 1, 2]"), ("d", "{'k': 'v'}")):
-            self.emit(1, f"{name} = {value}")
+        self.emit(0, "def main(xs):")
+        for name in ("i", "j", "s", "d"):
+            self.emit(1, f"{name} = {START[name]}")
         scope = Scope(in_function=True)
+        for kind in ("function", "generator", "class_"):
+            if self.chance(50):
+                scope = getattr(self, kind)(1, scope)
         for _ in range(self.number(2, 6)):
-            scope = self.statement(1, scope)
-        self.emit(1, "return a, b, c, d")
+            if self.chance(30):  # an exception may leave the program here
+                scope = self.statement(1, scope)
+                continue
+            self.emit(1, "try:")
+            self.block(2, scope, 3)
+            self.emit(1, "except Exception as e:")
+            self.emit(2, "log((type(e), str(e), type(e.__context__)))")
+        self.emit(1, "return i, j, s, xs, d")
         self.emit(0, "ARGS = ([1, 2, 3],)")
         return PRELUDE + "\n".join(self.lines) + "\n"
 
 
-@st.composite
-def programs(draw: Draw) -> str:
-    return Writer(draw).program()
+def programs() -> st.SearchStrategy[str]:
+    return st.binary(min_size=300, max_size=1200).map(lambda tape: Writer(tape).program())

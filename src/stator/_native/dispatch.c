@@ -11,9 +11,8 @@
  * pointer across such a point except what the caller of a vectorcall keeps
  * alive: the callable itself and the arguments.
  */
+#include "calling.h"
 #include "dispatch.h"
-
-#include <pthread.h>
 
 typedef struct {
     PyObject_HEAD
@@ -43,105 +42,7 @@ static int mode = MODE_DISPATCH;
 /* What miss returns to have the wrapped function called. */
 static PyObject *call_original;
 
-/* ---- recursion ----
- *
- * A recursive program uses no C stack under CPython, but does when each call
- * passes through here. CPython counts C calls only roughly: 3.11 not at all
- * apart from the user's own recursion limit, 3.12 stops at 1,500 whatever that
- * limit is. So calls are not counted here; the stack itself is measured, and a
- * quarter of it left for C code that still counts.
- */
-
-#if PY_VERSION_HEX < 0x030C0000
-#define UNCOUNTED_C_CALL(call) call
-#else
-#if PY_VERSION_HEX < 0x030D0000
-#define PyThreadState_GetUnchecked _PyThreadState_UncheckedGet
-#endif
-#define UNCOUNTED_C_CALL(call)                          \
-    PyThreadState *ts = PyThreadState_GetUnchecked();   \
-    ts->c_recursion_remaining++;                        \
-    call;                                               \
-    ts->c_recursion_remaining--
-#endif
-
-static __thread struct {
-    char *low;   /* the stack's last usable address; NULL: not known yet */
-    char *short_; /* below this it is short */
-} stack;
-
-static void
-measure_stack(void)
-{
-    static char unknown;
-    stack.low = stack.short_ = &unknown;
-#ifdef __GLIBC__
-    pthread_attr_t attr;
-    void *low;
-    size_t size;
-    if (pthread_getattr_np(pthread_self(), &attr) != 0)
-        return;
-    if (pthread_attr_getstack(&attr, &low, &size) == 0) {
-        stack.low = low;
-        stack.short_ = (char *)low + size / 4;
-    }
-    pthread_attr_destroy(&attr);
-#endif
-}
-
-/* Other stacks than the thread's own (fibers) are outside [low, short). */
-static inline int
-stack_is_short(void)
-{
-    char *here = __builtin_frame_address(0);
-    if (here >= stack.short_)
-        return 0;
-    if (stack.low == NULL) {
-        measure_stack();
-        if (here >= stack.short_)
-            return 0;
-    }
-    return here >= stack.low;
-}
-
 /* ---- calling ---- */
-
-static PyObject *
-recursion_error(void)
-{
-    PyErr_SetString(PyExc_RecursionError, "maximum recursion depth exceeded: the C stack is nearly full");
-    return NULL;
-}
-
-static PyObject *
-call_python(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames)
-{
-    if (stack_is_short())
-        return recursion_error();
-    PyObject *result;
-    UNCOUNTED_C_CALL(result = ((PyFunctionObject *)function)->vectorcall(function, args, nargsf, kwnames));
-    return result;
-}
-
-/* Here no Python frame counts the call. */
-static PyObject *
-call_other(PyObject *callable, PyObject *const *args, size_t nargsf)
-{
-    if (stack_is_short())
-        return recursion_error();
-    if (Py_EnterRecursiveCall(" while calling a compiled function"))
-        return NULL;
-    PyObject *result = PyObject_Vectorcall(callable, args, nargsf, NULL);
-    Py_LeaveRecursiveCall();
-    return result;
-}
-
-static inline PyObject *
-call(PyObject *callable, PyObject *const *args, size_t nargsf)
-{
-    return PyFunction_Check(callable) ? call_python(callable, args, nargsf, NULL)
-                                      : call_other(callable, args, nargsf);
-}
 
 /* Steals the reference to the entry, which keeps its target alive meanwhile. */
 static inline PyObject *
@@ -185,7 +86,7 @@ entry_holds(Entry *entry, PyObject *const *values, PyObject *function)
 }
 
 /* The first entry that holds: a new reference, or NULL without an exception. */
-static inline Entry *
+static Py_ALWAYS_INLINE inline Entry *
 search(PyObject *entries, PyObject *const *values, PyObject *function, Py_ssize_t *index)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(entries); i++) {
@@ -210,7 +111,7 @@ search_shared(CompiledFunction *self, PyObject *const *values, PyObject *functio
     return entry;
 }
 
-static inline Entry *
+static Py_ALWAYS_INLINE inline Entry *
 find_entry(CompiledFunction *self, PyObject *const *values, PyObject *function)
 {
     Py_ssize_t index = 0;
@@ -250,7 +151,7 @@ typedef struct {
 } Arguments;
 
 static PyObject *
-call_function(CompiledFunction *self, const Arguments *given)
+call_wrapped(CompiledFunction *self, const Arguments *given)
 {
     return call_python((PyObject *)self->function, given->args, given->nargsf, given->kwnames);
 }
@@ -276,7 +177,7 @@ call_miss(CompiledFunction *self, PyObject *const *values, size_t nvaluesf, cons
         return call_entry((Entry *)result, values, nvaluesf);
     if (result == call_original) {
         Py_DECREF(result);
-        return call_function(self, given);
+        return call_wrapped(self, given);
     }
     return result;
 }
@@ -299,7 +200,7 @@ static PyObject *
 call_generally(CompiledFunction *self, const Arguments *given)
 {
     if (mode == MODE_EAGER)
-        return call_function(self, given);
+        return call_wrapped(self, given);
     if (follow_code(self) < 0)
         return NULL;
     Py_ssize_t nargs = PyVectorcall_NARGS(given->nargsf);
@@ -307,7 +208,7 @@ call_generally(CompiledFunction *self, const Arguments *given)
         return call_with(self, given->args, given->nargsf, given);
     Binding b;
     if (!binding_fill(&b, self->function, given->args, nargs, given->kwnames))
-        return call_function(self, given);
+        return call_wrapped(self, given);
     PyObject *result = call_with(self, b.values, (size_t)b.n | PY_VECTORCALL_ARGUMENTS_OFFSET, given);
     binding_release(&b);
     return result;

@@ -3,6 +3,7 @@
  * binding.c   arguments to bound parameters, as CPython binds them
  * entries.c   entries in buckets, and what is found by code object
  * dispatch.c  CompiledFunction: bind, pick an entry, call its target
+ * calling.c   the call, within the C stack
  */
 #ifndef STATOR_DISPATCH_H
 #define STATOR_DISPATCH_H

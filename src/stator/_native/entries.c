@@ -72,10 +72,15 @@ PyTypeObject Entry_Type = {
 };
 
 static Entry *
-entry_new(PyObject *guards, PyObject *target)
+entry_new(PyCodeObject *code, PyObject *guards, PyObject *target)
 {
     if (guards != Py_None && !PyObject_TypeCheck(guards, &GuardTree_Type)) {
         PyErr_Format(PyExc_TypeError, "guards must be a GuardTree or None, not %.200s", Py_TYPE(guards)->tp_name);
+        return NULL;
+    }
+    if (guards != Py_None && guard_tree_locals(guards) > parameter_count(code)) {
+        PyErr_Format(PyExc_ValueError, "the guards read %zd parameters; %U has %zd", guard_tree_locals(guards),
+                     code->co_qualname, parameter_count(code));
         return NULL;
     }
     if (!PyCallable_Check(target)) {
@@ -144,7 +149,7 @@ copy_without(PyObject *next, Py_ssize_t at, PyObject *entries, Py_ssize_t skip)
 PyObject *
 bucket_add(Bucket *self, PyObject *guards, PyObject *target)
 {
-    Entry *entry = entry_new(guards, target);
+    Entry *entry = entry_new(self->code, guards, target);
     if (entry == NULL)
         return NULL;
     PyObject *next = successor(self, 1);

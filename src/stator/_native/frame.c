@@ -261,8 +261,11 @@ frame_finish(Frame *fr)
 static void
 frame_dealloc(Frame *fr)
 {
-    if (fr->iframe != NULL)
+    if (fr->iframe != NULL) { /* lost: an exception came between the call and the loop */
+        if (fr->caller != Py_None)
+            window.remaining++;
         frame_finish(fr);
+    }
     Py_XDECREF(fr->stack);
     Py_XDECREF(fr->ip);
     Py_XDECREF(fr->info);

@@ -1,8 +1,21 @@
-/* The guard tree: what dispatch sees of it. */
+/* The guard tree: are the facts a trace relied on still true?
+ *
+ * guards_fetch.c    sources: read a value without running user code
+ * guards_check.c    checks on one value
+ * guards_expr.c     integer relations between symbols
+ * guards_tensor.c   tensor metadata without torch headers
+ * guards_version.c  what makes a level skippable: tags and watchers
+ * guards_tree.c     evaluation
+ * guards_build.c    the GuardTree type: from a flat description to a tree
+ *
+ * docs/guards.md explains the algorithm and why it never hides a change.
+ */
 #ifndef STATOR_GUARDS_H
 #define STATOR_GUARDS_H
 
 #include "native.h"
+
+/* ---- what dispatch uses ---- */
 
 extern PyTypeObject GuardTree_Type;
 
@@ -10,11 +23,207 @@ extern PyTypeObject GuardTree_Type;
  *
  * `locals` are the bound parameters in co_varnames order, borrowed, NULL where
  * unbound; `function` is the function whose globals, builtins, closure and
- * defaults are sources. Never raises and leaves a pending exception alone.
+ * defaults are sources. Never raises.
  */
 int guard_tree_check(PyObject *tree, PyObject *const *locals, PyObject *function);
 
+/* How many locals a tree reads: the highest index + 1. */
+Py_ssize_t guard_tree_locals(PyObject *tree);
+
+/* The values of the tree's outputs after a check that returned 1, as borrowed
+ * references into `out`, valid until Python code runs. */
+Py_ssize_t guard_tree_outputs(PyObject *tree, PyObject **out);
+
 int guards_init(PyObject *module);
 extern PyMethodDef guard_functions[];
+
+/* ---- the tree ---- */
+
+/* How a node's value is read from its parent's. */
+#define SOURCE_OPS(X)                                                                              \
+    X(ROOT) X(LOCAL) X(FUNCTION) X(FIXED) X(CALL)                                                  \
+    X(GLOBALS) X(BUILTINS) X(CLOSURE) X(DEFAULTS) X(KWDEFAULTS) X(CODE)                            \
+    X(METHOD_FUNC) X(METHOD_SELF) X(CELL) X(SLOT) X(REFERENT)                                      \
+    X(ATTR) X(MODULE_ATTR) X(CLASS_ATTR) X(TYPE) X(INDEX) X(KEY) X(KEY_AT)
+
+/* What must be true of a value. */
+#define CHECK_OPS(X)                                                                               \
+    X(TYPE_IS) X(IS) X(IS_WEAK) X(IS_NOT) X(EQUAL) X(SUBTYPE)                                      \
+    X(LENGTH) X(KEYS) X(KEY_SET) X(HAS_KEY) X(NO_KEY) X(NO_ATTR) X(NO_CLASS_ATTR)                  \
+    X(TENSOR) X(ALIASED) X(DISTINCT) X(RELATION) X(CALLBACK)
+
+typedef enum {
+#define X(name) SOURCE_##name,
+    SOURCE_OPS(X)
+#undef X
+    SOURCE_COUNT
+} SourceOp;
+
+typedef enum {
+#define X(name) CHECK_##name,
+    CHECK_OPS(X)
+#undef X
+    CHECK_COUNT
+} CheckOp;
+
+/* What the outcome of a level's evaluation depends on. */
+enum {
+    USES_ATTRS = 1, /* the instance's dict */
+    USES_ITEMS = 2, /* the items of a dict, list, tuple or set */
+    USES_ORDER = 4, /* ... and their order */
+    USES_MRO = 8,   /* the value is a class: its and its bases' dicts */
+    USES_BASES = 16, /* the MRO of the value's type */
+    USES_RAW = 32,  /* memory that has no version: slots, cells, functions */
+};
+
+struct TensorSpec;
+
+typedef struct {
+    CheckOp op;
+    int32_t node;
+    int32_t guard;   /* index into the guards the tree was made from */
+    Py_ssize_t n;    /* LENGTH */
+    Py_hash_t hash;  /* of arg, where arg is a key */
+    PyObject *arg;
+    Py_hash_t *hashes; /* KEYS, KEY_SET: of each key */
+    struct TensorSpec *spec; /* TENSOR */
+    int32_t *nodes;  /* ALIASED, DISTINCT, RELATION: the other nodes */
+    Py_ssize_t n_nodes;
+    struct Program *program; /* RELATION */
+} Check;
+
+typedef struct {
+    SourceOp op;
+    int32_t parent;
+    int32_t level;       /* of the node's own contents, or -1 */
+    int32_t guard;       /* the first guard that needs this node */
+    Check *checks;       /* on the value itself */
+    int32_t n_checks;
+    Check *tensors;
+    int32_t n_tensors;
+    int32_t deferred;    /* tensor checks run in the flat loop after the levels */
+    Py_ssize_t index;
+    Py_ssize_t hint;     /* where the attribute was found last time */
+    PyObject *key;
+    Py_hash_t hash;
+    PyObject *value;     /* borrowed, current when the parent's level is */
+} Node;
+
+/* What a level found when it was last evaluated; while it still holds, the
+ * level is skipped. `value` is borrowed: the level above, which is verified
+ * first, holds it. */
+typedef struct {
+    PyObject *value;
+    PyTypeObject *type; /* NULL: evaluate */
+    PyObject **slot;    /* where the dict is found, */
+    PyObject *dict;     /* which dict must be there, */
+    uint64_t tag;       /* and, where there are no watchers, in which version */
+} Record;
+
+/* One dict whose changes invalidate one record. */
+typedef struct Watch {
+    struct Watch *next, **link; /* in its bucket of the watch table; link NULL: none */
+    PyObject *dict;
+    Record *record;
+    unsigned long long *events; /* of the tree */
+} Watch;
+
+/* The contents of one node: its children and the checks on what it contains. */
+typedef struct {
+    int32_t node;
+    unsigned uses;
+    int32_t *children;
+    int32_t n_children;
+    Check *checks;
+    int32_t n_checks;
+    int pinned;          /* recorded without a version: stale once the parent is evaluated */
+    PyObject *seen;      /* value at the last evaluation; compared, never used */
+    unsigned armed_at, wait, penalty;
+    Watch watch;
+} Level;
+
+typedef struct {
+    PyTypeObject *type;
+    unsigned tag;
+} TypeTag;
+
+#define TYPE_TAGS 64
+
+typedef struct {
+    PyObject_HEAD
+    int alive;            /* 0 once cleared by the garbage collector */
+    int shortcuts;
+    Py_ssize_t n_nodes, n_levels, n_checks, n_locals, n_outputs;
+    Node *nodes;          /* in preorder; 0 is the root */
+    Level *levels;        /* in preorder; 0 is the root's */
+    Record *records;      /* one per level */
+    Check *checks;        /* all, grouped by what runs them */
+    int32_t *children;
+    Check *tensors;       /* deferred tensor checks are taken from here */
+    Py_ssize_t n_tensors, n_deferred;
+    Check *posts;         /* relations between nodes, then callbacks */
+    Py_ssize_t n_posts, n_callbacks;
+    int32_t *outputs;
+    PyObject **distinct;  /* scratch hash table of the DISTINCT checks */
+    size_t distinct_mask;
+    TypeTag types[TYPE_TAGS];
+    Py_ssize_t n_types;
+    PyObject *explainer;
+    PyObject *weakrefs;
+    unsigned calls;
+    unsigned long long checked, evaluated, callbacks_run, events;
+    int explaining;
+    int32_t failed_guard; /* set when a check fails */
+    PyObject *failed_value; /* owned while explaining */
+} GuardTree;
+
+/* ---- guards_fetch.c ---- */
+
+/* 1 and a borrowed value; 0 when absent; -1 when only user code could tell. */
+int dict_find(PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **value);
+int instance_find(PyObject *o, PyObject *name, Py_hash_t hash, Py_ssize_t *hint, PyObject **value);
+PyObject *fetch(Node *node, PyObject *base, PyObject *const *locals, PyObject *function);
+unsigned source_uses(SourceOp op);
+
+/* ---- guards_check.c ---- */
+
+int typed_equal(PyObject *constant, PyObject *value);
+int constant_supported(PyObject *o);
+int check_value(const Check *c, PyObject *value);
+int check_contents(const Check *c, PyObject *value);
+Py_ssize_t length_of(PyObject *value);
+unsigned check_uses(const Check *c);
+
+/* ---- guards_expr.c ---- */
+
+typedef struct Program Program;
+Program *program_new(PyObject *code);
+void program_free(Program *p);
+int program_holds(const Program *p, const GuardTree *tree, const int32_t *nodes);
+
+/* ---- guards_tensor.c ---- */
+
+typedef struct TensorSpec TensorSpec;
+TensorSpec *tensor_spec_new(PyObject *arg);
+void tensor_spec_free(TensorSpec *s);
+int tensor_spec_traverse(TensorSpec *s, visitproc visit, void *arg);
+int tensor_check(const TensorSpec *s, PyObject *value);
+int tensor_is_native(const TensorSpec *s); /* checked without running Python */
+int tensor_extent(PyObject *tensor, int strides, Py_ssize_t dim, int64_t *out);
+int tensors_init(PyObject *module);
+extern PyMethodDef tensor_functions[];
+
+/* ---- guards_version.c ---- */
+
+void level_arm(GuardTree *tree, Level *level, Record *record);
+void level_forget(Level *level, Record *record);
+int types_unchanged(GuardTree *tree);
+int versions_init(PyObject *module);
+extern PyMethodDef version_functions[];
+extern int use_watchers;
+
+/* ---- guards_build.c ---- */
+
+void tree_forget(GuardTree *tree);
 
 #endif

@@ -15,6 +15,9 @@ __thread ThreadWindow window;
 /* Frames the evaluator itself needs; never counted against the user's limit. */
 #define EVALUATOR_HEADROOM 60
 
+/* How often an exception that escaped the loop is given back to it. */
+#define SIGNAL_RETRIES 3
+
 static PyObject *evaluate_name; /* "evaluate" */
 static PyObject *default_ops;  /* operations of frames started by run() */
 static int open_windows;       /* on all threads */
@@ -215,6 +218,12 @@ call_evaluator(PyThreadState *ts, Frame *fr)
     window.remaining = entry - 1;
     RECURSION_REMAINING(ts) = entry + EVALUATOR_HEADROOM;
     PyObject *outcome = PyObject_CallMethodOneArg(fr->ops, evaluate_name, (PyObject *)fr);
+    for (int i = 0; outcome == NULL && fr->iframe != NULL && i < SIGNAL_RETRIES; i++) {
+        /* A signal handler raised before the loop could catch it: the exception
+         * belongs into the frame. */
+        Py_SETREF(fr->thrown, take_exception());
+        outcome = PyObject_CallMethodOneArg(fr->ops, evaluate_name, (PyObject *)fr);
+    }
     show_to_tracer(ts);
     RECURSION_REMAINING(ts) = window.remaining + 1;
     if (outcome == NULL)

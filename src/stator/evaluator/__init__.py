@@ -1,8 +1,8 @@
 """The evaluator: runs Python bytecode on real Python objects, exactly as CPython does.
 
 In: a Python function and its arguments. Out: what the function returns or raises. Every Python
-function that it calls, also from C code (sort keys, `__eq__`, properties, generators …), is evaluated
-too. See docs/evaluator.md.
+function that it calls, also from C code (sort keys, `__eq__`, properties, generators …), is
+evaluated too. See docs/evaluator.md.
 """
 
 from pathlib import Path
@@ -25,7 +25,7 @@ __all__ = [
     "statistics",
 ]
 
-_HERE: Final = str(Path(__file__).parent)
+_HERE: Final = str(Path(__file__).parent)  # own: this file
 
 
 class Statistics(NamedTuple):

@@ -51,6 +51,7 @@ def unwind(f: Any, raised: BaseException | Signal) -> Frame | None:
     raised in it or comes out of a call, but not of one that it raises again (RERAISE). Answers the
     frame that goes on; None when the base frame is left, the exception being its result then.
     """
+    exc: Any
     again = raised is RERAISE
     if again:
         exc, raised_at = f.result

@@ -2,12 +2,13 @@
 
 Stage: between the opcode handlers and the user's objects. Every instruction that can touch a
 user's object, name or cell does so through one of these functions, which a frame carries as
-`frame.ops`; frames called from it inherit them. The plain implementation, `PLAIN`, is CPython's own
-C API, called inside a window (docs/native.md), so that Python code it calls back is evaluated too.
+`frame.ops`; frames called from it inherit them. The plain implementation, `PLAIN`, is CPython's
+own C API, called inside a window (docs/native.md), so that Python code it calls back is evaluated
+too.
 
 A tracer implements the same names. A function gets the frame it works for first, and either returns
-a value, or raises the user's exception, or (only `call` and `call_ex`) returns a `Frame` that it has
-pushed, whose result then goes to the caller's stack.
+a value, or raises the user's exception, or (only `call` and `call_ex`) returns a `Frame` that it
+has pushed, whose result then goes to the caller's stack.
 """
 
 from types import CellType, CodeType, FunctionType, SimpleNamespace
@@ -73,12 +74,12 @@ class Operations(Protocol):
     def instruction(self, frame: Frame, thunk: FunctionType, /, *operands: Any) -> Any: ...
 
 
-NAMES: Final = frozenset(name for name in vars(Operations) if not name.startswith("_"))
+NAMES: Final = frozenset(name for name in Operations.__dict__ if name[0] != "_")
 
 
 def plain() -> Operations:
     """A fresh object with the operations of plain CPython, to be changed in parts."""
-    operations = {name: vars(core)[name] for name in NAMES - {"evaluate"}}
+    operations = {name: core.__dict__[name] for name in NAMES - {"evaluate"}}
     return cast(Operations, SimpleNamespace(evaluate=evaluate, **operations))
 
 

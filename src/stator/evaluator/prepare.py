@@ -1,8 +1,8 @@
 """From a decoded code object to what the loop runs.
 
-Stage: between `bytecode` and the loop. In: a code object. Out: `Prepared`, kept with the code object
-by the native core. `instructions[unit]` is `(handler, operand, unit of the next instruction)`; units
-in the middle of an instruction hold None.
+Stage: between `bytecode` and the loop. In: a code object. Out: `Prepared`, kept with the code
+object by the native core. `instructions[unit]` is `(handler, operand, unit of the next
+instruction)`; units in the middle of an instruction hold None.
 """
 
 from types import CodeType

@@ -2,9 +2,9 @@
 
 Stage: between decoding and the loop. A handler is `handler(frame, operand)`; it returns None to go
 on with the next instruction, a `Frame` to switch to, or one of the signals below. What the operand
-is (a constant, a name, a jump target …) is fixed when a code object is prepared, so that handlers do
-no decoding. Handlers register under the opcode's name; names that the running Python does not have
-are simply not used.
+is (a constant, a name, a jump target …) is fixed when a code object is prepared, so that handlers
+do no decoding. Handlers register under the opcode's name; names that the running Python does not
+have are simply not used.
 """
 
 from collections.abc import Callable

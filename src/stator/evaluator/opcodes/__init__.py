@@ -39,6 +39,6 @@ FOLDED = frozenset({"CACHE", "EXTENDED_ARG"})
 
 def check_complete() -> None:
     """Every opcode of the running Python has a handler."""
-    missing = sorted(set(TABLES.opmap) - set(SELECTORS) - FOLDED)
+    missing = sorted(set(TABLES.opmap) - set(SELECTORS) - FOLDED)  # own: opcode names
     if missing:
         raise RuntimeError(f"stator's evaluator has no handler for {', '.join(missing)}")

@@ -99,7 +99,5 @@ def load_super_attr(f: Frame, attribute: SuperName) -> Frame | Signal | None:
 
 
 @select("LOAD_SUPER_ATTR")
-def select_load_super_attr(
-    decoded: Decoded, instruction: Instruction
-) -> tuple[Handler, SuperName]:
+def select_load_super_attr(decoded: Decoded, instruction: Instruction) -> tuple[Handler, SuperName]:
     return load_super_attr, super_name(decoded, instruction)

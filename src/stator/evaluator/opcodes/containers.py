@@ -98,9 +98,7 @@ def dict_merge(f: Frame, depth: int) -> None:
     update = stack.pop()
     target = stack[-depth]
     if TABLES.null_first:
-        f.ops.instruction(
-            f, thunk("DICT_MERGE", 1, 4, 1), stack[-depth - 2], None, target, update
-        )
+        f.ops.instruction(f, thunk("DICT_MERGE", 1, 4, 1), stack[-depth - 2], None, target, update)
     else:
         f.ops.instruction(
             f, thunk("DICT_MERGE", 1, 5, 1), stack[-depth - 3], None, None, target, update

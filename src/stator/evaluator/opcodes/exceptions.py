@@ -74,7 +74,7 @@ def end_async_for(f: Frame, _: Any) -> Signal | None:
     return _again(f, exc)
 
 
-_VALUE: Final = vars(StopIteration)["value"]
+_VALUE: Final = StopIteration.__dict__["value"]
 
 
 @opcode("CLEANUP_THROW")

@@ -93,7 +93,8 @@ def select_native(decoded: Decoded, instruction: Instruction) -> tuple[Handler, 
     effect = EFFECTS[instruction.name]
     if not isinstance(effect, Effect):  # own: an entry of the table above
         effect = effect(instruction)
-    arg, names = instruction.arg, ()
+    arg = instruction.arg
+    names: tuple[str, ...] = ()
     if instruction.name == "IMPORT_FROM":
         arg, names = 0, (name_of(decoded, instruction),)
     function = thunk(

@@ -1,0 +1,287 @@
+/* Checks on one value: no user code, nothing allocated (but see KEYS). */
+#include "guards.h"
+#include "guards_layout.h"
+
+/* ---- equality with constants ---- */
+
+/* Types whose own C comparison decides equality: exact type, then `==`. */
+static int
+compares_as_a_whole(PyTypeObject *type)
+{
+    if (type == &PyLong_Type || type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyRange_Type)
+        return 1;
+    return strcmp(type->tp_name, "torch.device") == 0 && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE);
+}
+
+static int
+is_tuple_type(PyTypeObject *type)
+{
+    return type == &PyTuple_Type
+        || (strcmp(type->tp_name, "torch.Size") == 0 && type->tp_base == &PyTuple_Type
+            && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE));
+}
+
+/* Can `o` be the constant of an EQUAL check? Only what can't change and whose
+ * comparison can't run user code. */
+int
+constant_supported(PyObject *o)
+{
+    PyTypeObject *type = Py_TYPE(o);
+    if (o == Py_None || o == Py_Ellipsis || o == Py_NotImplemented || type == &PyBool_Type
+        || type == &PyFloat_Type || type == &PyComplex_Type || compares_as_a_whole(type))
+        return 1;
+    int supported = 0;
+    if (Py_EnterRecursiveCall(" in a guard's constant") != 0) {
+        PyErr_Clear();
+        return 0;
+    }
+    if (is_tuple_type(type)) {
+        supported = 1;
+        for (Py_ssize_t i = 0; supported && i < PyTuple_GET_SIZE(o); i++)
+            supported = constant_supported(PyTuple_GET_ITEM(o, i));
+    }
+    else if (type == &PyFrozenSet_Type) {
+        supported = 1;
+        Py_ssize_t at = 0;
+        PyObject *key;
+        Py_hash_t hash;
+        while (supported && _PySet_NextEntry(o, &at, &key, &hash))
+            supported = constant_supported(key);
+    }
+    Py_LeaveRecursiveCall();
+    return supported;
+}
+
+static int
+same_double(double a, double b)
+{
+    return memcmp(&a, &b, sizeof a) == 0; /* tells -0.0 from 0.0, and nan is nan */
+}
+
+static int
+set_has(PyObject *set, PyObject *key, Py_hash_t hash)
+{
+    Py_ssize_t at = 0;
+    PyObject *found;
+    Py_hash_t found_hash;
+    while (_PySet_NextEntry(set, &at, &found, &found_hash))
+        if (found == key || (found_hash == hash && typed_equal(key, found)))
+            return 1;
+    return 0;
+}
+
+/* Equal in type and value, throughout: 1, True and 1.0 differ. */
+int
+typed_equal(PyObject *constant, PyObject *value)
+{
+    if (constant == value)
+        return 1;
+    PyTypeObject *type = Py_TYPE(constant);
+    if (Py_TYPE(value) != type)
+        return 0;
+    if (type == &PyFloat_Type)
+        return same_double(PyFloat_AS_DOUBLE(constant), PyFloat_AS_DOUBLE(value));
+    if (type == &PyComplex_Type) {
+        Py_complex a = ((PyComplexObject *)constant)->cval, b = ((PyComplexObject *)value)->cval;
+        return same_double(a.real, b.real) && same_double(a.imag, b.imag);
+    }
+    if (compares_as_a_whole(type)) {
+        int equal = PyObject_RichCompareBool(constant, value, Py_EQ);
+        if (equal < 0)
+            PyErr_Clear();
+        return equal > 0;
+    }
+    if (is_tuple_type(type)) {
+        Py_ssize_t n = PyTuple_GET_SIZE(constant);
+        if (PyTuple_GET_SIZE(value) != n)
+            return 0;
+        for (Py_ssize_t i = 0; i < n; i++)
+            if (!typed_equal(PyTuple_GET_ITEM(constant, i), PyTuple_GET_ITEM(value, i)))
+                return 0;
+        return 1;
+    }
+    if (type == &PyFrozenSet_Type) {
+        if (PySet_GET_SIZE(constant) != PySet_GET_SIZE(value))
+            return 0;
+        Py_ssize_t at = 0;
+        PyObject *key;
+        Py_hash_t hash;
+        while (_PySet_NextEntry(constant, &at, &key, &hash))
+            if (!set_has(value, key, hash))
+                return 0;
+        return 1;
+    }
+    return 0; /* None, bools and everything else: by identity */
+}
+
+/* ---- containers ---- */
+
+/* As the layout base's __len__; -1 for what has no such base. */
+Py_ssize_t
+length_of(PyObject *value)
+{
+    if (PyTuple_Check(value) || PyList_Check(value) || PyBytes_Check(value))
+        return Py_SIZE(value);
+    if (PyDict_Check(value))
+        return ((PyDictObject *)value)->ma_used;
+    if (PyAnySet_Check(value))
+        return PySet_GET_SIZE(value);
+    if (PyUnicode_Check(value))
+        return PyUnicode_GET_LENGTH(value);
+    return -1;
+}
+
+/* OrderedDict keeps its order in a list of its own: ask its iterator, the one
+ * check that allocates. */
+static int
+ordered_keys_match(PyObject *dict, PyObject *keys)
+{
+    PyObject *it = PyODict_Type.tp_iter(dict), *key;
+    Py_ssize_t i = 0, n = PyTuple_GET_SIZE(keys);
+    int match = it != NULL;
+    while (match && (key = PyIter_Next(it)) != NULL) {
+        match = i < n && typed_equal(PyTuple_GET_ITEM(keys, i), key);
+        i++;
+        Py_DECREF(key);
+    }
+    Py_XDECREF(it);
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return 0;
+    }
+    return match && i == n;
+}
+
+static int
+keys_match(PyObject *dict, PyObject *keys)
+{
+    if (!PyDict_Check(dict) || ((PyDictObject *)dict)->ma_used != PyTuple_GET_SIZE(keys))
+        return 0;
+    if (PyObject_TypeCheck(dict, &PyODict_Type))
+        return ordered_keys_match(dict, keys);
+    Py_ssize_t at = 0, i = 0;
+    PyObject *key;
+    while (PyDict_Next(dict, &at, &key, NULL)) {
+        if (!typed_equal(PyTuple_GET_ITEM(keys, i), key))
+            return 0;
+        i++;
+    }
+    return 1;
+}
+
+/* The key as the dict holds it must be the same in type too: {1} is not {True}. */
+static int
+dict_has(PyObject *dict, PyObject *key)
+{
+    Py_ssize_t at = 0;
+    PyObject *found;
+    while (PyDict_Next(dict, &at, &found, NULL))
+        if (typed_equal(key, found))
+            return 1;
+    return 0;
+}
+
+static int
+key_set_matches(PyObject *container, const Check *c)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(c->arg);
+    if (length_of(container) != n)
+        return 0;
+    if (PyAnySet_Check(container)) {
+        for (Py_ssize_t i = 0; i < n; i++)
+            if (!set_has(container, PyTuple_GET_ITEM(c->arg, i), c->hashes[i]))
+                return 0;
+        return 1;
+    }
+    if (!PyDict_Check(container))
+        return 0;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (!dict_has(container, PyTuple_GET_ITEM(c->arg, i)))
+            return 0;
+    return 1;
+}
+
+/* As `key in container`: 1, 0, or -1 when only user code could tell. */
+static int
+contains(PyObject *container, const Check *c)
+{
+    PyObject *value;
+    if (PyDict_Check(container))
+        return dict_find(container, c->arg, c->hash, &value);
+    return -1;
+}
+
+/* ---- the checks ---- */
+
+/* On the value itself: what holds for an object holds as long as it lives, or
+ * changes only with its type. */
+int
+check_value(const Check *c, PyObject *value)
+{
+    switch (c->op) {
+    case CHECK_TYPE_IS:
+        return (PyObject *)Py_TYPE(value) == c->arg;
+    case CHECK_IS:
+        return value == c->arg;
+    case CHECK_IS_WEAK: /* a dead reference holds None */
+        return value == ((PyWeakReference *)c->arg)->wr_object && value != Py_None;
+    case CHECK_IS_NOT:
+        return value != c->arg;
+    case CHECK_EQUAL:
+        return typed_equal(c->arg, value);
+    case CHECK_SUBTYPE:
+        return PyType_IsSubtype(Py_TYPE(value), (PyTypeObject *)c->arg);
+    default:
+        return 0;
+    }
+}
+
+/* On what the value contains. */
+int
+check_contents(const Check *c, PyObject *value)
+{
+    PyObject *found;
+    Py_ssize_t hint = 0;
+    switch (c->op) {
+    case CHECK_LENGTH:
+        return length_of(value) == c->n;
+    case CHECK_KEYS:
+        return keys_match(value, c->arg);
+    case CHECK_KEY_SET:
+        return key_set_matches(value, c);
+    case CHECK_HAS_KEY:
+        return contains(value, c) == 1;
+    case CHECK_NO_KEY:
+        return contains(value, c) == 0;
+    case CHECK_NO_ATTR:
+        return instance_find(value, c->arg, c->hash, &hint, &found) == 0;
+    case CHECK_NO_CLASS_ATTR:
+        return PyType_Check(value) && _PyType_Lookup((PyTypeObject *)value, c->arg) == NULL;
+    default:
+        return 0;
+    }
+}
+
+/* What a level depends on because of a check on its node; a check that is
+ * settled once and for all by the value's identity uses nothing. */
+unsigned
+check_uses(const Check *c)
+{
+    switch (c->op) {
+    case CHECK_SUBTYPE:
+        return USES_BASES;
+    case CHECK_LENGTH:
+    case CHECK_KEY_SET:
+    case CHECK_HAS_KEY:
+    case CHECK_NO_KEY:
+        return USES_ITEMS;
+    case CHECK_KEYS:
+        return USES_ITEMS | USES_ORDER;
+    case CHECK_NO_ATTR:
+        return USES_ATTRS;
+    case CHECK_NO_CLASS_ATTR:
+        return USES_MRO;
+    default:
+        return 0;
+    }
+}

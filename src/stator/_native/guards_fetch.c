@@ -1,0 +1,264 @@
+/* Sources: read a value from its parent's without running user code.
+ *
+ * Every fetch checks what it needs (is this a list, is the index in range, does
+ * the type have this slot), so it is safe on any object; a value that cannot be
+ * read makes the guard fail. Values are borrowed.
+ */
+#include "guards.h"
+#include "guards_layout.h"
+
+/* ---- dict lookup ---- */
+
+/* Can two keys be compared without user code? Their types compare in C, and
+ * for tuples so do their elements'. */
+static int
+compares_in_c(PyObject *o, int depth)
+{
+    richcmpfunc compare = Py_TYPE(o)->tp_richcompare;
+    if (compare == PyTuple_Type.tp_richcompare) {
+        if (depth > 4)
+            return 0;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(o); i++)
+            if (!compares_in_c(PyTuple_GET_ITEM(o, i), depth + 1))
+                return 0;
+        return 1;
+    }
+    return compare == PyUnicode_Type.tp_richcompare || compare == PyLong_Type.tp_richcompare
+        || compare == PyFloat_Type.tp_richcompare || compare == PyBytes_Type.tp_richcompare
+        || compare == PyComplex_Type.tp_richcompare || compare == PyBaseObject_Type.tp_richcompare;
+}
+
+static int
+keys_equal(PyObject *a, PyObject *b)
+{
+    if (a == b)
+        return 1;
+    if (!compares_in_c(a, 0) || !compares_in_c(b, 0))
+        return -1;
+    int equal = PyObject_RichCompareBool(a, b, Py_EQ);
+    if (equal < 0)
+        PyErr_Clear();
+    return equal;
+}
+
+static inline Py_hash_t
+str_hash(PyObject *o)
+{
+    return ((PyASCIIObject *)o)->hash;
+}
+
+/* The entry of a key, -1 when absent, -2 when only user code could tell.
+ * Follows the probe sequence of lookdict in Objects/dictobject.c. */
+static Py_ssize_t
+keys_find(PyDictKeysObject *keys, PyObject *key, Py_hash_t hash)
+{
+    size_t mask = ((size_t)1 << keys->dk_log2_size) - 1, perturb = (size_t)hash, i = (size_t)hash & mask;
+    int is_unicode = DK_IS_UNICODE(keys);
+    for (;;) {
+        Py_ssize_t ix = dict_keys_index(keys, i);
+        if (ix >= 0) {
+            PyObject *found;
+            Py_hash_t found_hash;
+            if (is_unicode) {
+                found = DK_UNICODE_ENTRIES(keys)[ix].me_key;
+                found_hash = str_hash(found);
+            }
+            else {
+                found = DK_ENTRIES(keys)[ix].me_key;
+                found_hash = DK_ENTRIES(keys)[ix].me_hash;
+            }
+            if (found == key)
+                return ix;
+            if (found_hash == hash) {
+                int equal = keys_equal(found, key);
+                if (equal)
+                    return equal < 0 ? -2 : ix;
+            }
+        }
+        else if (ix == DKIX_EMPTY)
+            return -1;
+        perturb >>= 5; /* PERTURB_SHIFT */
+        i = (i * 5 + perturb + 1) & mask;
+    }
+}
+
+int
+dict_find(PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **value)
+{
+    PyDictObject *d = (PyDictObject *)dict;
+    Py_ssize_t ix = keys_find(d->ma_keys, key, hash);
+    if (ix < 0)
+        return ix == -1 ? 0 : -1;
+    if (d->ma_values != NULL)
+        *value = d->ma_values->values[ix];
+    else if (DK_IS_UNICODE(d->ma_keys))
+        *value = DK_UNICODE_ENTRIES(d->ma_keys)[ix].me_value;
+    else
+        *value = DK_ENTRIES(d->ma_keys)[ix].me_value;
+    return *value != NULL;
+}
+
+/* ---- attributes ---- */
+
+/* An attribute in the instance itself. `hint` remembers the entry: instances of
+ * a class mostly keep their attributes in the same order. */
+int
+instance_find(PyObject *o, PyObject *name, Py_hash_t hash, Py_ssize_t *hint, PyObject **value)
+{
+    *value = NULL;
+    if (PyType_Check(o))
+        return 0; /* a class's attributes are found along its MRO */
+    Attributes a = attributes(o);
+    if (a.values != NULL) {
+        Py_ssize_t ix = *hint;
+        if ((size_t)ix >= (size_t)a.keys->dk_nentries || DK_UNICODE_ENTRIES(a.keys)[ix].me_key != name) {
+            ix = keys_find(a.keys, name, hash);
+            if (ix < 0)
+                return ix == -1 ? 0 : -1;
+            *hint = ix;
+        }
+        *value = a.values[ix];
+        return *value != NULL;
+    }
+    if (a.dict == NULL)
+        return 0;
+    PyDictObject *d = (PyDictObject *)a.dict;
+    Py_ssize_t ix = *hint;
+    if (DK_IS_UNICODE(d->ma_keys) && (size_t)ix < (size_t)d->ma_keys->dk_nentries
+        && DK_UNICODE_ENTRIES(d->ma_keys)[ix].me_key == name) {
+        *value = d->ma_values != NULL ? d->ma_values->values[ix] : DK_UNICODE_ENTRIES(d->ma_keys)[ix].me_value;
+        if (*value != NULL)
+            return 1;
+    }
+    ix = keys_find(d->ma_keys, name, hash);
+    if (ix >= 0)
+        *hint = ix;
+    return dict_find(a.dict, name, hash, value);
+}
+
+/* ---- fetch ---- */
+
+static PyObject *
+or_none(PyObject *o)
+{
+    return o == NULL ? Py_None : o;
+}
+
+static PyObject *
+slot_value(PyObject *descriptor, PyObject *o)
+{
+    PyMemberDescrObject *d = (PyMemberDescrObject *)descriptor;
+    if (!PyObject_TypeCheck(o, PyDescr_TYPE(d)))
+        return NULL;
+    return *(PyObject **)((char *)o + d->d_member->offset);
+}
+
+static PyObject *
+key_at(PyObject *dict, Py_ssize_t index)
+{
+    if (!PyDict_Check(dict) || PyObject_TypeCheck(dict, &PyODict_Type))
+        return NULL; /* an OrderedDict keeps its order elsewhere: see the KEYS check */
+    Py_ssize_t at = 0;
+    PyObject *key;
+    while (PyDict_Next(dict, &at, &key, NULL))
+        if (index-- == 0)
+            return key;
+    return NULL;
+}
+
+static PyObject *
+item_at(PyObject *sequence, Py_ssize_t index)
+{
+    if (PyTuple_Check(sequence) || PyList_Check(sequence)) {
+        Py_ssize_t size = Py_SIZE(sequence);
+        if (index < 0)
+            index += size;
+        if (index < 0 || index >= size)
+            return NULL;
+        return PyTuple_Check(sequence) ? PyTuple_GET_ITEM(sequence, index) : PyList_GET_ITEM(sequence, index);
+    }
+    return NULL;
+}
+
+PyObject *
+fetch(Node *node, PyObject *base, PyObject *const *locals, PyObject *function)
+{
+    PyObject *value = NULL;
+    PyFunctionObject *f = (PyFunctionObject *)base;
+    switch (node->op) {
+    case SOURCE_LOCAL:
+        return locals == NULL ? NULL : locals[node->index];
+    case SOURCE_FUNCTION:
+        return function;
+    case SOURCE_FIXED:
+        return node->key;
+    case SOURCE_GLOBALS:
+        return PyFunction_Check(base) ? f->func_globals : NULL;
+    case SOURCE_BUILTINS:
+        return PyFunction_Check(base) ? f->func_builtins : NULL;
+    case SOURCE_CLOSURE:
+        return PyFunction_Check(base) ? or_none(f->func_closure) : NULL;
+    case SOURCE_DEFAULTS:
+        return PyFunction_Check(base) ? or_none(f->func_defaults) : NULL;
+    case SOURCE_KWDEFAULTS:
+        return PyFunction_Check(base) ? or_none(f->func_kwdefaults) : NULL;
+    case SOURCE_CODE:
+        return PyFunction_Check(base) ? f->func_code : NULL;
+    case SOURCE_METHOD_FUNC:
+        return PyMethod_Check(base) ? PyMethod_GET_FUNCTION(base) : NULL;
+    case SOURCE_METHOD_SELF:
+        return PyMethod_Check(base) ? PyMethod_GET_SELF(base) : NULL;
+    case SOURCE_CELL:
+        return PyCell_Check(base) ? PyCell_GET(base) : NULL;
+    case SOURCE_SLOT:
+        return slot_value(node->key, base);
+    case SOURCE_REFERENT:
+        if (!PyWeakref_CheckRef(base))
+            return NULL;
+        value = ((PyWeakReference *)base)->wr_object;
+        return Py_REFCNT(value) > 0 ? value : Py_None;
+    case SOURCE_MODULE_ATTR:
+        if (!PyModule_Check(base))
+            return NULL;
+        /* fall through */
+    case SOURCE_ATTR:
+        return instance_find(base, node->key, node->hash, &node->hint, &value) == 1 ? value : NULL;
+    case SOURCE_CLASS_ATTR:
+        return PyType_Check(base) ? _PyType_Lookup((PyTypeObject *)base, node->key) : NULL;
+    case SOURCE_TYPE:
+        return (PyObject *)Py_TYPE(base);
+    case SOURCE_INDEX:
+        return item_at(base, node->index);
+    case SOURCE_KEY:
+        return PyDict_Check(base) && dict_find(base, node->key, node->hash, &value) == 1 ? value : NULL;
+    case SOURCE_KEY_AT:
+        return key_at(base, node->index);
+    case SOURCE_ROOT:
+    case SOURCE_CALL: /* evaluated by the tree: its value is owned */
+    case SOURCE_COUNT:
+        break;
+    }
+    return NULL;
+}
+
+/* What a level depends on because it has a child of this kind. */
+unsigned
+source_uses(SourceOp op)
+{
+    switch (op) {
+    case SOURCE_ATTR:
+    case SOURCE_MODULE_ATTR:
+        return USES_ATTRS;
+    case SOURCE_CLASS_ATTR:
+        return USES_MRO;
+    case SOURCE_TYPE:
+        return 0; /* the type is part of every record */
+    case SOURCE_INDEX:
+    case SOURCE_KEY:
+        return USES_ITEMS;
+    case SOURCE_KEY_AT:
+        return USES_ITEMS | USES_ORDER;
+    default:
+        return USES_RAW;
+    }
+}
