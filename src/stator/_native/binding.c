@@ -13,14 +13,16 @@ place(Binding *b, Py_ssize_t i, PyObject *value)
 }
 
 static int
-binding_alloc(Binding *b, Py_ssize_t n)
+binding_alloc(Binding *b, PyCodeObject *code)
 {
+    Py_ssize_t n = parameter_count(code);
     PyObject **room = b->small;
     if (n > BINDING_SMALL) {
         room = PyMem_Malloc((size_t)(n + 1) * sizeof(PyObject *));
         if (room == NULL)
             return 0;
     }
+    b->code = (PyCodeObject *)Py_NewRef((PyObject *)code);
     b->values = room + 1;
     b->n = n;
     memset(b->values, 0, (size_t)n * sizeof(PyObject *));
@@ -34,6 +36,7 @@ binding_release(Binding *b)
         Py_XDECREF(b->values[i]);
     if (b->values != b->small + 1)
         PyMem_Free(b->values - 1);
+    Py_DECREF(b->code);
 }
 
 /* The index of the parameter a keyword names, or -1. */
@@ -108,9 +111,9 @@ fill_keyword_defaults(Binding *b, PyFunctionObject *function, PyCodeObject *code
 }
 
 static int
-fill(Binding *b, PyFunctionObject *function, PyCodeObject *code, PyObject *const *args, Py_ssize_t nargs,
-     PyObject *kwnames)
+fill(Binding *b, PyFunctionObject *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
+    PyCodeObject *code = b->code;
     Py_ssize_t next = code->co_argcount + code->co_kwonlyargcount;
     Py_ssize_t positional = nargs < code->co_argcount ? nargs : code->co_argcount;
     PyObject *kwdict = NULL;
@@ -140,15 +143,11 @@ fill(Binding *b, PyFunctionObject *function, PyCodeObject *code, PyObject *const
 int
 binding_fill(Binding *b, PyFunctionObject *function, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
 {
-    PyCodeObject *code = (PyCodeObject *)function->func_code;
-    if (!binding_alloc(b, parameter_count(code)))
+    if (!binding_alloc(b, (PyCodeObject *)function->func_code))
         return 0;
-    Py_INCREF(code); /* a collection in here may run code that replaces it */
-    int bound = fill(b, function, code, args, nargs, kwnames);
-    Py_DECREF(code);
-    if (!bound) {
-        PyErr_Clear();
-        binding_release(b);
-    }
-    return bound;
+    if (fill(b, function, args, nargs, kwnames))
+        return 1;
+    PyErr_Clear();
+    binding_release(b);
+    return 0;
 }

@@ -66,6 +66,13 @@ typedef _PyInterpreterFrame IFrame;
 #define RECURSION_REMAINING(ts) ((ts)->py_recursion_remaining)
 #endif
 
+/* Depth of C calls, counted apart since 3.12. */
+#if PY_VERSION_HEX < 0x030C0000
+#define C_RECURSION_ADD(ts, n) ((void)0)
+#else
+#define C_RECURSION_ADD(ts, n) ((ts)->c_recursion_remaining += (n))
+#endif
+
 /* Is the cyclic collector running (on this thread: it holds the GIL)? */
 #define GC_COLLECTING(ts) ((ts)->interp->gc.collecting)
 

@@ -100,9 +100,9 @@ search(PyObject *entries, PyObject *const *values, PyObject *function, Py_ssize_
 }
 
 static Entry *
-search_shared(CompiledFunction *self, PyObject *const *values, PyObject *function)
+search_shared(CompiledFunction *self, PyCodeObject *code, PyObject *const *values, PyObject *function)
 {
-    if (self->shared == NULL || self->shared->code != self->code)
+    if (self->shared == NULL || self->shared->code != code)
         return NULL;
     Py_ssize_t index;
     PyObject *entries = Py_NewRef(self->shared->entries);
@@ -111,16 +111,22 @@ search_shared(CompiledFunction *self, PyObject *const *values, PyObject *functio
     return entry;
 }
 
+/* `code` is the one whose parameters `values` are: the function may have got
+ * another one meanwhile, whose entries read other values. */
 static Py_ALWAYS_INLINE inline Entry *
-find_entry(CompiledFunction *self, PyObject *const *values, PyObject *function)
+find_entry(CompiledFunction *self, PyCodeObject *code, PyObject *const *values, PyObject *function)
 {
-    Py_ssize_t index = 0;
-    PyObject *entries = Py_NewRef(self->own->entries);
-    Entry *entry = search(entries, values, function, &index);
-    if (index > 0)
-        bucket_promote(self->own, entries, index);
-    Py_DECREF(entries);
-    return entry != NULL ? entry : search_shared(self, values, function);
+    if (self->own->code == code) {
+        Py_ssize_t index = 0;
+        PyObject *entries = Py_NewRef(self->own->entries);
+        Entry *entry = search(entries, values, function, &index);
+        if (index > 0)
+            bucket_promote(self->own, entries, index);
+        Py_DECREF(entries);
+        if (entry != NULL)
+            return entry;
+    }
+    return search_shared(self, code, values, function);
 }
 
 static inline void
@@ -136,7 +142,7 @@ dispatch_find(PyObject *compiled, PyObject *const *locals, PyObject *function)
     CompiledFunction *self = (CompiledFunction *)compiled;
     if (mode != MODE_DISPATCH || ((PyFunctionObject *)function)->func_code != (PyObject *)self->code)
         return NULL;
-    Entry *entry = find_entry(self, locals, function);
+    Entry *entry = find_entry(self, self->code, locals, function);
     if (entry != NULL)
         count_hit(self, entry);
     return entry;
@@ -183,10 +189,10 @@ call_miss(CompiledFunction *self, PyObject *const *values, size_t nvaluesf, cons
 }
 
 static PyObject *
-call_with(CompiledFunction *self, PyObject *const *values, size_t nvaluesf, const Arguments *given)
+call_with(CompiledFunction *self, PyCodeObject *code, PyObject *const *values, size_t nvaluesf, const Arguments *given)
 {
     if (mode == MODE_DISPATCH) {
-        Entry *entry = find_entry(self, values, (PyObject *)self->function);
+        Entry *entry = find_entry(self, code, values, (PyObject *)self->function);
         if (entry != NULL) {
             count_hit(self, entry);
             return call_entry(entry, values, nvaluesf);
@@ -205,11 +211,11 @@ call_generally(CompiledFunction *self, const Arguments *given)
         return NULL;
     Py_ssize_t nargs = PyVectorcall_NARGS(given->nargsf);
     if (given->kwnames == NULL && nargs == self->plain)
-        return call_with(self, given->args, given->nargsf, given);
+        return call_with(self, self->code, given->args, given->nargsf, given);
     Binding b;
     if (!binding_fill(&b, self->function, given->args, nargs, given->kwnames))
         return call_wrapped(self, given);
-    PyObject *result = call_with(self, b.values, (size_t)b.n | PY_VECTORCALL_ARGUMENTS_OFFSET, given);
+    PyObject *result = call_with(self, b.code, b.values, (size_t)b.n | PY_VECTORCALL_ARGUMENTS_OFFSET, given);
     binding_release(&b);
     return result;
 }
@@ -220,7 +226,7 @@ compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, Py
     CompiledFunction *self = (CompiledFunction *)callable;
     if (mode == MODE_DISPATCH && kwnames == NULL && PyVectorcall_NARGS(nargsf) == self->plain
         && self->function->func_code == (PyObject *)self->code) {
-        Entry *entry = find_entry(self, args, (PyObject *)self->function);
+        Entry *entry = find_entry(self, self->code, args, (PyObject *)self->function);
         if (entry != NULL) {
             count_hit(self, entry);
             return call_entry(entry, args, nargsf);
@@ -471,7 +477,7 @@ compiled_find(CompiledFunction *self, PyObject *bound)
                      parameter_count(self->code), PyTuple_GET_SIZE(bound));
         return NULL;
     }
-    Entry *entry = find_entry(self, &PyTuple_GET_ITEM(bound, 0), (PyObject *)self->function);
+    Entry *entry = find_entry(self, self->code, &PyTuple_GET_ITEM(bound, 0), (PyObject *)self->function);
     return entry == NULL ? Py_NewRef(Py_None) : (PyObject *)entry;
 }
 

@@ -29,6 +29,7 @@ PyWeakref_GetRef(PyObject *ref, PyObject **object)
  * keyword-only, the *args tuple, the **kwargs dict. The references are owned:
  * a default may be replaced while a guard or the target runs. */
 typedef struct {
+    PyCodeObject *code; /* the function's code at that time */
     PyObject **values;
     Py_ssize_t n;
     PyObject *small[BINDING_SMALL + 1];

@@ -152,7 +152,8 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     int alive;            /* 0 once cleared by the garbage collector */
-    int shortcuts;
+    int shortcuts;        /* levels may be skipped */
+    int watchers;         /* dict changes are events; otherwise tags are compared */
     Py_ssize_t n_nodes, n_levels, n_checks, n_locals, n_outputs;
     Node *nodes;          /* in preorder; 0 is the root */
     Level *levels;        /* in preorder; 0 is the root's */
@@ -181,6 +182,8 @@ typedef struct {
 
 /* 1 and a borrowed value; 0 when absent; -1 when only user code could tell. */
 int dict_find(PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **value);
+int dict_entry(PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **found, PyObject **value);
+int keys_equal(PyObject *a, PyObject *b);
 int instance_find(PyObject *o, PyObject *name, Py_hash_t hash, Py_ssize_t *hint, PyObject **value);
 PyObject *fetch(Node *node, PyObject *base, PyObject *const *locals, PyObject *function);
 unsigned source_uses(SourceOp op);
@@ -197,9 +200,12 @@ unsigned check_uses(const Check *c);
 /* ---- guards_expr.c ---- */
 
 typedef struct Program Program;
-Program *program_new(PyObject *code);
+#define RELATION_NODES 64
+extern const char *const expr_names[];
+Program *program_new(PyObject *code, Py_ssize_t n_nodes);
 void program_free(Program *p);
-int program_holds(const Program *p, const GuardTree *tree, const int32_t *nodes);
+int program_reads_tensors(const Program *p);
+int program_holds(const Program *p, PyObject *const *values);
 
 /* ---- guards_tensor.c ---- */
 
@@ -207,8 +213,10 @@ typedef struct TensorSpec TensorSpec;
 TensorSpec *tensor_spec_new(PyObject *arg);
 void tensor_spec_free(TensorSpec *s);
 int tensor_spec_traverse(TensorSpec *s, visitproc visit, void *arg);
-int tensor_check(const TensorSpec *s, PyObject *value);
-int tensor_is_native(const TensorSpec *s); /* checked without running Python */
+int tensor_matches(const TensorSpec *s, PyObject *value);
+/* Can it be checked, can its sizes be read, without running Python? */
+int tensor_spec_is_native(const TensorSpec *s);
+int tensor_is_native(PyObject *tensor);
 int tensor_extent(PyObject *tensor, int strides, Py_ssize_t dim, int64_t *out);
 int tensors_init(PyObject *module);
 extern PyMethodDef tensor_functions[];
@@ -220,10 +228,10 @@ void level_forget(Level *level, Record *record);
 int types_unchanged(GuardTree *tree);
 int versions_init(PyObject *module);
 extern PyMethodDef version_functions[];
-extern int use_watchers;
+int watchers_in_use(void);
 
 /* ---- guards_build.c ---- */
 
-void tree_forget(GuardTree *tree);
+void tree_forget(GuardTree *tree); /* all records */
 
 #endif

@@ -171,14 +171,10 @@ keys_match(PyObject *dict, PyObject *keys)
 
 /* The key as the dict holds it must be the same in type too: {1} is not {True}. */
 static int
-dict_has(PyObject *dict, PyObject *key)
+dict_has(PyObject *dict, PyObject *key, Py_hash_t hash)
 {
-    Py_ssize_t at = 0;
-    PyObject *found;
-    while (PyDict_Next(dict, &at, &found, NULL))
-        if (typed_equal(key, found))
-            return 1;
-    return 0;
+    PyObject *found, *value;
+    return dict_entry(dict, key, hash, &found, &value) == 1 && typed_equal(key, found);
 }
 
 static int
@@ -196,7 +192,7 @@ key_set_matches(PyObject *container, const Check *c)
     if (!PyDict_Check(container))
         return 0;
     for (Py_ssize_t i = 0; i < n; i++)
-        if (!dict_has(container, PyTuple_GET_ITEM(c->arg, i)))
+        if (!dict_has(container, PyTuple_GET_ITEM(c->arg, i), c->hashes[i]))
             return 0;
     return 1;
 }
@@ -205,10 +201,19 @@ key_set_matches(PyObject *container, const Check *c)
 static int
 contains(PyObject *container, const Check *c)
 {
-    PyObject *value;
+    PyObject *value, *key;
     if (PyDict_Check(container))
         return dict_find(container, c->arg, c->hash, &value);
-    return -1;
+    if (!PyAnySet_Check(container))
+        return -1;
+    Py_ssize_t at = 0;
+    Py_hash_t hash;
+    while (_PySet_NextEntry(container, &at, &key, &hash)) {
+        int equal = hash == c->hash ? keys_equal(key, c->arg) : 0;
+        if (equal)
+            return equal;
+    }
+    return 0;
 }
 
 /* ---- the checks ---- */

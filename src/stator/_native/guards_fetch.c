@@ -28,7 +28,7 @@ compares_in_c(PyObject *o, int depth)
         || compare == PyComplex_Type.tp_richcompare || compare == PyBaseObject_Type.tp_richcompare;
 }
 
-static int
+int
 keys_equal(PyObject *a, PyObject *b)
 {
     if (a == b)
@@ -83,19 +83,30 @@ keys_find(PyDictKeysObject *keys, PyObject *key, Py_hash_t hash)
 }
 
 int
-dict_find(PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **value)
+dict_entry(PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **found, PyObject **value)
 {
     PyDictObject *d = (PyDictObject *)dict;
     Py_ssize_t ix = keys_find(d->ma_keys, key, hash);
     if (ix < 0)
         return ix == -1 ? 0 : -1;
-    if (d->ma_values != NULL)
-        *value = d->ma_values->values[ix];
-    else if (DK_IS_UNICODE(d->ma_keys))
-        *value = DK_UNICODE_ENTRIES(d->ma_keys)[ix].me_value;
-    else
-        *value = DK_ENTRIES(d->ma_keys)[ix].me_value;
+    if (DK_IS_UNICODE(d->ma_keys)) {
+        PyDictUnicodeEntry *entry = &DK_UNICODE_ENTRIES(d->ma_keys)[ix];
+        *found = entry->me_key;
+        *value = d->ma_values != NULL ? d->ma_values->values[ix] : entry->me_value;
+    }
+    else {
+        PyDictKeyEntry *entry = &DK_ENTRIES(d->ma_keys)[ix];
+        *found = entry->me_key;
+        *value = entry->me_value;
+    }
     return *value != NULL;
+}
+
+int
+dict_find(PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **value)
+{
+    PyObject *found;
+    return dict_entry(dict, key, hash, &found, value);
 }
 
 /* ---- attributes ---- */

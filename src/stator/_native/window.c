@@ -14,6 +14,7 @@ __thread ThreadWindow window;
 
 /* Frames the evaluator itself needs; never counted against the user's limit. */
 #define EVALUATOR_HEADROOM 60
+#define EVALUATOR_C_HEADROOM 40
 
 /* How often an exception that escaped the loop is given back to it. */
 #define SIGNAL_RETRIES 3
@@ -87,6 +88,7 @@ window_open(Window *w, Frame *fr)
     frame_set_ip(fr);
     CURRENT_FRAME(ts) = fr->iframe;
     RECURSION_REMAINING(ts) = window.remaining;
+    C_RECURSION_ADD(ts, -EVALUATOR_C_HEADROOM);
     window.frame = fr;
     window.active = 1;
     show_to_tracer(ts);
@@ -118,6 +120,7 @@ window_close(Window *w)
     int changed = RECURSION_REMAINING(ts) - window.remaining; /* sys.setrecursionlimit */
     window.remaining += changed;
     RECURSION_REMAINING(ts) = w->remaining + changed;
+    C_RECURSION_ADD(ts, EVALUATOR_C_HEADROOM);
 }
 
 /* ---- frames that did not run ---- */
@@ -217,6 +220,7 @@ call_evaluator(PyThreadState *ts, Frame *fr)
     int entry = RECURSION_REMAINING(ts);
     window.remaining = entry - 1;
     RECURSION_REMAINING(ts) = entry + EVALUATOR_HEADROOM;
+    C_RECURSION_ADD(ts, EVALUATOR_C_HEADROOM);
     PyObject *outcome = PyObject_CallMethodOneArg(fr->ops, evaluate_name, (PyObject *)fr);
     for (int i = 0; outcome == NULL && fr->iframe != NULL && i < SIGNAL_RETRIES; i++) {
         /* A signal handler raised before the loop could catch it: the exception
@@ -225,6 +229,7 @@ call_evaluator(PyThreadState *ts, Frame *fr)
         outcome = PyObject_CallMethodOneArg(fr->ops, evaluate_name, (PyObject *)fr);
     }
     show_to_tracer(ts);
+    C_RECURSION_ADD(ts, -EVALUATOR_C_HEADROOM);
     RECURSION_REMAINING(ts) = window.remaining + 1;
     if (outcome == NULL)
         return NULL;

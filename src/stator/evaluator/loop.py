@@ -21,12 +21,13 @@ def evaluate(frame: Frame) -> bool:
     f: Any = frame
     signal: Any = frame.thrown
     frame.thrown = None
+    failures = 0  # of unwinding, in a row
     while True:
         try:
             if signal is EXIT:
                 return True
             if signal is not None:
-                f, signal = unwind(f, signal), None
+                f, signal, failures = unwind(f, signal), None, 0
                 if f is None:
                     return False
             instructions = f.info.instructions
@@ -39,8 +40,10 @@ def evaluate(frame: Frame) -> bool:
                     f = signal
                     instructions = f.info.instructions
         except BaseException as exc:
-            if type(signal) is InternalError:
-                raise  # reporting a bug failed: don't try for ever
+            if isinstance(signal, BaseException):  # own: this is the exception being unwound
+                failures += 1
+                if failures > 3:  # not a signal handler that came in between: don't try for ever
+                    raise
             signal = exc
 
 

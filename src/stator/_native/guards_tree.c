@@ -1,0 +1,294 @@
+/* Evaluation.
+ *
+ * A tree is a list of levels in preorder, the contents of one node each. A
+ * check walks the list once: a level whose record still holds is skipped, any
+ * other one is evaluated, which fetches and checks its children and hands their
+ * values to the levels below. So a change re-evaluates the changed level and
+ * nothing else, and the first evaluation is the case in which all changed.
+ *
+ * Invariant: when the walk reaches a level, its record's value is what the
+ * sources give now, because the level above was verified or evaluated in this
+ * walk. Values are borrowed; no Python code runs before the last phase.
+ *
+ * After the levels come the checks that no version can settle: tensor metadata,
+ * relations between nodes, and last what runs Python code (tensors that cannot
+ * be read natively, callbacks), on values held for the purpose.
+ */
+#include "guards.h"
+#include "guards_layout.h"
+
+static int
+fail(GuardTree *t, int32_t guard, PyObject *value)
+{
+    t->failed_guard = guard;
+    if (t->explaining)
+        Py_XSETREF(t->failed_value, Py_XNewRef(value));
+    return 0;
+}
+
+/* ---- levels ---- */
+
+/* The state of something outside the object graph, asked of a C function. */
+static int
+eval_call(GuardTree *t, Node *node)
+{
+    PyObject *value = PyObject_CallObject(PyTuple_GET_ITEM(node->key, 0), PyTuple_GET_ITEM(node->key, 1));
+    int pass = 1;
+    if (value == NULL) {
+        PyErr_Clear();
+        return fail(t, node->guard, NULL);
+    }
+    for (int32_t i = 0; pass && i < node->n_checks; i++)
+        if (!check_value(&node->checks[i], value))
+            pass = fail(t, node->checks[i].guard, value);
+    Py_DECREF(value);
+    return pass;
+}
+
+static inline int
+eval_checks(GuardTree *t, Node *node, PyObject *value)
+{
+    for (int32_t i = 0; i < node->n_checks; i++)
+        if (!check_value(&node->checks[i], value))
+            return fail(t, node->checks[i].guard, value);
+    return 1;
+}
+
+static int
+eval_level(GuardTree *t, Py_ssize_t index, PyObject *const *locals, PyObject *function)
+{
+    Level *level = &t->levels[index];
+    Record *record = &t->records[index];
+    Node *owner = &t->nodes[level->node];
+    PyObject *base = record->value;
+    t->evaluated++;
+    record->type = NULL;
+    if (!eval_checks(t, owner, base)) /* the type may have changed */
+        return 0;
+    for (int32_t i = 0; i < level->n_checks; i++)
+        if (!check_contents(&level->checks[i], base))
+            return fail(t, level->checks[i].guard, base);
+    for (int32_t i = 0; i < level->n_children; i++) {
+        Node *node = &t->nodes[level->children[i]];
+        if (node->op == SOURCE_CALL) {
+            if (!eval_call(t, node))
+                return 0;
+            continue;
+        }
+        PyObject *value = fetch(node, base, locals, function);
+        if (value == NULL)
+            return fail(t, node->guard, NULL);
+        node->value = value;
+        if (node->level >= 0) {
+            Record *below = &t->records[node->level];
+            if (below->value != value || t->levels[node->level].pinned) {
+                below->value = value;
+                level_forget(&t->levels[node->level], below);
+            }
+        }
+        if (!eval_checks(t, node, value))
+            return 0;
+        if (!node->deferred)
+            for (int32_t j = 0; j < node->n_tensors; j++)
+                if (tensor_spec_is_native(node->tensors[j].spec) && !tensor_matches(node->tensors[j].spec, value))
+                    return fail(t, node->tensors[j].guard, value);
+    }
+    if (t->shortcuts)
+        level_arm(t, level, record);
+    return 1;
+}
+
+/* A level with an empty record (type NULL) never holds. */
+static inline int
+holds(const Record *r, int watchers)
+{
+    return Py_TYPE(r->value) == r->type && *r->slot == r->dict && (watchers || dict_tag(r->dict) == r->tag);
+}
+
+static inline int
+eval_levels(GuardTree *t, PyObject *const *locals, PyObject *function, int watchers)
+{
+    Py_ssize_t n = t->n_levels;
+    for (Py_ssize_t i = 1; i < n; i++)
+        if (!holds(&t->records[i], watchers) && !eval_level(t, i, locals, function))
+            return 0;
+    return 1;
+}
+
+/* ---- relations between nodes ---- */
+
+static int
+all_distinct(GuardTree *t, PyObject *const *values, Py_ssize_t n)
+{
+    if (n <= 8) {
+        for (Py_ssize_t i = 0; i < n; i++)
+            for (Py_ssize_t j = 0; j < i; j++)
+                if (values[i] == values[j])
+                    return 0;
+        return 1;
+    }
+    size_t mask = t->distinct_mask;
+    memset(t->distinct, 0, (mask + 1) * sizeof *t->distinct);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        size_t at = ((uintptr_t)values[i] >> 4) & mask;
+        for (; t->distinct[at] != NULL; at = (at + 1) & mask)
+            if (t->distinct[at] == values[i])
+                return 0;
+        t->distinct[at] = values[i];
+    }
+    return 1;
+}
+
+static int
+eval_related(GuardTree *t, const Check *c, PyObject *const *values)
+{
+    switch (c->op) {
+    case CHECK_ALIASED:
+        for (Py_ssize_t i = 1; i < c->n_nodes; i++)
+            if (values[i] != values[0])
+                return 0;
+        return 1;
+    case CHECK_DISTINCT:
+        return all_distinct(t, values, c->n_nodes);
+    case CHECK_RELATION:
+        return program_holds(c->program, values);
+    default:
+        return 0;
+    }
+}
+
+/* May the check run Python code, given the values now? */
+static int
+is_foreign(GuardTree *t, const Check *c)
+{
+    if (c->op == CHECK_TENSOR)
+        return !tensor_spec_is_native(c->spec);
+    if (c->op == CHECK_RELATION && program_reads_tensors(c->program)) {
+        for (Py_ssize_t i = 0; i < c->n_nodes; i++)
+            if (!tensor_is_native(t->nodes[c->nodes[i]].value))
+                return 1;
+        return 0;
+    }
+    return c->op == CHECK_CALLBACK;
+}
+
+static int
+eval_posts(GuardTree *t, int *foreign)
+{
+    PyObject *small[RELATION_NODES];
+    for (Py_ssize_t i = 0; i < t->n_posts; i++) {
+        const Check *c = &t->posts[i];
+        if (is_foreign(t, c)) {
+            *foreign = 1;
+            continue;
+        }
+        PyObject **values = c->n_nodes <= RELATION_NODES ? small : t->distinct + t->distinct_mask + 1;
+        for (Py_ssize_t j = 0; j < c->n_nodes; j++)
+            values[j] = t->nodes[c->nodes[j]].value;
+        if (!eval_related(t, c, values))
+            return fail(t, c->guard, c->n_nodes > 0 ? values[0] : NULL);
+    }
+    return 1;
+}
+
+/* ---- what runs Python code ---- */
+
+static int
+call_back(GuardTree *t, const Check *c, PyObject *value)
+{
+    t->callbacks_run++;
+    PyObject *result = PyObject_CallOneArg(c->arg, value);
+    int truth = result == NULL ? -1 : PyObject_IsTrue(result);
+    Py_XDECREF(result);
+    if (truth < 0) {
+        PyErr_WriteUnraisable(c->arg);
+        truth = 0;
+    }
+    return truth;
+}
+
+/* Values are held from here on: Python code may change or free anything, and
+ * other threads may run, even this tree's check. */
+static int
+eval_foreign(GuardTree *t)
+{
+    Py_ssize_t n = 0, capacity = t->n_tensors;
+    for (Py_ssize_t i = 0; i < t->n_posts; i++)
+        capacity += t->posts[i].n_nodes;
+    struct Held { const Check *check; PyObject *value; } *held = PyMem_Malloc((capacity + 1) * sizeof *held);
+    if (held == NULL)
+        return 0;
+    for (Py_ssize_t i = 0; i < t->n_tensors + t->n_posts; i++) {
+        const Check *c = i < t->n_tensors ? &t->tensors[i] : &t->posts[i - t->n_tensors];
+        if (!is_foreign(t, c))
+            continue;
+        for (Py_ssize_t j = 0; j < (c->op == CHECK_TENSOR ? 1 : c->n_nodes); j++) {
+            int32_t node = c->op == CHECK_TENSOR ? c->node : c->nodes[j];
+            held[n++] = (struct Held){c, Py_NewRef(t->nodes[node].value)};
+        }
+    }
+    Py_INCREF(t);
+    int pass = 1;
+    for (Py_ssize_t i = 0; pass && t->alive && i < n;) {
+        const Check *c = held[i].check;
+        PyObject *values[RELATION_NODES];
+        Py_ssize_t k = 0;
+        for (; i < n && held[i].check == c; i++)
+            values[k++] = held[i].value;
+        pass = c->op == CHECK_TENSOR ? (t->callbacks_run++, tensor_matches(c->spec, values[0]))
+            : c->op == CHECK_CALLBACK ? call_back(t, c, values[0])
+            : eval_related(t, c, values);
+        if (!pass)
+            fail(t, c->guard, values[0]);
+    }
+    pass = pass && t->alive;
+    while (n > 0)
+        Py_DECREF(held[--n].value);
+    PyMem_Free(held);
+    Py_DECREF(t);
+    return pass;
+}
+
+/* ---- the check ---- */
+
+int
+guard_tree_check(PyObject *tree, PyObject *const *locals, PyObject *function)
+{
+    GuardTree *t = (GuardTree *)tree;
+    if (!t->alive)
+        return 0;
+    t->calls++;
+    t->checked++;
+    if (t->n_types != 0 && !types_unchanged(t))
+        tree_forget(t);
+    if (!eval_level(t, 0, locals, function))
+        return 0;
+    if (!(t->watchers ? eval_levels(t, locals, function, 1) : eval_levels(t, locals, function, 0)))
+        return 0;
+    int foreign = 0;
+    for (Py_ssize_t i = 0; i < t->n_tensors; i++) {
+        const Check *c = &t->tensors[i];
+        if (!tensor_spec_is_native(c->spec))
+            foreign = 1;
+        else if (t->nodes[c->node].deferred && !tensor_matches(c->spec, t->nodes[c->node].value))
+            return fail(t, c->guard, t->nodes[c->node].value);
+    }
+    if (t->n_posts != 0 && !eval_posts(t, &foreign))
+        return 0;
+    return !foreign || eval_foreign(t);
+}
+
+Py_ssize_t
+guard_tree_locals(PyObject *tree)
+{
+    return ((GuardTree *)tree)->n_locals;
+}
+
+Py_ssize_t
+guard_tree_outputs(PyObject *tree, PyObject **out)
+{
+    GuardTree *t = (GuardTree *)tree;
+    for (Py_ssize_t i = 0; i < t->n_outputs; i++)
+        out[i] = t->nodes[t->outputs[i]].value;
+    return t->n_outputs;
+}

@@ -1,0 +1,339 @@
+/* Versions: what makes the evaluation of an unchanged level unnecessary.
+ *
+ * A level that passed is recorded with everything its outcome depends on: the
+ * value's type, the dict that was read (and where it was found, since
+ * `obj.__dict__ = d` is no change of any dict), and either the dict's version
+ * tag or a watch that voids the record when the dict is about to change or die.
+ * Class attributes depend on the version tags of the classes, kept in one list
+ * per tree.
+ *
+ * What has no version is never recorded: lists, sets, slots, cells, functions,
+ * the order of an OrderedDict. Tuples are recorded until the level above is
+ * evaluated again, because only that pins their identity.
+ *
+ * A dict's tag or watch vouches for the dict itself, not for an address: tags
+ * are unique, and the death of a watched dict is an event. So a record may hold
+ * borrowed pointers, and an object that takes a dead one's place is noticed.
+ */
+#include "guards.h"
+#include "guards_layout.h"
+
+static int use_watchers; /* by trees made from now on */
+
+/* Stands for "no dict": records then compare its tag, 0, with 0. */
+static PyDictObject no_dict;
+
+/* ---- the watch table ---- */
+
+#if PY_VERSION_HEX >= 0x030C0000
+
+static int watcher = -1;
+static Watch **table;
+static size_t table_mask, n_watches;
+
+static Watch **
+bucket_of(PyObject *dict)
+{
+    return &table[((uintptr_t)dict >> 4) * 0x9E3779B97F4A7C15ull >> 20 & table_mask];
+}
+
+static void
+watch_link(Watch *w)
+{
+    Watch **head = bucket_of(w->dict);
+    w->next = *head;
+    if (w->next != NULL)
+        w->next->link = &w->next;
+    w->link = head;
+    *head = w;
+}
+
+static void
+watch_remove(Watch *w)
+{
+    if (w->link == NULL)
+        return;
+    *w->link = w->next;
+    if (w->next != NULL)
+        w->next->link = w->link;
+    w->link = NULL;
+    n_watches--;
+}
+
+static int
+table_grow(void)
+{
+    size_t mask = table == NULL ? 1023 : table_mask * 2 + 1, old_mask = table_mask;
+    Watch **old = table, **new = PyMem_Calloc(mask + 1, sizeof *new);
+    if (new == NULL)
+        return -1;
+    table = new;
+    table_mask = mask;
+    for (size_t i = 0; old != NULL && i <= old_mask; i++)
+        for (Watch *w = old[i], *next; w != NULL; w = next) {
+            next = w->next;
+            watch_link(w);
+        }
+    PyMem_Free(old);
+    return 0;
+}
+
+/* Called before a watched dict changes or dies. The dict stays watched (its
+ * caller would restore the bit): a later change finds nothing here. */
+static int
+on_dict_event(PyDict_WatchEvent Py_UNUSED(event), PyObject *dict, PyObject *Py_UNUSED(key), PyObject *Py_UNUSED(value))
+{
+    for (Watch *w = *bucket_of(dict), *next; w != NULL; w = next) {
+        next = w->next;
+        if (w->dict == dict) {
+            w->record->type = NULL;
+            ++*w->events;
+            watch_remove(w);
+        }
+    }
+    return 0;
+}
+
+static int
+watch_add(Watch *w, PyObject *dict)
+{
+    watch_remove(w);
+    if ((table == NULL || n_watches > table_mask) && table_grow() < 0)
+        return -1;
+    if (PyDict_Watch(watcher, dict) < 0) {
+        PyErr_Clear();
+        return -1;
+    }
+    w->dict = dict;
+    n_watches++;
+    watch_link(w);
+    return 0;
+}
+
+static void
+choose_watchers(void)
+{
+    watcher = PyDict_AddWatcher(on_dict_event);
+    if (watcher < 0)
+        PyErr_Clear(); /* all ids are taken: tags will do */
+    else if (table_grow() < 0) {
+        PyDict_ClearWatcher(watcher);
+        PyErr_Clear();
+        watcher = -1;
+    }
+    use_watchers = watcher >= 0;
+}
+
+#else
+
+static const int watcher = -1;
+static void watch_remove(Watch *w) { (void)w; }
+static int watch_add(Watch *w, PyObject *dict) { (void)w; (void)dict; return -1; }
+static void choose_watchers(void) {}
+
+#endif
+
+/* ---- types ---- */
+
+/* The version of a class and its bases, or 0 when it can have none. */
+static unsigned
+type_tag(PyTypeObject *type)
+{
+    if (type->tp_version_tag == 0) {
+#if PY_VERSION_HEX >= 0x030C0000
+        PyUnstable_Type_AssignVersionTag(type);
+#else
+        static PyObject *name;
+        if (name == NULL && (name = PyUnicode_InternFromString("__class__")) == NULL) {
+            PyErr_Clear();
+            return 0;
+        }
+        _PyType_Lookup(type, name); /* a cached lookup assigns it */
+#endif
+    }
+    return type->tp_version_tag;
+}
+
+/* Remember a class's version; 0 when that isn't possible. */
+static int
+types_add(GuardTree *tree, PyTypeObject *type)
+{
+    for (Py_ssize_t i = 0; i < tree->n_types; i++)
+        if (tree->types[i].type == type)
+            return tree->types[i].tag == type->tp_version_tag;
+    unsigned tag = type_tag(type);
+    if (tag == 0 || tree->n_types == TYPE_TAGS)
+        return 0;
+    tree->types[tree->n_types].type = (PyTypeObject *)Py_NewRef((PyObject *)type);
+    tree->types[tree->n_types++].tag = tag;
+    return 1;
+}
+
+int
+types_unchanged(GuardTree *tree)
+{
+    for (Py_ssize_t i = 0; i < tree->n_types; i++)
+        if (tree->types[i].type->tp_version_tag != tree->types[i].tag)
+            return 0;
+    return 1;
+}
+
+/* ---- dicts of instances ---- */
+
+/* Make an instance's dict its attributes' only home. On 3.13 a dict may share
+ * the instance's own storage, and attribute stores then bypass its watchers
+ * and its tag; taking out the last item and putting it back ends the sharing.
+ * Nothing but str keys is touched, so no user code runs. */
+static PyObject *
+separate_dict(PyObject *o)
+{
+    PyObject **slot = _PyObject_GetDictPtr(o); /* creates the dict of managed instances */
+    if (slot == NULL || *slot == NULL)
+        return NULL;
+    PyObject *dict = *slot;
+    if (dict_is_bypassed(dict) && PyDict_CheckExact(dict) && PyDict_GET_SIZE(dict) > 0) {
+        PyObject *item = PyObject_CallMethod(dict, "popitem", NULL);
+        if (item != NULL)
+            PyDict_SetItem(dict, PyTuple_GET_ITEM(item, 0), PyTuple_GET_ITEM(item, 1));
+        Py_XDECREF(item);
+        PyErr_Clear();
+    }
+    return dict_is_bypassed(dict) ? NULL : dict;
+}
+
+static int
+record_attributes(Record *r)
+{
+    PyObject *o = r->value;
+    if (PyType_Check(o) || !(has_managed_dict(o) || Py_TYPE(o)->tp_dictoffset > 0))
+        return 0; /* a slot that moves with the object's size has no address to compare */
+    int collecting = PyGC_Disable(); /* on 3.11 allocating may run finalizers */
+    PyObject *dict = separate_dict(o);
+    if (collecting)
+        PyGC_Enable();
+    if (dict == NULL)
+        return 0;
+    r->slot = dict_slot(o);
+    r->dict = dict;
+    return 1;
+}
+
+static int
+record_items(Level *level, Record *r)
+{
+    PyObject *o = r->value;
+    if (PyDict_Check(o)) {
+        if ((level->uses & USES_ORDER) && PyObject_TypeCheck(o, &PyODict_Type))
+            return 0;
+        if (dict_is_bypassed(o))
+            return 0;
+        r->dict = o;
+        r->slot = &r->dict;
+        return 1;
+    }
+    if (PyTuple_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o)) {
+        level->pinned = 1;
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- arming ---- */
+
+void
+level_forget(Level *level, Record *r)
+{
+    r->type = NULL;
+    watch_remove(&level->watch);
+}
+
+/* A record that didn't live long isn't worth its watch: wait longer before the
+ * next one. */
+static int
+patience(GuardTree *tree, Level *level)
+{
+    if (level->wait > 0) {
+        level->wait--;
+        return 0;
+    }
+    if (level->armed_at != 0) {
+        unsigned lived = tree->calls - level->armed_at;
+        level->armed_at = 0;
+        level->penalty = lived > 8 ? 0 : level->penalty < 512 ? level->penalty * 2 + 1 : 1023;
+        if (level->penalty > 3) {
+            level->wait = level->penalty;
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* A level has just passed: record what it depends on, if that has versions and
+ * the value is likely to come again. */
+void
+level_arm(GuardTree *tree, Level *level, Record *r)
+{
+    PyObject *o = r->value;
+    if (level->uses & USES_RAW)
+        return;
+    if (level->seen != o) {
+        level->seen = o; /* fresh objects are not worth a record */
+        return;
+    }
+    if (!patience(tree, level))
+        return;
+    level->pinned = 0;
+    r->slot = &r->dict;
+    r->dict = (PyObject *)&no_dict;
+    unsigned contents = level->uses & (USES_ATTRS | USES_ITEMS | USES_MRO);
+    int recorded = contents == 0 ? 1
+        : contents == USES_ATTRS ? record_attributes(r)
+        : contents == USES_ITEMS ? record_items(level, r)
+        : contents == USES_MRO ? PyType_Check(o) && types_add(tree, (PyTypeObject *)o)
+        : 0; /* contents of two kinds have two versions: evaluated always */
+    if (!recorded || ((level->uses & USES_BASES) && !types_add(tree, Py_TYPE(o))))
+        return;
+    if (r->dict != (PyObject *)&no_dict && tree->watchers && watch_add(&level->watch, r->dict) < 0)
+        return;
+    r->tag = dict_tag(r->dict);
+    r->type = Py_TYPE(o);
+    level->armed_at = tree->calls | 1;
+}
+
+/* ---- module ---- */
+
+static PyObject *
+guard_versions(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(ignored))
+{
+    return PyUnicode_FromString(use_watchers ? "watchers" : "tags");
+}
+
+/* For tests: make trees that use tags where watchers are available. */
+static PyObject *
+guard_use_watchers(PyObject *Py_UNUSED(m), PyObject *arg)
+{
+    int on = PyObject_IsTrue(arg);
+    if (on < 0)
+        return NULL;
+    use_watchers = on && watcher >= 0;
+    return PyBool_FromLong(use_watchers);
+}
+
+PyMethodDef version_functions[] = {
+    {"guard_versions", guard_versions, METH_NOARGS, "how changes of dicts are noticed: 'tags' or 'watchers'"},
+    {"guard_use_watchers", guard_use_watchers, METH_O, "guard_use_watchers(on) -> whether they are in use now"},
+    {NULL},
+};
+
+int
+watchers_in_use(void)
+{
+    return use_watchers;
+}
+
+int
+versions_init(PyObject *Py_UNUSED(module))
+{
+    choose_watchers();
+    return 0;
+}
