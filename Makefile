@@ -25,12 +25,14 @@ MIN_RATE = $(if $(filter 3.11,$(PYVER)),97,95)
 # Modules to run and further options, e.g. make conformance ARGS="test_dict -k pop"
 ARGS ?=
 
-.PHONY: help demo test lint conformance bench clean
+.PHONY: help demo test lint conformance stress asan bench clean
 help:
 	@echo "make demo          watch the evaluator run a small program"
 	@echo "make test          lint, build, fast tests"
 	@echo "make lint          ruff and mypy"
 	@echo "make conformance   CPython's own test suite through the evaluator (long)"
+	@echo "make stress        leak tests of the native core with 100,000 iterations (long)"
+	@echo "make asan          tests of the native core under AddressSanitizer and UBSan"
 	@echo "make bench         speed of the evaluator against CPython"
 	@echo "make clean         remove environments and build products"
 	@echo "PYTHON=python3.12 chooses another Python for any of them."
@@ -51,6 +53,23 @@ conformance: $(STAMP)
 	@mkdir -p build
 	$(BIN)/python -m tests.conformance --engine $(ENGINE) --out build/conformance-$(PYVER).json \
 	    $(if $(wildcard $(KNOWN)),--known $(KNOWN)) --min-rate $(MIN_RATE) $(ARGS)
+
+stress: $(STAMP)
+	STATOR_STRESS=100000 $(BIN)/python -m pytest tests/native -k "leak or stress"
+	STATOR_STRESS=2000 PYTHONMALLOC=debug $(BIN)/python -X dev -m pytest tests/native
+
+# A copy of the package with an instrumented extension; leaks are the stress tests' business.
+ASAN := build/asan-$(notdir $(VENV))
+asan: $(STAMP)
+	rm -rf $(ASAN) && mkdir -p $(ASAN) && cp -r src/stator $(ASAN)/
+	gcc -shared -fPIC -O1 -g -fno-omit-frame-pointer -fno-strict-aliasing \
+	    -fsanitize=address,undefined -fno-sanitize-recover=undefined \
+	    $$($(BIN)/python -c 'import sysconfig; print("-I" + sysconfig.get_path("include"))') \
+	    $(ASAN)/stator/_native/*.c \
+	    -o $(ASAN)/stator/_native/_core$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
+	LD_PRELOAD="$$(gcc -print-file-name=libasan.so) $$(gcc -print-file-name=libubsan.so)" \
+	    ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc STATOR_STRESS=200 PYTHONPATH=$(ASAN):. \
+	    $(BIN)/python -m pytest tests/native tests/evaluator -q -p no:cacheprovider
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.evaluator $(ARGS)

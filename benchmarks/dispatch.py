@@ -18,7 +18,14 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from stator._native._core import CALL_ORIGINAL, CompiledFunction, GuardTree
+from stator._native._core import (
+    CALL_ORIGINAL,
+    GUARD_CHECKS,
+    GUARD_SOURCES,
+    CompiledFunction,
+    GuardTree,
+    hook_installed,
+)
 
 TARGET = 2.5  # a hit may cost that many plain calls
 Loop = Callable[[int, Any], float]
@@ -53,7 +60,9 @@ def keyword_target(a: Any, k: Any, args: Any, kw: Any) -> Any:
 
 
 def trivial_guard(cls: type) -> GuardTree:
-    return GuardTree((0, cls))
+    """The exact type of the first parameter."""
+    nodes = ((GUARD_SOURCES.index("ROOT"), 0, None), (GUARD_SOURCES.index("LOCAL"), 0, 0))
+    return GuardTree(nodes, ((GUARD_CHECKS.index("TYPE_IS"), 1, cls, 0),))
 
 
 def compiled(f: FunctionType, target: Any = None, guards: Any = trivial_guard) -> CompiledFunction:
@@ -181,7 +190,7 @@ def idle(rounds: int) -> dict[str, float]:
             program = IDLE.format(setup=setup, rounds=rounds)
             output = subprocess.check_output([sys.executable, "-c", program], text=True)
             best[name] = min(best[name], float(output))
-
+    assert not hook_installed()
     return best
 
 

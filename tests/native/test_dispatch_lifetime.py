@@ -124,7 +124,7 @@ def method_call() -> Callable[[], Any]:
 def python_guard() -> Callable[[], Any]:
     c = wrap(function)
     c.add_entry(when(lambda x: type(x) is Thing), function)
-    c.add_entry(when(lambda x: 1 / 0 > 1), function)
+    c.add_entry(when(lambda x: False), function)
     return lambda: c(Thing())
 
 

@@ -19,6 +19,7 @@
 #define ALLOW_C_CALLS(n) (PyThreadState_Get()->c_recursion_remaining += (n))
 #endif
 
+vectorcallfunc ordinary_vectorcall;
 __thread Stack thread_stack = {.shallow = (char *)UINTPTR_MAX};
 Stack main_stack;
 
@@ -84,4 +85,18 @@ call_other(PyObject *callable, PyObject *const *args, size_t nargsf)
     PyObject *result = PyObject_Vectorcall(callable, args, nargsf, NULL);
     Py_LeaveRecursiveCall();
     return result;
+}
+
+int
+calling_init(void)
+{
+    PyObject *globals = PyDict_New();
+    PyObject *code = (PyObject *)PyCode_NewEmpty("<stator>", "ordinary", 1);
+    PyObject *function = globals == NULL || code == NULL ? NULL : PyFunction_New(code, globals);
+    if (function != NULL)
+        ordinary_vectorcall = ((PyFunctionObject *)function)->vectorcall;
+    Py_XDECREF(function);
+    Py_XDECREF(code);
+    Py_XDECREF(globals);
+    return ordinary_vectorcall == NULL ? -1 : 0;
 }

@@ -32,17 +32,54 @@ stack_is_shallow(void)
     return (here >= main_stack.shallow && here < main_stack.top) || here >= thread_stack.shallow;
 }
 
-/* function's own vectorcall: its frame counts the call. */
+/* What every function has that nobody gave another one: _PyFunction_Vectorcall. */
+extern HIDDEN vectorcallfunc ordinary_vectorcall;
+
+#if PY_VERSION_HEX >= 0x030C0000
+
+#if PY_VERSION_HEX < 0x030D0000
+#define PyThreadState_GetUnchecked _PyThreadState_UncheckedGet
+#endif
+
+/* The frame of a call whose arguments are the parameters as they are, or NULL:
+ * what the CALL_PY_EXACT_ARGS instruction does. From here on it is the eval
+ * loop's to clear; on 3.11 it would be ours, and nothing gained. */
+static inline IFrame *
+exact_frame(PyThreadState *ts, PyFunctionObject *function, PyObject *const *args, Py_ssize_t nargs)
+{
+    PyCodeObject *code = (PyCodeObject *)function->func_code;
+    if ((code->co_flags & (CO_OPTIMIZED | CO_VARARGS | CO_VARKEYWORDS)) != CO_OPTIMIZED
+        || code->co_kwonlyargcount > 0 || code->co_argcount != nargs || function->vectorcall != ordinary_vectorcall
+        || !_PyThreadState_HasStackSpace(ts, code->co_framesize)
+        || _PyInterpreterState_GetEvalFrameFunc(ts->interp) != _PyEval_EvalFrameDefault)
+        return NULL;
+    IFrame *frame = _PyFrame_PushUnchecked(ts, (PyFunctionObject *)Py_NewRef((PyObject *)function), (int)nargs);
+    for (Py_ssize_t i = 0; i < nargs; i++)
+        frame->localsplus[i] = Py_NewRef(args[i]);
+    return frame;
+}
+
+#endif
+
+/* Call a Python function; its frame counts the call. */
 static inline PyObject *
 call_function(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
+#if PY_VERSION_HEX >= 0x030C0000
+    if (kwnames == NULL) {
+        PyThreadState *ts = PyThreadState_GetUnchecked();
+        IFrame *frame = exact_frame(ts, (PyFunctionObject *)function, args, PyVectorcall_NARGS(nargsf));
+        if (frame != NULL)
+            return _PyEval_EvalFrameDefault(ts, frame, 0);
+    }
+#endif
     return ((PyFunctionObject *)function)->vectorcall(function, args, nargsf, kwnames);
 }
 
 PyObject *call_function_deep(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames) HIDDEN;
 PyObject *call_other(PyObject *callable, PyObject *const *args, size_t nargsf) HIDDEN;
 
-/* Call a Python function. */
+/* Call a Python function, if the stack allows. */
 static inline PyObject *
 call_python(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
@@ -57,5 +94,7 @@ call(PyObject *callable, PyObject *const *args, size_t nargsf)
     return PyFunction_Check(callable) ? call_python(callable, args, nargsf, NULL)
                                       : call_other(callable, args, nargsf);
 }
+
+int calling_init(void);
 
 #endif

@@ -610,7 +610,8 @@ static PyTypeObject CallOriginal_Type = {
 int
 dispatch_init(PyObject *module)
 {
-    if (entries_init(module) < 0 || PyType_Ready(&CompiledFunction_Type) < 0 || PyType_Ready(&CallOriginal_Type) < 0)
+    if (calling_init() < 0 || entries_init(module) < 0 || PyType_Ready(&CompiledFunction_Type) < 0
+        || PyType_Ready(&CallOriginal_Type) < 0)
         return -1;
     call_original = PyObject_New(PyObject, &CallOriginal_Type);
     if (call_original == NULL)

@@ -35,7 +35,6 @@ Py_ssize_t guard_tree_locals(PyObject *tree);
 Py_ssize_t guard_tree_outputs(PyObject *tree, PyObject **out);
 
 int guards_init(PyObject *module);
-extern PyMethodDef guard_functions[];
 
 /* ---- the tree ---- */
 
@@ -218,7 +217,6 @@ int tensor_matches(const TensorSpec *s, PyObject *value);
 int tensor_spec_is_native(const TensorSpec *s);
 int tensor_is_native(PyObject *tensor);
 int tensor_extent(PyObject *tensor, int strides, Py_ssize_t dim, int64_t *out);
-int tensors_init(PyObject *module);
 extern PyMethodDef tensor_functions[];
 
 /* ---- guards_version.c ---- */

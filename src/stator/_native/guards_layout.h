@@ -9,10 +9,11 @@
 
 #include "compat.h"
 
-#define Py_BUILD_CORE 1
 #include "internal/pycore_dict.h"
 #include "internal/pycore_object.h"
-#undef Py_BUILD_CORE
+#if PY_VERSION_HEX >= 0x030D0000
+#include "internal/pycore_setobject.h"
+#endif
 
 /* The attributes an instance holds itself: in a dict, or, while nobody asked
  * for the dict, in a vector of values described by its class's keys. */

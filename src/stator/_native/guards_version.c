@@ -113,6 +113,8 @@ watch_add(Watch *w, PyObject *dict)
 static void
 choose_watchers(void)
 {
+    if (watcher >= 0)
+        return;
     watcher = PyDict_AddWatcher(on_dict_event);
     if (watcher < 0)
         PyErr_Clear(); /* all ids are taken: tags will do */

@@ -1,5 +1,5 @@
 /* stator._native._core: the module object. */
-#include "native.h"
+#include "dispatch.h"
 
 static int
 core_exec(PyObject *module)
@@ -8,25 +8,35 @@ core_exec(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "stator's native core runs in the main interpreter only");
         return -1;
     }
+    if (guards_init(module) < 0)
+        return -1;
     if (frames_init(module) < 0 || windows_init(module) < 0 || ops_init(module) < 0)
         return -1;
     if (PyModule_AddFunctions(module, frame_functions) < 0 || PyModule_AddFunctions(module, window_functions) < 0)
         return -1;
-    return PyModule_AddFunctions(module, ops_functions);
+    if (PyModule_AddFunctions(module, ops_functions) < 0 || dispatch_init(module) < 0)
+        return -1;
+    return PyModule_AddFunctions(module, dispatch_functions);
 }
+
+/* Phases, so that core_exec() runs, and refuses, in each interpreter. */
+static PyModuleDef_Slot core_slots[] = {
+    {Py_mod_exec, core_exec},
+#if PY_VERSION_HEX >= 0x030C0000
+    {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
+#endif
+    {0, NULL},
+};
 
 static PyModuleDef core_module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "_core",
     .m_doc = "Frames, windows and operations of the evaluator; see docs/native.md.",
-    .m_size = -1,
+    .m_slots = core_slots,
 };
 
 PyMODINIT_FUNC
 PyInit__core(void)
 {
-    PyObject *module = PyModule_Create(&core_module);
-    if (module != NULL && core_exec(module) < 0)
-        Py_CLEAR(module);
-    return module;
+    return PyModuleDef_Init(&core_module);
 }

@@ -1,0 +1,739 @@
+/* The GuardTree type: made from a flat description, owned, collected.
+ *
+ *   GuardTree(nodes, checks, *, outputs=(), explainer=None, shortcuts=True)
+ *
+ * nodes   (op, parent, argument), parents before children, 0 the root
+ * checks  (op, node, argument, guard), in the order in which they are to run
+ *
+ * stator.guards makes the description; the operations are numbered as in
+ * GUARD_SOURCES, GUARD_CHECKS and GUARD_EXPRS.
+ */
+#include "guards.h"
+#include "guards_layout.h"
+
+static const char *const source_names[] = {
+#define X(name) #name,
+    SOURCE_OPS(X)
+#undef X
+    NULL,
+};
+
+static const char *const check_names[] = {
+#define X(name) #name,
+    CHECK_OPS(X)
+#undef X
+    NULL,
+};
+
+/* ---- records ---- */
+
+void
+tree_forget(GuardTree *t)
+{
+    for (Py_ssize_t i = 0; i < t->n_levels; i++)
+        level_forget(&t->levels[i], &t->records[i]);
+    while (t->n_types > 0)
+        Py_DECREF(t->types[--t->n_types].type);
+}
+
+/* ---- nodes ---- */
+
+static int
+bad(const char *message)
+{
+    PyErr_SetString(PyExc_ValueError, message);
+    return -1;
+}
+
+static int
+node_argument(Node *node, PyObject *arg)
+{
+    switch (node->op) {
+    case SOURCE_LOCAL:
+    case SOURCE_INDEX:
+    case SOURCE_KEY_AT:
+        node->index = PyLong_AsSsize_t(arg);
+        if (node->index == -1 && PyErr_Occurred())
+            return -1;
+        if (node->op != SOURCE_INDEX && node->index < 0)
+            return bad("a source's index must not be negative");
+        return 0;
+    case SOURCE_ATTR:
+    case SOURCE_MODULE_ATTR:
+    case SOURCE_CLASS_ATTR:
+        if (!PyUnicode_CheckExact(arg))
+            return bad("an attribute's name must be a str");
+        node->key = Py_NewRef(arg);
+        PyUnicode_InternInPlace(&node->key);
+        node->hash = PyObject_Hash(node->key);
+        return 0;
+    case SOURCE_KEY:
+        node->key = Py_NewRef(arg);
+        node->hash = PyObject_Hash(arg);
+        return node->hash == -1 ? -1 : 0;
+    case SOURCE_SLOT: {
+        if (!Py_IS_TYPE(arg, &PyMemberDescr_Type))
+            return bad("a slot source needs a member descriptor");
+        PyMemberDef *member = ((PyMemberDescrObject *)arg)->d_member;
+        if ((member->type != T_OBJECT_EX && member->type != T_OBJECT) || member->flags & ~READONLY)
+            return bad("a slot source needs a member that holds an object");
+        node->key = Py_NewRef(arg);
+        return 0;
+    }
+    case SOURCE_CALL:
+        if (!PyTuple_CheckExact(arg) || PyTuple_GET_SIZE(arg) != 2
+            || !PyCFunction_Check(PyTuple_GET_ITEM(arg, 0)) || !PyTuple_CheckExact(PyTuple_GET_ITEM(arg, 1)))
+            return bad("a state source needs (C function, argument tuple)");
+        if (node->parent != 0)
+            return bad("a state source belongs to the root");
+        node->key = Py_NewRef(arg);
+        return 0;
+    default:
+        node->key = Py_NewRef(arg);
+        return 0;
+    }
+}
+
+static int
+read_nodes(GuardTree *t, PyObject *nodes)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(nodes);
+    if (n == 0 || n > INT32_MAX)
+        return bad("a tree needs its root");
+    t->nodes = PyMem_Calloc(n, sizeof *t->nodes);
+    if (t->nodes == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    t->n_nodes = n;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        Node *node = &t->nodes[i];
+        int op, parent;
+        PyObject *arg;
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(nodes, i), "iiO", &op, &parent, &arg))
+            return -1;
+        if (op < 0 || op >= SOURCE_COUNT || (op == SOURCE_ROOT) != (i == 0))
+            return bad("no such source");
+        if (i > 0 && (parent < 0 || parent >= i))
+            return bad("a node's parent must come before it");
+        if (i > 0 && t->nodes[parent].op == SOURCE_CALL)
+            return bad("nothing can be read from a state source");
+        int is_root_source = op == SOURCE_LOCAL || op == SOURCE_FUNCTION || op == SOURCE_FIXED || op == SOURCE_CALL;
+        if (i > 0 && is_root_source != (parent == 0))
+            return bad("locals, the function, fixed objects and state are read from the root, all else is not");
+        node->op = (SourceOp)op;
+        node->parent = parent;
+        node->level = -1;
+        node->guard = INT32_MAX;
+        if (node_argument(node, arg) < 0)
+            return -1;
+        if (op == SOURCE_LOCAL && node->index >= t->n_locals)
+            t->n_locals = node->index + 1;
+    }
+    return 0;
+}
+
+/* ---- checks ---- */
+
+static int
+node_list(GuardTree *t, Check *c, PyObject *nodes)
+{
+    if (!PyTuple_CheckExact(nodes) || PyTuple_GET_SIZE(nodes) == 0)
+        return bad("a relation needs a tuple of nodes");
+    c->n_nodes = PyTuple_GET_SIZE(nodes);
+    if (c->op == CHECK_RELATION && c->n_nodes > RELATION_NODES)
+        return bad("a relation reads too many nodes");
+    c->nodes = PyMem_Calloc(c->n_nodes, sizeof *c->nodes);
+    if (c->nodes == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < c->n_nodes; i++) {
+        Py_ssize_t node = PyLong_AsSsize_t(PyTuple_GET_ITEM(nodes, i));
+        if (PyErr_Occurred())
+            return -1;
+        if (node <= 0 || node >= t->n_nodes || t->nodes[node].op == SOURCE_CALL)
+            return bad("a relation's node is out of range");
+        c->nodes[i] = (int32_t)node;
+    }
+    return 0;
+}
+
+static int
+key_list(Check *c, PyObject *keys)
+{
+    if (!PyTuple_CheckExact(keys))
+        return bad("keys must be a tuple");
+    c->arg = Py_NewRef(keys);
+    c->hashes = PyMem_Calloc(PyTuple_GET_SIZE(keys) + 1, sizeof *c->hashes);
+    if (c->hashes == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); i++)
+        if ((c->hashes[i] = PyObject_Hash(PyTuple_GET_ITEM(keys, i))) == -1)
+            return -1;
+    return 0;
+}
+
+static int
+check_argument(GuardTree *t, Check *c, PyObject *arg)
+{
+    switch (c->op) {
+    case CHECK_TYPE_IS:
+    case CHECK_SUBTYPE:
+        if (!PyType_Check(arg))
+            return bad("a type check needs a class");
+        break;
+    case CHECK_IS_WEAK:
+        c->arg = PyWeakref_NewRef(arg, NULL);
+        return c->arg == NULL ? -1 : 0;
+    case CHECK_EQUAL:
+        if (!constant_supported(arg)) {
+            PyErr_Format(PyExc_TypeError, "no constant to compare with: %.200s", Py_TYPE(arg)->tp_name);
+            return -1;
+        }
+        break;
+    case CHECK_LENGTH:
+        c->n = PyLong_AsSsize_t(arg);
+        return c->n == -1 && PyErr_Occurred() ? -1 : 0;
+    case CHECK_KEYS:
+    case CHECK_KEY_SET:
+        return key_list(c, arg);
+    case CHECK_NO_ATTR:
+    case CHECK_NO_CLASS_ATTR:
+        if (!PyUnicode_CheckExact(arg))
+            return bad("an attribute's name must be a str");
+        c->arg = Py_NewRef(arg);
+        PyUnicode_InternInPlace(&c->arg);
+        c->hash = PyObject_Hash(c->arg);
+        return 0;
+    case CHECK_HAS_KEY:
+    case CHECK_NO_KEY:
+        c->hash = PyObject_Hash(arg);
+        if (c->hash == -1)
+            return -1;
+        break;
+    case CHECK_TENSOR:
+        c->spec = tensor_spec_new(arg);
+        return c->spec == NULL ? -1 : 0;
+    case CHECK_ALIASED:
+    case CHECK_DISTINCT:
+        return node_list(t, c, arg);
+    case CHECK_RELATION: {
+        PyObject *nodes, *code;
+        if (!PyArg_ParseTuple(arg, "OO", &nodes, &code) || node_list(t, c, nodes) < 0)
+            return -1;
+        c->program = program_new(code, c->n_nodes);
+        return c->program == NULL ? -1 : 0;
+    }
+    case CHECK_CALLBACK: {
+        PyObject *nodes = Py_BuildValue("(i)", c->node);
+        int status = nodes == NULL ? -1 : node_list(t, c, nodes);
+        Py_XDECREF(nodes);
+        if (status < 0)
+            return -1;
+        break;
+    }
+    default:
+        break;
+    }
+    c->arg = Py_NewRef(arg);
+    return 0;
+}
+
+/* Which part of the tree runs a check. */
+enum { BY_NODE, BY_LEVEL, BY_TENSORS, BY_POSTS, BY_CALLBACKS, PARTS };
+
+static int
+part_of(CheckOp op)
+{
+    switch (op) {
+    case CHECK_TYPE_IS:
+    case CHECK_IS:
+    case CHECK_IS_WEAK:
+    case CHECK_IS_NOT:
+    case CHECK_EQUAL:
+    case CHECK_SUBTYPE:
+        return BY_NODE;
+    case CHECK_TENSOR:
+        return BY_TENSORS;
+    case CHECK_ALIASED:
+    case CHECK_DISTINCT:
+    case CHECK_RELATION:
+        return BY_POSTS;
+    case CHECK_CALLBACK:
+        return BY_CALLBACKS;
+    default:
+        return BY_LEVEL;
+    }
+}
+
+/* Into t->checks, grouped by part, within a part by node, else in the order given. */
+static int
+read_checks(GuardTree *t, PyObject *checks)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(checks), n_keys = PARTS * t->n_nodes;
+    Py_ssize_t *starts = PyMem_Calloc(n_keys + 1, sizeof *starts);
+    t->checks = PyMem_Calloc(n + 1, sizeof *t->checks);
+    if (starts == NULL || t->checks == NULL) {
+        PyMem_Free(starts);
+        PyErr_NoMemory();
+        return -1;
+    }
+    t->n_checks = n;
+    int status = -1;
+    for (int pass = 0; pass < 2; pass++) {
+        for (Py_ssize_t i = 0; i < n; i++) {
+            int op, node, guard;
+            PyObject *arg;
+            if (!PyArg_ParseTuple(PyTuple_GET_ITEM(checks, i), "iiOi", &op, &node, &arg, &guard))
+                goto done;
+            if (op < 0 || op >= CHECK_COUNT || node < 0 || node >= t->n_nodes || guard < 0) {
+                bad("no such check");
+                goto done;
+            }
+            int part = part_of((CheckOp)op);
+            if (t->nodes[node].op == SOURCE_CALL && part != BY_NODE) {
+                bad("state can be compared, nothing else");
+                goto done;
+            }
+            if (node == 0 && part != BY_POSTS) {
+                bad("the root has no value to check");
+                goto done;
+            }
+            Py_ssize_t key = part * t->n_nodes + (part >= BY_POSTS ? 0 : node);
+            if (pass == 0) {
+                starts[key + 1]++;
+                continue;
+            }
+            Check *c = &t->checks[starts[key]++];
+            c->op = (CheckOp)op;
+            c->node = node;
+            c->guard = guard;
+            if (check_argument(t, c, arg) < 0)
+                goto done;
+        }
+        if (pass == 0)
+            for (Py_ssize_t i = 0; i < n_keys; i++)
+                starts[i + 1] += starts[i];
+    }
+    status = 0;
+done:
+    PyMem_Free(starts);
+    return status;
+}
+
+/* Hand each part its checks. */
+static void
+share_checks(GuardTree *t, Level *contents)
+{
+    for (Py_ssize_t i = 0; i < t->n_checks; i++) {
+        Check *c = &t->checks[i];
+        Node *node = &t->nodes[c->node];
+        switch (part_of(c->op)) {
+        case BY_NODE:
+            if (node->n_checks++ == 0)
+                node->checks = c;
+            break;
+        case BY_LEVEL:
+            if (contents[c->node].n_checks++ == 0)
+                contents[c->node].checks = c;
+            contents[c->node].uses |= check_uses(c);
+            break;
+        case BY_TENSORS:
+            if (t->n_tensors++ == 0)
+                t->tensors = c;
+            if (node->n_tensors++ == 0)
+                node->tensors = c;
+            break;
+        default:
+            if (t->n_posts++ == 0)
+                t->posts = c;
+        }
+        if (c->guard < node->guard)
+            node->guard = c->guard;
+        for (Py_ssize_t j = 0; j < c->n_nodes; j++)
+            if (c->guard < t->nodes[c->nodes[j]].guard)
+                t->nodes[c->nodes[j]].guard = c->guard;
+    }
+    for (Py_ssize_t i = t->n_nodes - 1; i > 0; i--)
+        if (t->nodes[i].guard < t->nodes[t->nodes[i].parent].guard)
+            t->nodes[t->nodes[i].parent].guard = t->nodes[i].guard;
+}
+
+/* ---- levels ---- */
+
+/* Can the outcome of the node's own checks change while its value stays the
+ * same object? A class without IMMUTABLETYPE lets its instances change class. */
+static unsigned
+type_uses(Node *node, int *mutable)
+{
+    unsigned uses = 0;
+    *mutable = 0;
+    for (int32_t i = 0; i < node->n_checks; i++) {
+        Check *c = &node->checks[i];
+        uses |= check_uses(c);
+        if (c->op == CHECK_SUBTYPE)
+            *mutable = 1;
+        else if (c->op == CHECK_TYPE_IS) {
+            PyTypeObject *type = (PyTypeObject *)c->arg;
+            *mutable |= !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) || PyType_IsSubtype(type, &PyModule_Type);
+        }
+    }
+    return uses;
+}
+
+static int
+make_levels(GuardTree *t)
+{
+    Py_ssize_t n = t->n_nodes;
+    Level *contents = PyMem_Calloc(n, sizeof *contents); /* by node */
+    t->children = PyMem_Calloc(n, sizeof *t->children);
+    if (contents == NULL || t->children == NULL)
+        goto no_memory;
+    share_checks(t, contents);
+    for (Py_ssize_t i = 1; i < n; i++) {
+        contents[t->nodes[i].parent].n_children++;
+        contents[t->nodes[i].parent].uses |= source_uses(t->nodes[i].op);
+    }
+    contents[0].uses = USES_RAW; /* locals are new each time */
+    int32_t *next = t->children;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        int mutable;
+        unsigned uses = type_uses(&t->nodes[i], &mutable);
+        int above_is_recorded = i > 0 && !(contents[t->nodes[i].parent].uses & USES_RAW);
+        if (i == 0 || contents[i].n_children > 0 || contents[i].n_checks > 0 || (mutable && above_is_recorded))
+            t->nodes[i].level = (int32_t)t->n_levels++;
+        contents[i].uses |= uses;
+        contents[i].children = next;
+        next += contents[i].n_children;
+        contents[i].n_children = 0;
+        t->nodes[i].deferred = above_is_recorded;
+    }
+    /* State first: asking for it calls foreign C code, when nothing is borrowed yet. */
+    for (int state = 1; state >= 0; state--)
+        for (Py_ssize_t i = 1; i < n; i++)
+            if ((t->nodes[i].op == SOURCE_CALL) == state) {
+                Level *above = &contents[t->nodes[i].parent];
+                above->children[above->n_children++] = (int32_t)i;
+            }
+    t->levels = PyMem_Calloc(t->n_levels, sizeof *t->levels);
+    t->records = PyMem_Calloc(t->n_levels, sizeof *t->records);
+    if (t->levels == NULL || t->records == NULL) {
+        t->n_levels = 0;
+        goto no_memory;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        int32_t index = t->nodes[i].level;
+        if (index < 0)
+            continue;
+        t->levels[index] = contents[i];
+        t->levels[index].node = (int32_t)i;
+        t->levels[index].watch.record = &t->records[index];
+        t->levels[index].watch.events = &t->events;
+    }
+    PyMem_Free(contents);
+    return 0;
+no_memory:
+    PyMem_Free(contents);
+    PyErr_NoMemory();
+    return -1;
+}
+
+/* Scratch space of the DISTINCT and ALIASED checks: a hash table, then values. */
+static int
+make_scratch(GuardTree *t)
+{
+    size_t most = 0;
+    for (Py_ssize_t i = 0; i < t->n_posts; i++)
+        if ((size_t)t->posts[i].n_nodes > most)
+            most = t->posts[i].n_nodes;
+    t->distinct_mask = 15;
+    while (t->distinct_mask < 2 * most)
+        t->distinct_mask = t->distinct_mask * 2 + 1;
+    t->distinct = PyMem_Calloc(t->distinct_mask + 1 + most, sizeof *t->distinct);
+    if (t->distinct == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
+static int
+read_outputs(GuardTree *t, PyObject *outputs)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(outputs);
+    t->outputs = PyMem_Calloc(n + 1, sizeof *t->outputs);
+    if (t->outputs == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (; t->n_outputs < n; t->n_outputs++) {
+        Py_ssize_t node = PyLong_AsSsize_t(PyTuple_GET_ITEM(outputs, t->n_outputs));
+        if (PyErr_Occurred())
+            return -1;
+        if (node <= 0 || node >= t->n_nodes || t->nodes[node].op == SOURCE_CALL)
+            return bad("an output's node is out of range");
+        t->outputs[t->n_outputs] = (int32_t)node;
+    }
+    return 0;
+}
+
+/* ---- the type ---- */
+
+static PyObject *
+tree_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    static char *names[] = {"nodes", "checks", "outputs", "explainer", "shortcuts", NULL};
+    PyObject *nodes, *checks, *outputs = NULL, *explainer = Py_None;
+    int shortcuts = 1;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|$O!Op:GuardTree", names, &PyTuple_Type, &nodes,
+                                     &PyTuple_Type, &checks, &PyTuple_Type, &outputs, &explainer, &shortcuts))
+        return NULL;
+    GuardTree *t = (GuardTree *)type->tp_alloc(type, 0);
+    if (t == NULL)
+        return NULL;
+    t->shortcuts = shortcuts;
+    t->watchers = watchers_in_use();
+    t->explainer = Py_NewRef(explainer);
+    t->failed_guard = -1;
+    if (read_nodes(t, nodes) < 0 || read_checks(t, checks) < 0 || make_levels(t) < 0 || make_scratch(t) < 0
+        || (outputs != NULL && read_outputs(t, outputs) < 0)) {
+        Py_DECREF(t);
+        return NULL;
+    }
+    t->alive = 1;
+    return (PyObject *)t;
+}
+
+static int
+tree_traverse(GuardTree *t, visitproc visit, void *arg)
+{
+    for (Py_ssize_t i = 0; i < t->n_nodes; i++)
+        Py_VISIT(t->nodes[i].key);
+    for (Py_ssize_t i = 0; i < t->n_checks && t->checks != NULL; i++) {
+        Py_VISIT(t->checks[i].arg);
+        if (t->checks[i].spec != NULL) {
+            int status = tensor_spec_traverse(t->checks[i].spec, visit, arg);
+            if (status)
+                return status;
+        }
+    }
+    for (Py_ssize_t i = 0; i < t->n_types; i++)
+        Py_VISIT(t->types[i].type);
+    Py_VISIT(t->explainer);
+    Py_VISIT(t->failed_value);
+    return 0;
+}
+
+static int
+tree_clear(GuardTree *t)
+{
+    t->alive = 0;
+    if (t->levels != NULL)
+        tree_forget(t);
+    for (Py_ssize_t i = 0; i < t->n_nodes; i++)
+        Py_CLEAR(t->nodes[i].key);
+    for (Py_ssize_t i = 0; i < t->n_checks && t->checks != NULL; i++) {
+        Py_CLEAR(t->checks[i].arg);
+        TensorSpec *spec = t->checks[i].spec;
+        t->checks[i].spec = NULL;
+        tensor_spec_free(spec);
+    }
+    Py_CLEAR(t->explainer);
+    Py_CLEAR(t->failed_value);
+    return 0;
+}
+
+static void
+tree_dealloc(GuardTree *t)
+{
+    PyObject_GC_UnTrack(t);
+    if (t->weakrefs != NULL)
+        PyObject_ClearWeakRefs((PyObject *)t);
+    tree_clear(t);
+    for (Py_ssize_t i = 0; i < t->n_checks && t->checks != NULL; i++) {
+        PyMem_Free(t->checks[i].hashes);
+        PyMem_Free(t->checks[i].nodes);
+        program_free(t->checks[i].program);
+    }
+    PyMem_Free(t->nodes);
+    PyMem_Free(t->levels);
+    PyMem_Free(t->records);
+    PyMem_Free(t->checks);
+    PyMem_Free(t->children);
+    PyMem_Free(t->outputs);
+    PyMem_Free(t->distinct);
+    Py_TYPE(t)->tp_free((PyObject *)t);
+}
+
+/* ---- methods ---- */
+
+#define LOCALS_SMALL 16
+
+/* check(locals, function): 1, 0, or -1 with an exception. NULL stands for unbound. */
+static int
+check_from_python(GuardTree *t, const char *name, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 2 || !PyTuple_Check(args[0])) {
+        PyErr_Format(PyExc_TypeError, "%s(locals: tuple, function) takes 2 arguments", name);
+        return -1;
+    }
+    PyObject *function = args[1] == Py_None ? NULL : args[1];
+    if (function != NULL && !PyFunction_Check(function)) {
+        PyErr_Format(PyExc_TypeError, "%s() needs a function or None, not %.200s", name, Py_TYPE(function)->tp_name);
+        return -1;
+    }
+    Py_ssize_t n = PyTuple_GET_SIZE(args[0]);
+    if (n < t->n_locals) {
+        PyErr_Format(PyExc_ValueError, "%s() needs %zd locals, got %zd", name, t->n_locals, n);
+        return -1;
+    }
+    PyObject *small[LOCALS_SMALL], **locals = small;
+    if (n > LOCALS_SMALL && (locals = PyMem_Malloc(n * sizeof *locals)) == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *value = PyTuple_GET_ITEM(args[0], i);
+        locals[i] = value == null_object ? NULL : value;
+    }
+    int pass = guard_tree_check((PyObject *)t, locals, function);
+    if (locals != small)
+        PyMem_Free(locals);
+    return pass;
+}
+
+static PyObject *
+tree_check(GuardTree *t, PyObject *const *args, Py_ssize_t nargs)
+{
+    int pass = check_from_python(t, "check", args, nargs);
+    return pass < 0 ? NULL : Py_NewRef(pass ? Py_True : Py_False);
+}
+
+/* A second, full evaluation that keeps the value it fails on. */
+static PyObject *
+tree_explain(GuardTree *t, PyObject *const *args, Py_ssize_t nargs)
+{
+    if (!t->alive || t->explaining) {
+        PyErr_SetString(PyExc_RuntimeError, "the guard tree cannot be explained now");
+        return NULL;
+    }
+    tree_forget(t);
+    t->explaining = 1;
+    int pass = check_from_python(t, "explain", args, nargs);
+    t->explaining = 0;
+    PyObject *value = t->failed_value;
+    t->failed_value = NULL;
+    PyObject *result = NULL;
+    if (pass > 0)
+        result = Py_NewRef(Py_None);
+    else if (pass == 0) {
+        int found = value != NULL;
+        if (t->explainer == Py_None)
+            result = Py_BuildValue("iOO", t->failed_guard, found ? Py_True : Py_False, found ? value : Py_None);
+        else
+            result = PyObject_CallFunction(t->explainer, "iOO", t->failed_guard, found ? Py_True : Py_False,
+                                           found ? value : Py_None);
+    }
+    Py_XDECREF(value);
+    return result;
+}
+
+static PyObject *
+tree_values(GuardTree *t, PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *values = PyTuple_New(t->n_outputs); /* before the check: allocating may run code */
+    int pass = values == NULL ? -1 : check_from_python(t, "values", args, nargs);
+    if (pass <= 0) {
+        Py_XDECREF(values);
+        return pass < 0 ? NULL : Py_NewRef(Py_None);
+    }
+    for (Py_ssize_t i = 0; i < t->n_outputs; i++)
+        PyTuple_SET_ITEM(values, i, Py_NewRef(t->nodes[t->outputs[i]].value));
+    return values;
+}
+
+static PyObject *
+tree_forget_method(GuardTree *t, PyObject *Py_UNUSED(ignored))
+{
+    tree_forget(t);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+tree_statistics(GuardTree *t, PyObject *Py_UNUSED(ignored))
+{
+    Py_ssize_t recorded = 0;
+    for (Py_ssize_t i = 0; i < t->n_levels; i++)
+        recorded += t->records[i].type != NULL;
+    return Py_BuildValue("{sn sn sn sn sK sK sK sK}", "nodes", t->n_nodes, "checks", t->n_checks, "levels", t->n_levels,
+                         "recorded", recorded, "checked", t->checked, "evaluated", t->evaluated,
+                         "callbacks", t->callbacks_run, "events", t->events);
+}
+
+static PyMethodDef tree_methods[] = {
+    {"check", (PyCFunction)(void (*)(void))tree_check, METH_FASTCALL, "check(locals, function) -> do all guards hold?"},
+    {"explain", (PyCFunction)(void (*)(void))tree_explain, METH_FASTCALL,
+     "explain(locals, function) -> None, or what the explainer makes of the guard that fails"},
+    {"values", (PyCFunction)(void (*)(void))tree_values, METH_FASTCALL,
+     "values(locals, function) -> the outputs if all guards hold, else None"},
+    {"forget", (PyCFunction)tree_forget_method, METH_NOARGS, "drop all records: the next check evaluates everything"},
+    {"statistics", (PyCFunction)tree_statistics, METH_NOARGS, "counts of nodes, checks, levels and evaluations"},
+    {NULL},
+};
+
+static PyMemberDef tree_members[] = {
+    {"n_locals", T_PYSSIZET, offsetof(GuardTree, n_locals), READONLY, "how many locals are read"},
+    {"callbacks", T_ULONGLONG, offsetof(GuardTree, callbacks_run), READONLY, "checks that ran Python code so far"},
+    {NULL},
+};
+
+PyTypeObject GuardTree_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "stator._native._core.GuardTree",
+    .tp_basicsize = sizeof(GuardTree),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC,
+    .tp_doc = "Guards compiled into one tree; see docs/guards.md.",
+    .tp_new = tree_new,
+    .tp_dealloc = (destructor)tree_dealloc,
+    .tp_traverse = (traverseproc)tree_traverse,
+    .tp_clear = (inquiry)tree_clear,
+    .tp_methods = tree_methods,
+    .tp_members = tree_members,
+    .tp_weaklistoffset = offsetof(GuardTree, weakrefs),
+};
+
+/* ---- module ---- */
+
+static int
+add_names(PyObject *module, const char *attribute, const char *const *names)
+{
+    Py_ssize_t n = 0;
+    while (names[n] != NULL)
+        n++;
+    PyObject *tuple = PyTuple_New(n);
+    for (Py_ssize_t i = 0; tuple != NULL && i < n; i++) {
+        PyObject *name = PyUnicode_FromString(names[i]);
+        if (name == NULL)
+            Py_CLEAR(tuple);
+        else
+            PyTuple_SET_ITEM(tuple, i, name);
+    }
+    int status = PyModule_AddObjectRef(module, attribute, tuple);
+    Py_XDECREF(tuple);
+    return status;
+}
+
+int
+guards_init(PyObject *module)
+{
+    if (PyType_Ready(&GuardTree_Type) < 0 || versions_init(module) < 0)
+        return -1;
+    if (PyModule_AddObjectRef(module, "GuardTree", (PyObject *)&GuardTree_Type) < 0
+        || add_names(module, "GUARD_SOURCES", source_names) < 0 || add_names(module, "GUARD_CHECKS", check_names) < 0
+        || add_names(module, "GUARD_EXPRS", expr_names) < 0)
+        return -1;
+    return PyModule_AddFunctions(module, version_functions) < 0 ? -1 : PyModule_AddFunctions(module, tensor_functions);
+}
