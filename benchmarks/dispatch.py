@@ -202,14 +202,16 @@ def main() -> int:
     rounds = 100 if options.quick else 1000
     results = measure(rounds, 2000)
     idling = idle(rounds)
-    hit, plain = (
-        results["f(1, 2)"][name] for name in ("compiled, one guard", "plain call")
-    )
+    hit, plain = (results["f(1, 2)"][name] for name in ("compiled, one guard", "plain call"))
     around = results["loop"]["empty"]
     if options.json:
-        print(json.dumps({"python": platform.python_version(), **results, "idle": idling}, indent=2))
+        print(
+            json.dumps({"python": platform.python_version(), **results, "idle": idling}, indent=2)
+        )
         return 0
-    print(f"Python {platform.python_version()}, nanoseconds per call without the loop ({around:.1f})")
+    print(
+        f"Python {platform.python_version()}, nanoseconds per call without the loop ({around:.1f})"
+    )
     for group, members in {**results, "idle: f(1, 2), loop included": idling}.items():
         if group == "loop":
             continue

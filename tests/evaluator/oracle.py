@@ -30,6 +30,7 @@ import dataclasses
 import difflib
 import dis
 import gc
+import inspect
 import io
 import itertools
 import linecache
@@ -49,7 +50,7 @@ import pytest
 import stator
 from stator import evaluator
 
-from .snapshot import PROGRAM_MODULE, describe, type_name, without_addresses
+from .snapshot import PROGRAM_MODULE, Describer, describe, type_name, without_addresses
 
 Section = list[str]
 Outcome = dict[str, Section]
@@ -181,7 +182,7 @@ def check(function: Callable[..., Any], *args: Any, min_frames: int = 1, **kwarg
     def prepare() -> Prepared:
         return Prepared(function, copy.deepcopy(args), copy.deepcopy(kwargs))
 
-    source = "".join(linecache.getlines(function.__code__.co_filename))
+    source = textwrap.dedent(inspect.getsource(function))
     return _compare(function.__qualname__, prepare, source, lambda: function.__code__, min_frames)
 
 
@@ -208,13 +209,16 @@ def observe(engine: Callable[..., Any], prepare: Callable[[], Prepared]) -> Outc
         except BaseException as error:
             # The events come first: describing an exception may run the program's own __str__.
             outcome["events"] = describe(prepared.events)
+            outcome["arguments"] = describe([*prepared.args, prepared.kwargs])
             outcome["exception"], outcome["traceback"] = describe_exception(error)
             del error
         else:
             outcome["events"] = describe(prepared.events)
-            outcome["value"] = describe(value)
-            del value
-        outcome["arguments"] = describe([*prepared.args, prepared.kwargs])
+            # One walk, so that an argument inside the value is recognised as such.
+            both = Describer()
+            outcome["arguments"] = both.describe([*prepared.args, prepared.kwargs])
+            outcome["value"] = both.describe(value)
+            del value, both
         outcome["sys.exc_info()"] = describe(sys.exc_info())
     return outcome
 
@@ -389,5 +393,4 @@ def _listing(source: str, code: types.CodeType) -> list[str]:
     numbered = [f"{n:4}  {line}" for n, line in enumerate(source.splitlines(), 1)]
     disassembly = io.StringIO()
     dis.dis(code, file=disassembly)
-    shown = numbered if len(numbered) <= 200 else ["(the source of the test file)"]
-    return ["", "=== program ===", *shown, "", "=== bytecode ===", disassembly.getvalue()]
+    return ["", "=== program ===", *numbered, "", "=== bytecode ===", disassembly.getvalue()]

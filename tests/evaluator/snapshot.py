@@ -39,15 +39,19 @@ def type_name(cls: type) -> str:
 
 
 def describe(value: object) -> list[str]:
-    return list(_Describer().lines("", value))
+    return Describer().describe(value)
 
 
-class _Describer:
+class Describer:
     """One walk over a graph of objects; an object met twice is shown as a reference."""
 
     def __init__(self) -> None:
         self.seen: dict[int, int] = {}
         self.kept: list[object] = []  # an id is only meaningful while the object lives
+
+    def describe(self, value: object) -> list[str]:
+        """Objects that an earlier call described are shown as references too."""
+        return list(self.lines("", value))
 
     def lines(self, label: str, value: object, depth: int = 0) -> Iterator[str]:
         indent = "  " * depth

@@ -501,19 +501,6 @@ def f():
 f()
 log("end")
 
-#: reference counts seen by the program
-import sys
-def f():
-    a = []
-    return sys.getrefcount(a)
-return f()
-
-#: reference counts of an argument
-import sys
-def f(a): return sys.getrefcount(a)
-x = []
-return f(x)
-
 #: reference counts after many calls
 import sys
 marker = object()

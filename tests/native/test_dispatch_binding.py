@@ -55,7 +55,9 @@ KEYWORDS: list[dict[str, Any]] = [
 def returning_its_parameters(signature: str) -> Any:
     names = [part.partition("=")[0].strip() for part in signature.split(",")]
     order = [name for name in names if name and name[0] not in "*/"]
-    order += [name.lstrip("*") for name in names if len(name.lstrip("*")) < len(name) and name != "*"]
+    order += [
+        name.lstrip("*") for name in names if len(name.lstrip("*")) < len(name) and name != "*"
+    ]
     namespace: dict[str, Any] = {}
     body = "".join(f"{name}, " for name in order)
     exec(f"def f({signature}): return ({body})", namespace)

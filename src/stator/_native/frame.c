@@ -262,20 +262,29 @@ static void
 frame_dealloc(Frame *fr)
 {
     if (fr->iframe != NULL) { /* lost: an exception came between the call and the loop */
-        if (fr->caller != Py_None)
+        if (fr->caller != NULL && fr->caller != Py_None)
             window.remaining++;
         frame_finish(fr);
     }
     Py_XDECREF(fr->stack);
     Py_XDECREF(fr->ip);
     Py_XDECREF(fr->info);
-    Py_XDECREF(fr->caller);
     Py_XDECREF(fr->ops);
     Py_XDECREF(fr->result);
     Py_XDECREF(fr->thrown);
     Py_XDECREF(fr->suspended);
     Py_XDECREF(fr->gen);
+    PyObject *caller = fr->caller;
     Py_TYPE(fr)->tp_free((PyObject *)fr);
+    /* Callers that nobody else holds, one by one: the chain may be as long as
+     * the user's recursion was deep. */
+    while (caller != NULL && Py_IS_TYPE(caller, &Frame_Type) && Py_REFCNT(caller) == 1) {
+        PyObject *next = ((Frame *)caller)->caller;
+        ((Frame *)caller)->caller = NULL;
+        Py_DECREF(caller);
+        caller = next;
+    }
+    Py_XDECREF(caller);
 }
 
 static int

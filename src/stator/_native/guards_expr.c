@@ -115,8 +115,12 @@ leaf(const Instruction *in, PyObject *value, int64_t *out)
 static int
 divide(int64_t a, int64_t b, int64_t *quotient, int64_t *remainder)
 {
-    if (b == 0 || (a == INT64_MIN && b == -1))
+    if (b == 0)
         return 0;
+    if (b == -1) { /* the one quotient that may overflow */
+        *remainder = 0;
+        return !__builtin_sub_overflow((int64_t)0, a, quotient);
+    }
     int64_t q = a / b, r = a % b;
     if (r != 0 && (r < 0) != (b < 0)) {
         q--;
@@ -136,7 +140,7 @@ binary(int op, int64_t a, int64_t b, int64_t *out)
     case EXPR_SUB: return !__builtin_sub_overflow(a, b, out);
     case EXPR_MUL: return !__builtin_mul_overflow(a, b, out);
     case EXPR_FLOORDIV: return divide(a, b, out, &other);
-    case EXPR_MOD: return divide(a, b, &other, out);
+    case EXPR_MOD: return b == -1 ? (*out = 0, 1) : divide(a, b, &other, out);
     case EXPR_MIN: *out = a < b ? a : b; return 1;
     case EXPR_MAX: *out = a > b ? a : b; return 1;
     case EXPR_EQ: *out = a == b; return 1;

@@ -10,16 +10,20 @@ class InternalError(Exception):
     """
 
     @classmethod
-    def at(cls, frame: Frame, cause: BaseException) -> "InternalError":
-        """The error for an exception that the evaluator's own code raised in an instruction."""
-        code = frame.code
-        decoded = frame.info.decoded
-        unit = frame.ip - 1
-        instruction = decoded.at(unit)
-        error = cls(
-            f"stator failed to evaluate {instruction.name} {instruction.arg} at unit {unit} of "
-            f"{code.co_qualname} ({code.co_filename}:{decoded.line_of(unit)}): {cause!r}. "
-            "This is a bug in stator; please report it."
-        )
+    def report(cls, task: str, cause: BaseException) -> "InternalError":
+        """The error for an exception of the evaluator's own code, raised while it did `task`."""
+        error = cls(f"stator failed to {task}: {cause!r}. This is a bug; please report it.")
         error.__cause__ = cause
         return error
+
+    @classmethod
+    def at(cls, frame: Frame, cause: BaseException) -> "InternalError":
+        """The error for an exception raised in an instruction."""
+        code = frame.code
+        decoded = frame.info.decoded
+        instruction = decoded.at(frame.ip - 1)
+        return cls.report(
+            f"evaluate {instruction.name} {instruction.arg} (unit {instruction.unit}) of "
+            f"{code.co_qualname} ({code.co_filename}:{decoded.line_of(instruction.unit)})",
+            cause,
+        )

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from stator.bytecode import Decoded, decode
 from stator.evaluator import opcodes
+from stator.evaluator.errors import InternalError
 from stator.evaluator.registry import SELECTORS, Handler
 
 Step: TypeAlias = tuple[Handler, Any, int]
@@ -32,7 +33,11 @@ class Prepared:
 
 def prepare(code: CodeType) -> Prepared:
     """Called by the native core for a code object that it meets for the first time."""
-    return Prepared(decode(code))
+    try:
+        return Prepared(decode(code))
+    except Exception as error:
+        where = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
+        raise InternalError.report(f"prepare {where}", error) from error
 
 
 opcodes.check_complete()

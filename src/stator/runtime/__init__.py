@@ -40,7 +40,6 @@ class Mode(IntEnum):
     MISS = _core.MODE_MISS
 
 
-
 def compiled(
     function: FunctionType, miss: Miss, *, name: str | None = None, isolate: bool = False
 ) -> CompiledFunction:

@@ -1,0 +1,66 @@
+"""Objects as their layout base sees them: what guards compare, in Python.
+
+Stage: guards. These are the slow meanings of native operations (guards_fetch.c, guards_check.c);
+none of them runs user code.
+"""
+
+import struct
+import types
+from collections import OrderedDict
+from typing import Any
+
+
+def instance_dict(value: Any) -> dict[Any, Any]:
+    """The attributes an instance holds itself, {} if none; no user code runs."""
+    if type in type(value).__mro__:
+        return {}
+    for cls in type(value).__mro__:
+        descriptor = cls.__dict__.get("__dict__")
+        if type(descriptor) is types.GetSetDescriptorType:
+            try:
+                found = descriptor.__get__(value)
+            except (AttributeError, TypeError):
+                return {}
+            return found if type(found) is not types.MappingProxyType else {}
+        if cls is types.ModuleType:
+            return types.ModuleType.__dict__["__dict__"].__get__(value) or {}
+    return {}
+
+
+def is_ordered(value: Any) -> bool:
+    """Does the value keep an order of its own, besides its dict's?"""
+    return OrderedDict in type(value).__mro__
+
+
+def length_of(value: Any) -> int:
+    """As the layout base's __len__; -1 for what has no such base."""
+    for kind in (tuple, list, bytes, dict, set, frozenset, str):
+        if kind in type(value).__mro__:
+            return kind.__len__(value)
+    return -1
+
+
+def is_torch(kind: type, name: str) -> bool:
+    return kind.__module__ == "torch" and kind.__name__ == name
+
+
+def typed_equal(constant: Any, value: Any) -> bool:
+    """Equal in type and value, throughout: 1, True and 1.0 differ, -0.0 is not 0.0, nan is nan."""
+    kind = type(constant)
+    if constant is value:
+        return True
+    if type(value) is not kind:
+        return False
+    if kind is float:
+        return struct.pack("d", constant) == struct.pack("d", value)
+    if kind is complex:
+        return typed_equal(constant.real, value.real) and typed_equal(constant.imag, value.imag)
+    if kind in {int, str, bytes, range} or is_torch(kind, "device"):
+        return bool(constant == value)
+    if kind is tuple or is_torch(kind, "Size"):
+        return len(constant) == len(value) and all(map(typed_equal, constant, value))
+    if kind is frozenset:
+        return len(constant) == len(value) and all(
+            any(typed_equal(a, b) for b in value) for a in constant
+        )
+    return False

@@ -1,0 +1,410 @@
+"""Sources: where a value comes from, as a path from the call.
+
+Stage: guards. A source is a chain of small immutable nodes that ends in the call itself
+(`Local`, `Function`), in an object held by the guard (`Fixed`) or in state outside the object
+graph (`State`). Each node knows three things: the native operation that reads it (`op` and
+`argument`), the slow Python meaning of that operation (`read`), and how to print it.
+
+No source runs user code: instance attributes are read from the instance's dict, class attributes
+along the MRO, items with the layout base's own methods.
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Protocol
+
+from .._native import _core
+from .layout import instance_dict, is_ordered
+from .text import show
+
+
+class Missing(Exception):  # noqa: N818 - an answer, not an error
+    """The source leads nowhere: a guard on it fails."""
+
+
+class Call(Protocol):
+    """What a source is read from: the bound parameters and the function called."""
+
+    locals: tuple[Any, ...]
+    function: types.FunctionType | None
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """One step of a path; `base` is the step before, None at its start."""
+
+    op: ClassVar[str]
+
+    @property
+    def base(self) -> Source | None:
+        return None
+
+    @property
+    def argument(self) -> Any:
+        return None
+
+    def read(self, base: Any, call: Call) -> Any:
+        """The value, from the base's value; raises Missing."""
+        raise NotImplementedError
+
+    def text(self) -> str:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+# -- where paths start --
+
+
+@dataclass(frozen=True, eq=False)
+class Local(Source):
+    """A bound parameter, by its index in co_varnames."""
+
+    op: ClassVar[str] = "LOCAL"
+    index: int
+    name: str = ""
+
+    @property
+    def argument(self) -> int:
+        return self.index
+
+    def read(self, base: Any, call: Call) -> Any:
+        value = call.locals[self.index]
+        if value is _core.NULL:
+            raise Missing
+        return value
+
+    def text(self) -> str:
+        return self.name or f"local {self.index}"
+
+
+@dataclass(frozen=True, eq=False)
+class Function(Source):
+    """The function being called."""
+
+    op: ClassVar[str] = "FUNCTION"
+
+    def read(self, base: Any, call: Call) -> Any:
+        if call.function is None:
+            raise Missing
+        return call.function
+
+    def text(self) -> str:
+        return "function"
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed(Source):
+    """An object the guards keep alive, such as another module's globals."""
+
+    op: ClassVar[str] = "FIXED"
+    value: Any
+    name: str = ""
+
+    @property
+    def argument(self) -> Any:
+        return self.value
+
+    def read(self, base: Any, call: Call) -> Any:
+        return self.value
+
+    def text(self) -> str:
+        return self.name or show(self.value)
+
+
+@dataclass(frozen=True, eq=False)
+class State(Source):
+    """State outside the object graph, as a C function tells it, such as torch's grad mode."""
+
+    op: ClassVar[str] = "CALL"
+    function: types.BuiltinFunctionType
+    arguments: tuple[Any, ...] = ()
+    name: str = ""
+
+    @property
+    def argument(self) -> tuple[Any, tuple[Any, ...]]:
+        return self.function, self.arguments
+
+    def read(self, base: Any, call: Call) -> Any:
+        return self.function(*self.arguments)
+
+    def text(self) -> str:
+        return self.name or f"{self.function.__name__}()"
+
+
+# -- steps --
+
+
+@dataclass(frozen=True, eq=False)
+class Step(Source):
+    """A step from another source."""
+
+    of: Source
+
+    @property
+    def base(self) -> Source:
+        return self.of
+
+
+def function_field(op: str, attribute: str) -> type[Step]:
+    """A step to one of a function's own fields."""
+    member = types.FunctionType.__dict__[attribute]
+
+    class FunctionField(Step):
+        def read(self, base: Any, call: Call) -> Any:
+            if type(base) is not types.FunctionType:
+                raise Missing
+            return member.__get__(base)
+
+        def text(self) -> str:
+            return f"{self.of}.{attribute}"
+
+    FunctionField.op = op
+    return FunctionField
+
+
+GlobalsOf: Final = function_field("GLOBALS", "__globals__")
+BuiltinsOf: Final = function_field("BUILTINS", "__builtins__")
+Closure: Final = function_field("CLOSURE", "__closure__")
+Defaults: Final = function_field("DEFAULTS", "__defaults__")
+KwDefaults: Final = function_field("KWDEFAULTS", "__kwdefaults__")
+Code: Final = function_field("CODE", "__code__")
+
+
+def method_field(op: str, attribute: str) -> type[Step]:
+    """A step to one of a bound method's own fields."""
+    member = types.MethodType.__dict__[attribute]
+
+    class MethodField(Step):
+        def read(self, base: Any, call: Call) -> Any:
+            if type(base) is not types.MethodType:
+                raise Missing
+            return member.__get__(base)
+
+        def text(self) -> str:
+            return f"{self.of}.{attribute}"
+
+    MethodField.op = op
+    return MethodField
+
+
+MethodFunction: Final = method_field("METHOD_FUNC", "__func__")
+MethodSelf: Final = method_field("METHOD_SELF", "__self__")
+
+
+class CellContents(Step):
+    """What a cell holds."""
+
+    op: ClassVar[str] = "CELL"
+
+    def read(self, base: Any, call: Call) -> Any:
+        if type(base) is not types.CellType:
+            raise Missing
+        try:
+            return base.cell_contents
+        except ValueError:
+            raise Missing from None
+
+    def text(self) -> str:
+        return f"{self.of}.cell_contents"
+
+
+class Referent(Step):
+    """What a weak reference points to; None when that is dead."""
+
+    op: ClassVar[str] = "REFERENT"
+
+    def read(self, base: Any, call: Call) -> Any:
+        if weakref.ref not in type(base).__mro__:
+            raise Missing
+        return weakref.ref.__call__(base)
+
+    def text(self) -> str:
+        return f"{self.of}()"
+
+
+class TypeOf(Step):
+    """The value's type, as type(x) tells it."""
+
+    op: ClassVar[str] = "TYPE"
+
+    def read(self, base: Any, call: Call) -> Any:
+        return type(base)
+
+    def text(self) -> str:
+        return f"type({self.of})"
+
+
+@dataclass(frozen=True, eq=False)
+class NamedStep(Step):
+    """A step by an attribute's name."""
+
+    name: str
+
+    @property
+    def argument(self) -> str:
+        return self.name
+
+    def text(self) -> str:
+        return f"{self.of}.{self.name}"
+
+
+class Attr(NamedStep):
+    """An attribute in the instance's own dict."""
+
+    op: ClassVar[str] = "ATTR"
+
+    def read(self, base: Any, call: Call) -> Any:
+        found = instance_dict(base)
+        if not dict.__contains__(found, self.name):
+            raise Missing
+        return dict.__getitem__(found, self.name)
+
+
+class ModuleAttr(Attr):
+    """An attribute of a module."""
+
+    op: ClassVar[str] = "MODULE_ATTR"
+
+    def read(self, base: Any, call: Call) -> Any:
+        if types.ModuleType not in type(base).__mro__:
+            raise Missing
+        return super().read(base, call)
+
+
+class ClassAttr(NamedStep):
+    """An attribute of a class, found along its MRO; of an instance's class: of TypeOf(it)."""
+
+    op: ClassVar[str] = "CLASS_ATTR"
+
+    def read(self, base: Any, call: Call) -> Any:
+        if type not in type(base).__mro__:
+            raise Missing
+        for cls in type.__dict__["__mro__"].__get__(base):
+            namespace = type.__dict__["__dict__"].__get__(cls)
+            if self.name in namespace:
+                return namespace[self.name]
+        raise Missing
+
+
+@dataclass(frozen=True, eq=False)
+class Slot(Step):
+    """What a __slots__ member holds, by its descriptor."""
+
+    op: ClassVar[str] = "SLOT"
+    descriptor: types.MemberDescriptorType
+
+    @property
+    def argument(self) -> types.MemberDescriptorType:
+        return self.descriptor
+
+    def read(self, base: Any, call: Call) -> Any:
+        if self.descriptor.__objclass__ not in type(base).__mro__:
+            raise Missing
+        try:
+            return self.descriptor.__get__(base)
+        except AttributeError:
+            raise Missing from None
+
+    def text(self) -> str:
+        return f"{self.of}.{self.descriptor.__name__}"
+
+
+@dataclass(frozen=True, eq=False)
+class Index(Step):
+    """An item of a list or tuple."""
+
+    op: ClassVar[str] = "INDEX"
+    index: int
+
+    @property
+    def argument(self) -> int:
+        return self.index
+
+    def read(self, base: Any, call: Call) -> Any:
+        for kind in (list, tuple):
+            if kind in type(base).__mro__:
+                try:
+                    return kind.__getitem__(base, self.index)
+                except IndexError:
+                    raise Missing from None
+        raise Missing
+
+    def text(self) -> str:
+        return f"{self.of}[{self.index}]"
+
+
+@dataclass(frozen=True, eq=False)
+class Key(Step):
+    """An item of a dict."""
+
+    op: ClassVar[str] = "KEY"
+    key: Any
+
+    @property
+    def argument(self) -> Any:
+        return self.key
+
+    def read(self, base: Any, call: Call) -> Any:
+        if dict not in type(base).__mro__ or not dict.__contains__(base, self.key):
+            raise Missing
+        return dict.__getitem__(base, self.key)
+
+    def text(self) -> str:
+        return f"{self.of}[{show(self.key)}]"
+
+
+@dataclass(frozen=True, eq=False)
+class DictKeyAt(Step):
+    """The key at a position of a dict (not of an OrderedDict, which keeps an order of its own)."""
+
+    op: ClassVar[str] = "KEY_AT"
+    index: int
+
+    @property
+    def argument(self) -> int:
+        return self.index
+
+    def read(self, base: Any, call: Call) -> Any:
+        if dict not in type(base).__mro__ or is_ordered(base):
+            raise Missing
+        keys = list(dict.__iter__(base))
+        if self.index >= len(keys):
+            raise Missing
+        return keys[self.index]
+
+    def text(self) -> str:
+        return f"list({self.of})[{self.index}]"
+
+
+# -- compositions --
+
+FUNCTION: Final = Function()
+GLOBALS: Final = GlobalsOf(FUNCTION)
+BUILTINS: Final = BuiltinsOf(FUNCTION)
+CLOSURE: Final = Closure(FUNCTION)
+
+
+def Global(name: str) -> Key:  # noqa: N802 - reads as a source
+    """A global of the function being called."""
+    return Key(GLOBALS, name)
+
+
+def Builtin(name: str) -> Key:  # noqa: N802 - reads as a source
+    """A builtin of the function being called; that no global hides it is another guard."""
+    return Key(BUILTINS, name)
+
+
+def Cell(index: int) -> CellContents:  # noqa: N802 - reads as a source
+    """What a free variable of the function being called holds."""
+    return CellContents(Index(CLOSURE, index))
+
+
+def Item(of: Source, key: Any) -> Index | Key:  # noqa: N802 - reads as a source
+    """An item: by index for an int, else by key. For an int key of a dict use Key."""
+    return Index(of, key) if type(key) is int else Key(of, key)
+
