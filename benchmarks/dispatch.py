@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from types import FunctionType
 from typing import Any
 
 from stator._native._core import (
@@ -65,7 +64,7 @@ def trivial_guard(cls: type) -> GuardTree:
     return GuardTree(nodes, ((GUARD_CHECKS.index("TYPE_IS"), 1, cls, 0),))
 
 
-def compiled(f: FunctionType, target: Any = None, guards: Any = trivial_guard) -> CompiledFunction:
+def compiled(f: Any, target: Any = None, guards: Any = trivial_guard) -> CompiledFunction:
     made = CompiledFunction(f, lambda _, bound: CALL_ORIGINAL)
     made.add_entry(guards and guards(int), target or f)
     return made

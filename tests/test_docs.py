@@ -10,7 +10,9 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 EXAMPLES = [
-    pytest.param(page, match, id=f"{page.name}:{page.read_text()[: match.start()].count(chr(10)) + 1}")
+    pytest.param(
+        page, match, id=f"{page.name}:{page.read_text()[: match.start()].count(chr(10)) + 1}"
+    )
     for page in PAGES
     for match in BLOCK.finditer(page.read_text())
 ]

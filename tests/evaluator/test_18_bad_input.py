@@ -126,23 +126,23 @@ def test_a_function_of_this_file() -> None:
 
 
 @each(r"""
-#: main called without its argument
+#: main called without its argument [frames 0]
 def main(a): pass
 
-#: main called with too many arguments
+#: main called with too many arguments [frames 0]
 def main(a): pass
 ARGS = (1, 2)
 
-#: main called with an unknown keyword
+#: main called with an unknown keyword [frames 0]
 def main(a): pass
 KWARGS = {"a": 1, "b": 2}
 
-#: main called with an argument twice
+#: main called with an argument twice [frames 0]
 def main(a): pass
 ARGS = (1,)
 KWARGS = {"a": 1}
 
-#: main without a keyword-only argument
+#: main without a keyword-only argument [frames 0]
 def main(*, a): pass
 
 #: main called right, in every way

@@ -9,6 +9,7 @@ import pytest
 
 from stator._native import _core
 from stator._native._core import CALL_ORIGINAL, Bucket, CompiledFunction
+from stator.evaluator import run
 from stator.runtime import Mode, compiled, mode
 
 from .dispatching import entered, no_miss, targets, type_is, when, wrap
@@ -139,7 +140,7 @@ def test_guards_on_parameters_the_function_has_not() -> None:
 
 def test_refused_arguments() -> None:
     with pytest.raises(TypeError):
-        CompiledFunction(len, no_miss)  # type: ignore[arg-type]
+        CompiledFunction(len, no_miss)
     with pytest.raises(TypeError, match="miss must be callable"):
         CompiledFunction(identity, 5)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="name must be a string"):
@@ -177,7 +178,7 @@ def test_entry_removed_while_its_guard_runs() -> None:
 
     def clearing(x: Any) -> bool:
         c.clear()
-        return x == 1
+        return bool(x == 1)
 
     for target in (one, two, three):
         c.add_entry(when(clearing), target)
@@ -204,7 +205,7 @@ def test_a_guard_that_calls_the_function() -> None:
     c = wrap(identity)
 
     def recursive(x: Any) -> bool:
-        return x == 0 or c(x - 1)[0] == "one"
+        return bool(x == 0 or c(x - 1)[0] == "one")
 
     c.add_entry(when(recursive), one)
     assert c(5) == ("one", 5)
@@ -473,3 +474,24 @@ def test_recursion_without_frames() -> None:
     with pytest.raises(RecursionError):
         c(1)
     c.clear()
+
+
+# ---- under the evaluator's frame hook ----
+
+
+def test_targets_are_evaluated_inside_a_window() -> None:
+    """The shortcut that pushes the target's frame must not bypass a frame hook."""
+
+    def target(x: Any) -> Any:
+        return sorted(x, key=lambda y: -y)
+
+    c = entered(identity, target=target)
+
+    def program() -> Any:
+        return c([1, 3, 2])
+
+    before = _core.frames_evaluated()
+    assert run(program) == [3, 2, 1]
+    assert _core.frames_evaluated() - before == 5  # program, target, three keys
+    assert c([1, 2]) == [2, 1]
+    assert _core.frames_evaluated() - before == 5

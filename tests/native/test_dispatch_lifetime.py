@@ -72,7 +72,12 @@ def miss_result() -> Callable[[], Any]:
 
 def miss_entry() -> Callable[[], Any]:
     c = wrap(function, lambda c, _: c.add_entry(None, function))
-    return lambda: (c(Thing()), c(Thing(), 2), c.clear())
+
+    def call() -> None:
+        c(Thing()), c(Thing(), 2)
+        c.clear()
+
+    return call
 
 
 def miss_original() -> Callable[[], Any]:
@@ -210,8 +215,8 @@ def test_dropping_the_wrapper_frees_everything() -> None:
     assert [ref() for ref in refs] == [None] * 5
 
 
-@pytest.mark.parametrize("attached", [False, True])
-def test_cycles_are_collected(attached: bool) -> None:
+def cyclic(attached: bool) -> list[weakref.ref[Any]]:
+    """A wrapper reachable from everything it refers to."""
     thing = Thing()
 
     def f(a: Any) -> Any:
@@ -227,8 +232,12 @@ def test_cycles_are_collected(attached: bool) -> None:
     c.add_entry(when(lambda a: c is not None), target)
     c.itself = f.wrapper = c  # type: ignore[attr-defined]
     c(1)
-    refs = [weakref.ref(o) for o in (c, f, target, miss, thing, c.bucket)]
-    del c, f, target, miss, thing
+    return [weakref.ref(o) for o in (c, f, target, miss, thing, c.bucket)]
+
+
+@pytest.mark.parametrize("attached", [False, True])
+def test_cycles_are_collected(attached: bool) -> None:
+    refs = cyclic(attached)
     gc.collect()
     assert [ref() for ref in refs] == [None] * 6
 

@@ -208,6 +208,7 @@ def test_recursion_in_a_thread() -> None:
         sys.setrecursionlimit(limit)
 
 
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_fork() -> None:
     c = wrap(identity)
     c.add_entry(None, echo)

@@ -52,6 +52,7 @@ class Frame:
 # windows
 def run(fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> _T: ...
 def run_with(ops: Any, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> _T: ...
+def call_dispatching(fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> _T: ...
 def configure(
     *,
     prepare: Callable[[CodeType], Any],
@@ -147,7 +148,7 @@ class CompiledFunction:
 
     def __new__(
         cls,
-        function: FunctionType,
+        function: Callable[..., Any],
         miss: Callable[[CompiledFunction, tuple[Any, ...]], Any],
         *,
         name: str | None = None,
@@ -166,7 +167,7 @@ class CompiledFunction:
     __globals__: dict[str, Any]
     __dict__: dict[str, Any]
     @property
-    def __wrapped__(self) -> FunctionType: ...
+    def __wrapped__(self) -> Callable[..., Any]: ...
     @property
     def miss(self) -> Callable[[CompiledFunction, tuple[Any, ...]], Any]: ...
     @property

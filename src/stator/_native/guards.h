@@ -6,7 +6,8 @@
  * guards_tensor.c   tensor metadata without torch headers
  * guards_version.c  what makes a level skippable: tags and watchers
  * guards_tree.c     evaluation
- * guards_build.c    the GuardTree type: from a flat description to a tree
+ * guards_build.c    from a flat description to a tree
+ * guards_type.c     the GuardTree type: lifetime and methods
  *
  * docs/guards.md explains the algorithm and why it never hides a change.
  */
@@ -229,6 +230,10 @@ extern PyMethodDef version_functions[];
 int watchers_in_use(void);
 
 /* ---- guards_build.c ---- */
+
+int tree_fill(GuardTree *tree, PyObject *nodes, PyObject *checks, PyObject *outputs);
+
+/* ---- guards_type.c ---- */
 
 void tree_forget(GuardTree *tree); /* all records */
 

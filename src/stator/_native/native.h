@@ -46,7 +46,11 @@ typedef enum {
  * evaluator's own frames are not counted against the user's recursion limit.
  */
 typedef struct {
-    int active;          /* frames started now are evaluated */
+    enum {
+        WINDOW_CLOSED = 0,   /* frames started now are run by CPython */
+        WINDOW_EVALUATE = 1, /* by the evaluator */
+        WINDOW_DISPATCH = 2, /* by the entry attached to their code whose guards hold, else by CPython */
+    } active;
     int remaining;
     int traced;          /* a trace or profile function was set before run() */
     int hidden;          /* the evaluator's own frames are being kept from a tracer */

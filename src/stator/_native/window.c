@@ -8,7 +8,7 @@
  * takes a frame it closes the window, calls the evaluator (ordinary Python
  * code, running with the hook off) and opens the window again.
  */
-#include "native.h"
+#include "dispatch.h"
 
 __thread ThreadWindow window;
 
@@ -90,7 +90,7 @@ window_open(Window *w, Frame *fr)
     RECURSION_REMAINING(ts) = window.remaining;
     C_RECURSION_ADD(ts, -EVALUATOR_C_HEADROOM);
     window.frame = fr;
-    window.active = 1;
+    window.active = WINDOW_EVALUATE;
     show_to_tracer(ts);
     hook_acquire(ts);
 }
@@ -114,7 +114,7 @@ window_close(Window *w)
         window_failed();
     hook_release(ts);
     hide_from_tracer(ts);
-    window.active = 0;
+    window.active = WINDOW_CLOSED;
     window.frame = w->frame;
     CURRENT_FRAME(ts) = w->current;
     int changed = RECURSION_REMAINING(ts) - window.remaining; /* sys.setrecursionlimit */
@@ -290,10 +290,29 @@ run_natively(PyThreadState *ts, IFrame *f, int throwflag)
 {
     ThreadWindow outer = window;
     hook_release(ts);
-    window.active = 0;
+    window.active = WINDOW_CLOSED;
     PyObject *result = _PyEval_EvalFrameDefault(ts, f, throwflag);
     window = outer;
     hook_acquire(ts);
+    return result;
+}
+
+/* A frame called back from C in a compiled region: its code may have entries.
+ * They are found by code object because C code holds the original function. */
+static PyObject *
+dispatch_frame(PyThreadState *ts, IFrame *f, int throwflag)
+{
+    PyObject *compiled = f->owner == FRAME_OWNED_BY_THREAD ? dispatch_lookup(IFRAME_CODE(f)) : NULL;
+    if (compiled == NULL)
+        return _PyEval_EvalFrameDefault(ts, f, throwflag);
+    Entry *entry = dispatch_find(compiled, f->localsplus, IFRAME_FUNC(f));
+    Py_DECREF(compiled);
+    if (entry == NULL)
+        return _PyEval_EvalFrameDefault(ts, f, throwflag);
+    Py_ssize_t n = parameter_count(IFRAME_CODE(f));
+    PyObject *result = PyObject_Vectorcall(entry->target, f->localsplus, n, NULL);
+    Py_DECREF(entry);
+    pop_husk(ts, f);
     return result;
 }
 
@@ -302,8 +321,10 @@ run_natively(PyThreadState *ts, IFrame *f, int throwflag)
 static PyObject *
 hook(PyThreadState *ts, IFrame *f, int throwflag)
 {
-    if (!window.active)
+    if (window.active == WINDOW_CLOSED)
         return previous_hook(ts, f, throwflag);
+    if (window.active == WINDOW_DISPATCH)
+        return dispatch_frame(ts, f, throwflag);
     if (window.capture != NULL && window.capture == IFRAME_FUNC(f)) {
         window.capture = NULL;
         window.captured = frame_adopt(f, window.frame->ops);
@@ -399,7 +420,7 @@ run_on(PyObject *ops, PyObject *callable, PyObject *const *args, size_t nargs, P
     PyThreadState *ts = PyThreadState_Get();
     ThreadWindow outer = window;
     int traced = ts->c_tracefunc != NULL || ts->c_profilefunc != NULL;
-    window = (ThreadWindow){.active = 1, .ops = ops, .traced = traced};
+    window = (ThreadWindow){.active = WINDOW_EVALUATE, .ops = ops, .traced = traced};
     hook_acquire(ts);
     PyObject *result = PyObject_Vectorcall(callable, args, nargs, kwnames);
     hook_release(ts);
@@ -415,6 +436,25 @@ core_run(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, P
         return NULL;
     }
     return run_on(default_ops, args[0], args + 1, nargs - 1, kwnames);
+}
+
+/* call_dispatching(callable, *args, **kwargs): call it; Python functions that C
+ * code calls back meanwhile are dispatched to what is attached to their code. */
+static PyObject *
+call_dispatching(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames)
+{
+    if (nargs < 1) {
+        PyErr_SetString(PyExc_TypeError, "call_dispatching() needs what to call");
+        return NULL;
+    }
+    PyThreadState *ts = PyThreadState_Get();
+    ThreadWindow outer = window;
+    window = (ThreadWindow){.active = WINDOW_DISPATCH};
+    hook_acquire(ts);
+    PyObject *result = PyObject_Vectorcall(args[0], args + 1, nargs - 1, kwnames);
+    hook_release(ts);
+    window = outer;
+    return result;
 }
 
 static PyObject *
@@ -450,6 +490,9 @@ PyMethodDef window_functions[] = {
      "run(fn, /, *args, **kwargs)\n--\n\nEvaluate a Python function and everything it calls."},
     {"run_with", (PyCFunction)(void (*)(void))core_run_with, METH_FASTCALL | METH_KEYWORDS,
      "run_with(ops, fn, /, *args, **kwargs)\n--\n\nrun() on other operations."},
+    {"call_dispatching", (PyCFunction)(void (*)(void))call_dispatching, METH_FASTCALL | METH_KEYWORDS,
+     "call_dispatching(callable, /, *args, **kwargs)\n--\n\n"
+     "Call it; Python functions called back from C run the entries attached to their code."},
     {"configure", (PyCFunction)(void (*)(void))configure, METH_VARARGS | METH_KEYWORDS,
      "configure(*, prepare, ops, own_prefix)"},
     {"hook_installed", hook_installed, METH_NOARGS, "hook_installed() -> bool"},

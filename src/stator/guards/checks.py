@@ -13,14 +13,18 @@ functions, constants).
 from __future__ import annotations
 
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from .expressions import BINARY, UNARY, Binary, Constant, Expr, Leaf, Unary, holds
-from .layout import instance_dict, is_ordered, length_of, typed_equal
-from .sources import ClassAttr, Missing, Source
+from .._native import _core
+from .expressions import Binary, Constant, Expr, Leaf, Unary, holds
+from .layout import class_attributes, instance_dict, is_ordered, length_of, typed_equal
+from .sources import Source
 from .text import show
+
+EXPRS: Final = {name: number for number, name in enumerate(_core.GUARD_EXPRS)}
 
 Reader = Callable[[Source], Any]
 Numbering = Callable[[Source], int]
@@ -196,15 +200,11 @@ class Keys(Check):
     def holds(self, value: Any, read: Reader) -> bool:
         if dict not in type(value).__mro__ or dict.__len__(value) != len(self.keys):
             return False
-        order = _odict_iter(value) if is_ordered(value) else dict.__iter__(value)
-        return all(map(typed_equal, self.keys, order))
+        base: type[dict[Any, Any]] = OrderedDict if is_ordered(value) else dict
+        return all(map(typed_equal, self.keys, base.__iter__(value)))
 
     def text(self) -> str:
         return f"keys {show(self.keys)}, in this order"
-
-
-def _odict_iter(value: Any) -> Any:
-    return next(c for c in type(value).__mro__ if c.__module__ == "collections").__iter__(value)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, eq=False)
@@ -296,11 +296,7 @@ class NoClassAttr(NoAttr):
     def holds(self, value: Any, read: Reader) -> bool:
         if type not in type(value).__mro__:
             return False
-        try:
-            ClassAttr(ROOT, self.name).read(value, NO_CALL)
-        except Missing:
-            return True
-        return False
+        return not any(True for _ in class_attributes(value, self.name))
 
 
 # -- between sources --
@@ -313,7 +309,6 @@ class Aliased(Check):
     op: ClassVar[str] = "ALIASED"
     cost: ClassVar[int] = 4
     others: tuple[Source, ...]
-    own: Source | None = field(default=None, repr=False)
 
     def sources(self) -> tuple[Source, ...]:
         return self.others

@@ -7,6 +7,7 @@ none of them runs user code.
 import struct
 import types
 from collections import OrderedDict
+from collections.abc import Iterator
 from typing import Any
 
 
@@ -25,6 +26,14 @@ def instance_dict(value: Any) -> dict[Any, Any]:
         if cls is types.ModuleType:
             return types.ModuleType.__dict__["__dict__"].__get__(value) or {}
     return {}
+
+
+def class_attributes(cls: type, name: str) -> Iterator[Any]:
+    """What a name is bound to in a class and its bases, in MRO order."""
+    for base in type.__dict__["__mro__"].__get__(cls):
+        namespace = type.__dict__["__dict__"].__get__(base)
+        if name in namespace:
+            yield namespace[name]
 
 
 def is_ordered(value: Any) -> bool:

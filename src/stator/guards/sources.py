@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol
 
 from .._native import _core
-from .layout import instance_dict, is_ordered
+from .layout import class_attributes, instance_dict, is_ordered
 from .text import show
 
 
@@ -284,10 +284,8 @@ class ClassAttr(NamedStep):
     def read(self, base: Any, call: Call) -> Any:
         if type not in type(base).__mro__:
             raise Missing
-        for cls in type.__dict__["__mro__"].__get__(base):
-            namespace = type.__dict__["__dict__"].__get__(cls)
-            if self.name in namespace:
-                return namespace[self.name]
+        for value in class_attributes(base, self.name):
+            return value
         raise Missing
 
 

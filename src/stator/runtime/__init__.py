@@ -11,8 +11,8 @@ from enum import IntEnum
 from types import FunctionType
 from typing import Any
 
-from .._native import _core
-from .._native._core import CALL_ORIGINAL, Bucket, CompiledFunction, Entry
+from stator._native import _core
+from stator._native._core import CALL_ORIGINAL, Bucket, CompiledFunction, Entry
 
 __all__ = [
     "CALL_ORIGINAL",
@@ -41,13 +41,15 @@ class Mode(IntEnum):
 
 
 def compiled(
-    function: FunctionType, miss: Miss, *, name: str | None = None, isolate: bool = False
+    function: Callable[..., Any], miss: Miss, *, name: str | None = None, isolate: bool = False
 ) -> CompiledFunction:
     """A compiled function without entries, in the buckets it belongs to.
 
     All wrappers of one code object share a bucket; an isolated one writes to a bucket of its own
     and only reads the shared one, after its own.
     """
+    if not isinstance(function, FunctionType):
+        raise TypeError(f"a Python function is needed, not {type(function).__name__}")
     shared = _core.shared_bucket(function.__code__)
     if isolate:
         return CompiledFunction(function, miss, name=name, shared=shared)
