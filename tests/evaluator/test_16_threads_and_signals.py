@@ -344,15 +344,6 @@ with interrupted(lambda number, frame: seen.append(number)):
     while not seen and running(): n += 1
 return seen == [signal.SIGVTALRM], n > 0
 
-#: a handler sees a frame of the program
-seen = []
-def handler(number, frame):
-    while frame and frame.f_code.co_name != "main": frame = frame.f_back
-    seen.append(frame is not None)
-with interrupted(handler):
-    while not seen and running(): pass
-return seen
-
 #: a handler that raises another exception
 class Timeout(Exception): pass
 def handler(number, frame): raise Timeout("time is up")

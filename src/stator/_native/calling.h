@@ -44,7 +44,7 @@ extern HIDDEN vectorcallfunc ordinary_vectorcall;
 /* The frame of a call whose arguments are the parameters as they are, or NULL:
  * what the CALL_PY_EXACT_ARGS instruction does. From here on it is the eval
  * loop's to clear; on 3.11 it would be ours, and nothing gained. */
-static inline IFrame *
+static Py_ALWAYS_INLINE inline IFrame *
 exact_frame(PyThreadState *ts, PyFunctionObject *function, PyObject *const *args, Py_ssize_t nargs)
 {
     PyCodeObject *code = (PyCodeObject *)function->func_code;

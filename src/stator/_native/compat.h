@@ -99,8 +99,7 @@ take_exception(void)
     if (type == NULL)
         return NULL;
     PyErr_NormalizeException(&type, &value, &tb);
-    if (tb != NULL)
-        PyException_SetTraceback(value, tb);
+    PyException_SetTraceback(value, tb == NULL ? Py_None : tb);
     Py_DECREF(type);
     Py_XDECREF(tb);
     return value;

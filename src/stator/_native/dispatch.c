@@ -85,13 +85,14 @@ entry_holds(Entry *entry, PyObject *const *values, PyObject *function)
     return entry->guards == NULL || guard_tree_check(entry->guards, values, function);
 }
 
-/* The first entry that holds: a new reference, or NULL without an exception. */
-static Py_ALWAYS_INLINE inline Entry *
-search(PyObject *entries, PyObject *const *values, PyObject *function, Py_ssize_t *index)
+/* The first entry that holds, `tried` aside, and where it was: a new reference,
+ * or NULL without an exception. */
+static Entry *
+search(PyObject *entries, Entry *tried, PyObject *const *values, PyObject *function, Py_ssize_t *index)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(entries); i++) {
         Entry *entry = (Entry *)PyTuple_GET_ITEM(entries, i);
-        if (entry_holds(entry, values, function)) {
+        if (entry != tried && entry_holds(entry, values, function)) {
             *index = i;
             return (Entry *)Py_NewRef((PyObject *)entry);
         }
@@ -100,14 +101,22 @@ search(PyObject *entries, PyObject *const *values, PyObject *function, Py_ssize_
 }
 
 static Entry *
-search_shared(CompiledFunction *self, PyCodeObject *code, PyObject *const *values, PyObject *function)
+search_on(CompiledFunction *self, Entry *tried, PyCodeObject *code, PyObject *const *values, PyObject *function)
 {
-    if (self->shared == NULL || self->shared->code != code)
-        return NULL;
-    Py_ssize_t index;
-    PyObject *entries = Py_NewRef(self->shared->entries);
-    Entry *entry = search(entries, values, function, &index);
-    Py_DECREF(entries);
+    Py_ssize_t index = 0;
+    Entry *entry = NULL;
+    if (self->own->code == code) {
+        PyObject *entries = Py_NewRef(self->own->entries);
+        entry = search(entries, tried, values, function, &index);
+        if (index > 0)
+            bucket_promote(self->own, entries, index);
+        Py_DECREF(entries);
+    }
+    if (entry == NULL && self->shared != NULL && self->shared->code == code) {
+        PyObject *entries = Py_NewRef(self->shared->entries);
+        entry = search(entries, tried, values, function, &index);
+        Py_DECREF(entries);
+    }
     return entry;
 }
 
@@ -116,17 +125,15 @@ search_shared(CompiledFunction *self, PyCodeObject *code, PyObject *const *value
 static Py_ALWAYS_INLINE inline Entry *
 find_entry(CompiledFunction *self, PyCodeObject *code, PyObject *const *values, PyObject *function)
 {
-    if (self->own->code == code) {
-        Py_ssize_t index = 0;
-        PyObject *entries = Py_NewRef(self->own->entries);
-        Entry *entry = search(entries, values, function, &index);
-        if (index > 0)
-            bucket_promote(self->own, entries, index);
-        Py_DECREF(entries);
-        if (entry != NULL)
-            return entry;
+    Entry *first = NULL;
+    if (self->own->code == code && PyTuple_GET_SIZE(self->own->entries) > 0) {
+        first = (Entry *)Py_NewRef(PyTuple_GET_ITEM(self->own->entries, 0));
+        if (entry_holds(first, values, function))
+            return first;
     }
-    return search_shared(self, code, values, function);
+    Entry *entry = search_on(self, first, code, values, function);
+    Py_XDECREF(first);
+    return entry;
 }
 
 static inline void

@@ -465,6 +465,25 @@ frame_drop_method(Frame *fr, PyObject *Py_UNUSED(ignored))
     Py_RETURN_NONE;
 }
 
+/* frame.truncate(depth): drop what is above, from the top. */
+static PyObject *
+frame_truncate(Frame *fr, PyObject *depth)
+{
+    Py_ssize_t n = PyLong_AsSsize_t(depth);
+    if (n < 0) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_ValueError, "a stack depth is not negative");
+        return NULL;
+    }
+    while (PyList_GET_SIZE(fr->stack) > n) {
+        PyObject *done = frame_drop_method(fr, NULL);
+        if (done == NULL)
+            return NULL;
+        Py_DECREF(done);
+    }
+    Py_RETURN_NONE;
+}
+
 static PyObject *
 frame_finish_method(Frame *fr, PyObject *Py_UNUSED(ignored))
 {
@@ -560,6 +579,7 @@ static PyMethodDef frame_methods[] = {
     {"here", (PyCFunction)(void (*)(void))frame_here, METH_FASTCALL,
      "here(exc, unit): put this frame at the head of exc's traceback"},
     {"drop", (PyCFunction)frame_drop_method, METH_NOARGS, "drop(): pop the top of the stack and let it go"},
+    {"truncate", (PyCFunction)frame_truncate, METH_O, "truncate(depth): drop what is above on the stack"},
     {"finish", (PyCFunction)frame_finish_method, METH_NOARGS, "finish(): the activation is over"},
     {"unbound", (PyCFunction)frame_unbound_method, METH_O, "unbound(i): raise the error for reading unbound variable i"},
     {"copy_free_vars", (PyCFunction)frame_copy_free_vars, METH_NOARGS, "copy_free_vars(): place the closure's cells"},

@@ -8,15 +8,15 @@ core_exec(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "stator's native core runs in the main interpreter only");
         return -1;
     }
-    if (guards_init(module) < 0)
+    if (frames_init(module) < 0 || windows_init(module) < 0 || ops_init(module) < 0
+        || types_init(module) < 0 || guards_init(module) < 0 || dispatch_init(module) < 0)
         return -1;
-    if (frames_init(module) < 0 || windows_init(module) < 0 || ops_init(module) < 0)
-        return -1;
-    if (PyModule_AddFunctions(module, frame_functions) < 0 || PyModule_AddFunctions(module, window_functions) < 0)
-        return -1;
-    if (PyModule_AddFunctions(module, ops_functions) < 0 || dispatch_init(module) < 0)
-        return -1;
-    return PyModule_AddFunctions(module, dispatch_functions);
+    PyMethodDef *tables[] = {frame_functions, window_functions, ops_functions, types_functions,
+                             dispatch_functions};
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(tables); i++)
+        if (PyModule_AddFunctions(module, tables[i]) < 0)
+            return -1;
+    return 0;
 }
 
 /* Phases, so that core_exec() runs, and refuses, in each interpreter. */

@@ -94,6 +94,10 @@ int window_push(Frame *caller, Frame *callee);
 int windows_init(PyObject *module);
 extern PyMethodDef window_functions[];
 
+/* types.c */
+int types_init(PyObject *module);
+extern PyMethodDef types_functions[];
+
 /* ops.c */
 int ops_init(PyObject *module);
 extern PyMethodDef ops_functions[];

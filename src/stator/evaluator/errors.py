@@ -21,7 +21,7 @@ class InternalError(Exception):
         """The error for an exception raised in an instruction."""
         code = frame.code
         decoded = frame.info.decoded
-        instruction = decoded.at(frame.ip - 1)
+        instruction = decoded.at(max(frame.ip - 1, 0))
         return cls.report(
             f"evaluate {instruction.name} {instruction.arg} (unit {instruction.unit}) of "
             f"{code.co_qualname} ({code.co_filename}:{decoded.line_of(instruction.unit)})",

@@ -67,22 +67,21 @@ def unwind(f: Any, raised: BaseException | Signal) -> Frame | None:
         if f is None:
             base.result = exc
             return None
-        raised_at = f.info.decoded.at(f.ip - 1).unit
+        raised_at = _running(f)
         if not is_user_error(exc):
             exc = InternalError.at(f, exc)
     while True:
         if not again:
             f.here(exc, raised_at)
         handler = f.info.decoded.handler_for(f.ip - 1)
-        stack = f.stack
         if handler is not None and type(exc) is not InternalError:
-            del stack[handler.depth :]
+            f.truncate(handler.depth)
             if handler.lasti:
-                stack.append(raised_at)
-            stack.append(exc)
+                f.stack.append(raised_at)
+            f.stack.append(exc)
             f.ip = handler.target
             return f  # type: ignore[no-any-return]
-        stack.clear()
+        f.truncate(0)
         f.ip = raised_at + 1
         f.finish()
         caller = f.caller
@@ -90,5 +89,11 @@ def unwind(f: Any, raised: BaseException | Signal) -> Frame | None:
             f.result = exc
             return None
         f = caller
-        raised_at = f.info.decoded.at(f.ip - 1).unit
+        raised_at = _running(f)
         again = False
+
+
+def _running(f: Frame) -> int:
+    """The unit of the instruction that runs; of the first one if none has begun."""
+    unit: int = f.info.decoded.at(max(f.ip - 1, 0)).unit
+    return unit

@@ -35,6 +35,8 @@ def prepare(code: CodeType) -> Prepared:
     """Called by the native core for a code object that it meets for the first time."""
     try:
         return Prepared(decode(code))
+    except (RecursionError, MemoryError):
+        raise
     except Exception as error:
         where = f"{code.co_qualname} ({code.co_filename}:{code.co_firstlineno})"
         raise InternalError.report(f"prepare {where}", error) from error

@@ -1,0 +1,95 @@
+"""Functions, methods, descriptors, cells, code, frames, tracebacks.
+
+``__call__`` of a function, method or descriptor does what the callable does that it holds: `c`.
+Python functions are evaluated when called; for C functions the contract of the function counts.
+"""
+
+import types
+
+from .rows import COMPARE, Rows, Types
+
+_DESCRIPTOR: Rows = {
+    "pure | .": "__get__ __reduce__",
+    "pure identity | .": "__repr__",
+    "pure calls | c .": "__call__",
+}
+_DATA_DESCRIPTOR: Rows = {
+    "reads calls | . as": "__get__",
+    "mutates calls | . am .": "__set__ __delete__",
+    "pure identity | .": "__repr__",
+    "pure | .": "__reduce__",
+}
+_BOUND: Rows = {
+    "pure calls | c .": "__call__",
+    "pure calls | s": COMPARE,
+    "reads calls identity | s": "__hash__",
+    "reads calls identity | da": "__repr__",
+    "reads calls | as": "__reduce__",
+    "pure | .": "__get__@3.13+",
+}
+_WRAPPER: Rows = {
+    "pure calls | .": "()",
+    "pure calls | . .": "__new__",
+    "mutates calls | am .": "__init__",
+    "reads calls identity | da": "__repr__",
+    "reads calls | asc .": "__get__",
+    "reads calls | asc": "__isabstractmethod__",
+    "reads | as": "__func__ __wrapped__",
+}
+
+TYPES: Types = {
+    types.FunctionType: {
+        "pure | .": "__get__",
+        "pure identity | .": "__repr__",
+        "pure calls | c .": "__call__",
+        "reads | s": "()",
+        "reads | . s": "__new__",
+    },
+    types.MethodType: {
+        **_BOUND,
+        "pure | .": "() __get__@3.13+",
+        "pure | . .": "__new__",
+        "pure calls identity | s": "__hash__",
+        "reads calls | az s": "__getattribute__",
+    },
+    types.BuiltinFunctionType: {**_BOUND, "pure | .": ""},
+    types.MethodWrapperType: {**_BOUND, "pure | .": ""},
+    types.MethodDescriptorType: _DESCRIPTOR,
+    types.WrapperDescriptorType: _DESCRIPTOR,
+    types.ClassMethodDescriptorType: {**_DESCRIPTOR, "pure | .": "__get__"},
+    types.GetSetDescriptorType: {**_DATA_DESCRIPTOR, "pure | .": ""},
+    types.MemberDescriptorType: _DATA_DESCRIPTOR,
+    types.CellType: {
+        "reads calls | dp": COMPARE,
+        "reads identity | s": "__repr__",
+        "pure | .": "()",
+        "pure | . .": "__new__",
+        "reads | s": "cell_contents",
+    },
+    types.CodeType: {
+        "pure | s": "co_lines co_positions _varname_from_oparg",
+        "pure calls | d": COMPARE,
+        "pure | d": "__hash__",
+        "pure identity | .": "__repr__",
+        "reads calls | d": "() __new__ replace __replace__@3.13+",
+    },
+    types.FrameType: {
+        "mutates calls | asm": "clear",
+        "pure identity | .": "__repr__",
+        "frame | as": "f_locals f_lineno f_lasti f_back",
+    },
+    types.TracebackType: {"pure | .": "__dir__", "reads | s": "()", "reads | . s": "__new__"},
+    property: {
+        "pure | .": "__new__",
+        "reads calls | .": "()",
+        "mutates calls | am .": "__init__ __set_name__",
+        "reads calls | asc .": "__get__ getter setter deleter",
+        "mutates calls | asc m .": "__set__ __delete__",
+        "reads calls | asc": "__isabstractmethod__",
+    },
+    classmethod: _WRAPPER,
+    staticmethod: {
+        **_WRAPPER,
+        "reads calls | asc .": "__get__ __call__",
+    },
+}

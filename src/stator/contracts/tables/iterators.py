@@ -1,0 +1,85 @@
+"""Iterators and generators of the core: all state is in the iterator, which `__next__` advances.
+
+What an iterator iterates over was read when the iterator was made (a shallow read stays valid,
+since the object keeps being complete), and what it drives (the iterators inside a zip) is
+advanced with it.
+"""
+
+import types
+
+from .rows import Rows, Types
+
+ITERATOR: Rows = {
+    "reads | s": "__iter__ __length_hint__ __reduce__",
+    "mutates | sm": "__next__",
+    "mutates calls | sm s": "__setstate__",
+}
+SET_ITERATOR: Rows = {
+    **ITERATOR,
+    "reads | s": "__iter__ __length_hint__",
+    "mutates identity | sm": "__next__",
+    "reads identity | s": "__reduce__",
+}
+# Iterators that run other iterators or callables.
+DRIVER: Rows = {
+    "reads | s": "__iter__ __length_hint__",
+    "reads calls | s": "__reduce__",
+    "mutates calls | smc": "__next__",
+    "mutates calls | sm s": "__setstate__",
+}
+_GENERATOR: Rows = {
+    "pure | .": "__iter__ __await__ __aiter__ __name__ __qualname__",
+    "pure identity | .": "__repr__",
+    "mutates calls | smc .": "__next__ send throw close __del__",
+    "reads calls | smc .": "asend athrow aclose __anext__",
+}
+
+
+async def _coroutine() -> None: ...
+
+
+_unstarted = _coroutine()
+_AWAITER = type(_unstarted.__await__())
+_unstarted.close()
+
+
+class _Sequence:
+    def __getitem__(self, index: int) -> int:
+        raise IndexError(index)
+
+
+TYPES: Types = {
+    **{
+        type(iterator): ITERATOR
+        for iterator in (
+            iter([]),
+            reversed([]),
+            iter(()),
+            iter({}),
+            iter({}.values()),
+            iter({}.items()),
+            reversed({}),
+            reversed({}.values()),
+            reversed({}.items()),
+            iter(""),
+            iter("\u1234"),
+            iter(b""),
+            iter(bytearray()),
+            iter(range(1)),
+            iter(range(1 << 70)),
+            iter(memoryview(b"")),
+        )
+    },
+    type(iter(set())): SET_ITERATOR,
+    type(iter(_Sequence())): DRIVER,  # type: ignore[call-overload]
+    type(iter(int, 1)): DRIVER,
+    enumerate: {**DRIVER, "reads calls | si s": "()", "reads calls | . si s": "__new__"},
+    reversed: {**DRIVER, "reads calls | s": "() __reduce__", "reads calls | . s": "__new__"},
+    zip: {**DRIVER, "reads calls | si": "()", "reads calls | . si": "__new__"},
+    map: {**DRIVER, "reads calls | c si": "()", "reads calls | . c si": "__new__"},
+    filter: {**DRIVER, "reads calls | c si": "()", "reads calls | . c si": "__new__"},
+    types.GeneratorType: _GENERATOR,
+    types.CoroutineType: _GENERATOR,
+    types.AsyncGeneratorType: _GENERATOR,
+    _AWAITER: {"pure | .": "__iter__", "mutates calls | smc .": "__next__ send throw close"},
+}

@@ -1,0 +1,100 @@
+"""object, type, super, None and its like, modules, namespaces, generic aliases, exceptions."""
+
+import builtins
+import types
+
+from .rows import COMPARE, ORDER, Rows, Types
+
+_SINGLETON: Rows = {
+    "pure | .": f"__bool__ __repr__ __reduce__ __hash__@3.12+ {COMPARE} ()",
+    "pure | . .": "__new__",
+}
+
+_EXCEPTION: Rows = {
+    "reads calls | ash": "()",
+    "reads calls | . ash": "__new__",
+    "mutates calls | am s": "__init__",
+    "mutates calls | am s .": "add_note",
+    "mutates | am .": "with_traceback",
+    "mutates calls | am dh": "__setstate__",
+    "reads calls | as": "__reduce__ __getstate__@3.12+",
+    "reads calls identity | da": "__repr__ __str__",
+    "reads calls | dac": "derive split subgroup",
+}
+
+TYPES: Types = {
+    object: {
+        "pure | .": f"() {ORDER} __eq__ __init__ __init_subclass__ __subclasshook__",
+        "pure calls | .": "__new__",
+        "pure identity | .": "__repr__ __hash__",
+        "reads calls | dap": "__ne__",
+        "reads calls identity | da s": "__str__ __format__",
+        "reads calls | as s": "__reduce__ __reduce_ex__ __getstate__",
+        "reads calls | a": "__dir__",
+        "pure | z": "__class__",
+    },
+    type: {
+        "reads calls | z s d": "()",
+        "reads calls | . z s d": "__new__",
+        "pure calls | .": "__init__",
+        "pure identity | .": "__repr__",
+        "pure calls | s": "__or__ __ror__",
+        "pure calls | c .": "__call__",
+        "pure | .": "mro __prepare__",
+        "reads | as": "__subclasses__",
+        "pure calls | . z": "__instancecheck__ __subclasscheck__",
+        "reads calls | a": "__dir__",
+        "pure | s": "__name__ __qualname__ __mro__ __bases__ __base__ __flags__ __basicsize__ "
+        "__itemsize__ __dictoffset__ __weakrefoffset__",
+    },
+    super: {
+        "frame | .": "()",
+        "pure | .": "__new__",
+        "frame | am .": "__init__",
+        "reads | s": "__repr__",
+        "reads calls | asc .": "__get__",
+    },
+    type(None): _SINGLETON,
+    type(...): _SINGLETON,
+    type(NotImplemented): _SINGLETON,
+    types.ModuleType: {
+        "pure | .": "()",
+        "pure | . .": "__new__",
+        "mutates calls | am .": "__init__",
+        "reads calls | a": "__dir__",
+        "reads calls identity | a": "__repr__",
+    },
+    types.SimpleNamespace: {
+        "reads calls | dh .": "()",
+        "pure | .": "__new__",
+        "mutates calls | am dh .": "__init__",
+        "reads calls | dap": COMPARE,
+        "reads calls identity | da": "__repr__",
+        "reads | as": "__reduce__",
+        "reads calls | ac .": "__replace__@3.13+",
+    },
+    types.GenericAlias: {
+        "reads calls | .": "()",
+        "reads calls | . .": "__new__",
+        "reads calls | dac .": "__call__",
+        "reads calls | da": f"{COMPARE} __getitem__ __dir__ __iter__ __mro_entries__ __or__ "
+        "__ror__ __reduce__ __instancecheck__ __subclasscheck__ __parameters__ "
+        "__typing_unpacked_tuple_args__",
+        "reads calls identity | dah": "__hash__",
+        "reads calls identity | da": "__repr__",
+    },
+    types.UnionType: {
+        "reads calls | da": f"{COMPARE} __or__ __ror__ __getitem__ __parameters__ "
+        "__instancecheck__ __subclasscheck__",
+        "reads calls identity | dah": "__hash__",
+        "reads calls identity | da": "__repr__",
+    },
+    **{
+        cls: _EXCEPTION
+        for cls in vars(builtins).values()
+        if isinstance(cls, type) and issubclass(cls, BaseException)
+    },
+    SyntaxError: {**_EXCEPTION, "mutates calls | am di": "__init__", "reads calls | di": "()"},
+    BaseExceptionGroup: {**_EXCEPTION, "reads calls | di": "()", "reads calls | . di": "__new__"},
+    ExceptionGroup: {**_EXCEPTION, "reads calls | di": "()"},
+}

@@ -1,0 +1,51 @@
+"""What the tables are made of.
+
+A *row* is ``contract: names``: all callables that share a contract stand on one line. A name may
+carry the Pythons that have it: ``sumprod@3.12+``, ``_getquickenedcount@-3.11``.
+
+In the rows of a type, ``()`` is the call of the type itself.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+Rows = Mapping[str, str]
+Functions = Mapping[str, Rows]  # module name: rows
+Types = Mapping[str | type, Rows]  # the type, or "module:name" if the module may not be loaded
+
+COMPARE: Final = "__lt__ __le__ __eq__ __ne__ __gt__ __ge__"
+ORDER: Final = "__lt__ __le__ __gt__ __ge__"
+
+# Special methods that nearly every C type inherits or repeats. A type's own row wins.
+COMMON: Final[Rows] = {
+    "reads calls | az s": "__getattribute__",
+    "mutates calls | am s .": "__setattr__",
+    "mutates calls | am s": "__delattr__",
+    "reads calls | . s": "__class_getitem__",
+    "forbidden memory": "__sizeof__",
+}
+# Reading an attribute that is a getset or member descriptor, and writing one.
+ATTRIBUTE: Final = "reads | as"
+ATTRIBUTE_SET: Final = "mutates calls | . am ."
+
+
+def present(name: str) -> bool:
+    """Whether a name of a table belongs to the running Python."""
+    _, _, versions = name.partition("@")
+    if not versions:
+        return True
+    first, last = versions.endswith("+"), versions.startswith("-")
+    if first == last:
+        raise ValueError(f"{name}: say 3.12+ or -3.11")
+    major, minor = versions.strip("+-").split(".")
+    bound = (int(major), int(minor))
+    return sys.version_info[:2] >= bound if first else sys.version_info[:2] <= bound
+
+
+def spread(rows: Rows, *, absent: bool = False) -> Iterator[tuple[str, str]]:
+    """(name, contract) for each name that belongs (or, `absent`, does not) to this Python."""
+    for contract, names in rows.items():
+        for name in names.split():
+            if present(name) is not absent:
+                yield name.partition("@")[0], contract

@@ -1,0 +1,37 @@
+"""What recording can run into: three outcomes of an operation, and our own mistakes.
+
+The tracer treats them differently. `OperatorError` is the program's own exception, to be raised
+in the program. `DataDependent` and `Unsupported` mean that the operation can't be in the graph.
+"""
+
+
+class RecordingError(Exception):
+    """An operation was not recorded."""
+
+
+class OperatorError(RecordingError):
+    """The operation fails for these arguments: the program's own exception is in `error`."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(f"{type(error).__name__}: {error}")
+        self.error = error
+
+
+class DataDependent(RecordingError):
+    """The result depends on the values in a tensor, which are not known while recording."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Unsupported(RecordingError):
+    """The operation can't be carried out on fake tensors, or can't be written into a graph."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class UntrackedTensor(AssertionError):
+    """A tensor reached the graph that no placeholder, constant or node has produced: our bug."""

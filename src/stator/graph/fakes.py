@@ -1,0 +1,144 @@
+"""Fake tensors of graph inputs: made from real tensors, and made anew for the backend.
+
+In: a real tensor and which of its dimensions are dynamic. Out: a `FakeTensor` of our mode. Tracing
+may change a fake input in place (its version, its shape, whether it requires grad), and a backend
+must see the inputs as they are at the start of the graph: `Fakes.pristine` gives them.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._guards import GuardSource, Source
+from torch._subclasses.fake_tensor import FakeTensorMode, UnsupportedFakeTensorException
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    ShapeEnv,
+    StatefulSymbolicContext,
+)
+
+from .errors import Unsupported
+
+
+@dataclass(frozen=True)
+class InputSource(Source):  # type: ignore[misc, unused-ignore]  # torch may be absent
+    """What torch's symbols call a graph input: its placeholder's name."""
+
+    placeholder: str
+
+    @property
+    def guard_source(self) -> Any:  # type: ignore[override, unused-ignore]
+        return GuardSource.LOCAL
+
+    @property
+    def _name_template(self) -> str:
+        return self.placeholder
+
+    @property
+    def name(self) -> str:  # type: ignore[override, unused-ignore]
+        return self.placeholder
+
+
+def _symbolic_context(
+    tensor: torch.Tensor, dynamic: Collection[int], source: InputSource
+) -> StatefulSymbolicContext[..., Any]:
+    """Symbols for the dynamic dimensions, numbers for the others.
+
+    Stateful: a second fake of the same tensor gets the same symbols.
+    """
+    dims = range(tensor.dim())
+    return StatefulSymbolicContext(
+        dynamic_sizes=[DimDynamic.DYNAMIC if i in dynamic else DimDynamic.STATIC for i in dims],
+        tensor_source=source,
+        shape_env_to_source_to_symbol_cache={},
+    )
+
+
+@dataclass
+class FakeInput:
+    """A real tensor, its fake, and how to make another fake of it."""
+
+    real: torch.Tensor
+    fake: torch.Tensor
+    source: InputSource
+    context: StatefulSymbolicContext[..., Any] | None
+    version: int | None
+    requires_grad: bool
+
+    def untouched(self) -> bool:
+        """Whether tracing left the fake as it was made."""
+        return (
+            self.version is not None
+            and version(self.fake) == self.version
+            and self.fake.requires_grad == self.requires_grad
+        )
+
+
+def version(tensor: torch.Tensor) -> int | None:
+    """How often a tensor was changed in place; None where torch doesn't count (inference mode)."""
+    return None if tensor.is_inference() else int(tensor._version)
+
+
+class Fakes:
+    """The fake mode, the shape environment and the fakes of the inputs."""
+
+    def __init__(self) -> None:
+        self.shape_env = ShapeEnv()
+        self.mode = FakeTensorMode(shape_env=self.shape_env)
+        self.inputs: list[FakeInput] = []
+        self.touched = False  # set by whoever changes a fake in a way its version does not show
+
+    def add(self, name: str, real: torch.Tensor, dynamic: Collection[int]) -> FakeInput:
+        source = InputSource(name)
+        context = _symbolic_context(real, dynamic, source) if dynamic else None
+        fake = _fake(self.mode, real, source, context)
+        made = FakeInput(real, fake, source, context, version(fake), fake.requires_grad)
+        self.inputs.append(made)
+        return made
+
+    def constant(self, real: torch.Tensor) -> torch.Tensor:
+        """The fake of a tensor whose values are known while recording, too."""
+        converter = self.mode.fake_tensor_converter
+        with torch._C.DisableTorchFunction():
+            fake: torch.Tensor = converter.from_real_tensor(self.mode, real, make_constant=True)
+        return fake
+
+    def pristine(self) -> tuple[FakeTensorMode, list[torch.Tensor]]:
+        """The inputs as they are when the graph starts, with the mode they belong to."""
+        if not self.touched and all(made.untouched() for made in self.inputs):
+            return self.mode, [made.fake for made in self.inputs]
+        # All of them, so that inputs that share memory still do.
+        mode = FakeTensorMode(shape_env=self.shape_env)
+        return mode, [_fake(mode, i.real, i.source, i.context) for i in self.inputs]
+
+
+def _fake(
+    mode: FakeTensorMode,
+    real: torch.Tensor,
+    source: InputSource,
+    context: StatefulSymbolicContext[..., Any] | None,
+) -> torch.Tensor:
+    try:
+        with torch._C.DisableTorchFunction():
+            if context is None:
+                # No source: with one, a zero-dimensional tensor's value would become a symbol.
+                return mode.from_tensor(real, static_shapes=True)
+            return mode.from_tensor(real, source=source, symbolic_context=context)
+    except (UnsupportedFakeTensorException, NotImplementedError) as error:
+        what = f"{type(real).__name__} with layout {real.layout}"
+        raise Unsupported(f"no fake tensor can stand for a {what}: {error}") from error
+
+
+def tensors_in(value: object) -> Iterable[torch.Tensor]:
+    """The tensors in nested lists, tuples, dicts and slices, in order."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from tensors_in(item)
+    elif isinstance(value, slice):
+        yield from tensors_in((value.start, value.stop, value.step))

@@ -1,0 +1,63 @@
+"""Types, read through `type`'s own descriptors: a metaclass can't interfere."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+_MRO: Final = type.__dict__["__mro__"].__get__
+_DICT: Final = type.__dict__["__dict__"].__get__
+_BASE: Final = type.__dict__["__base__"].__get__
+
+
+class TypeSet:
+    """A set of types compared by identity: `in` would ask a metaclass for `__eq__`."""
+
+    def __init__(self, *members: type) -> None:
+        self._ids = frozenset(map(id, members))
+        self._members = members  # kept alive, so that the ids stay theirs
+
+    def holds(self, cls: type) -> bool:
+        return id(cls) in self._ids
+
+
+class Attribute(NamedTuple):
+    """An attribute of a type, and the type in whose dict it stands."""
+
+    owner: type
+    value: Any
+
+
+def mro(cls: type) -> tuple[type, ...]:
+    """The method resolution order."""
+    order: tuple[type, ...] = _MRO(cls)
+    return order
+
+
+def type_dict(cls: type) -> Mapping[str, Any]:
+    """The type's own attributes, as a read-only view."""
+    view: Mapping[str, Any] = _DICT(cls)
+    return view
+
+
+def base(cls: type) -> type | None:
+    """The base whose instance layout the type extends."""
+    best: type | None = _BASE(cls)
+    return best
+
+
+def lookup(cls: type, name: str) -> Attribute | None:
+    """As `_PyType_Lookup`: the first type of the MRO that has the attribute in its dict."""
+    for owner in _MRO(cls):
+        attributes = _DICT(owner)
+        if name in attributes:
+            return Attribute(owner, attributes[name])
+    return None
+
+
+def special(obj: Any, name: str) -> Attribute | None:
+    """The special method an operation on `obj` uses: the type's, never the instance's."""
+    return lookup(type(obj), name)
+
+
+def is_subtype(cls: type, ancestor: type) -> bool:
+    """As `PyType_IsSubtype`: by the MRO alone, no `__instancecheck__` or `__subclasscheck__`."""
+    return any(entry is ancestor for entry in _MRO(cls))

@@ -1,0 +1,109 @@
+"""The native tree says what the slow evaluation says, whatever happened in between.
+
+Random object graphs, guards that hold for them, random changes; after each change the tree with
+shortcuts (which has just been told several times that all is well), a tree without, and the Python
+reference must agree, and an explanation must name a guard that indeed fails.
+"""
+
+import gc
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from stator import guards
+from stator._native import _core
+from stator.guards import reference
+
+from .guard_worlds import World
+
+
+@pytest.fixture(params=["watchers", "tags"], autouse=True, scope="module")
+def versions(request: pytest.FixtureRequest) -> Iterator[str]:
+    if _core.guard_use_watchers(request.param == "watchers") != (request.param == "watchers"):
+        pytest.skip("this Python has no dict watchers")
+    yield request.param
+    _core.guard_use_watchers(True)
+
+
+class Agreement:
+    """One world, its guards and their three evaluations."""
+
+    def __init__(self, random: Random) -> None:
+        self.world = World(random)
+        self.guards = self.world.guards()
+        self.quick = guards.compile(self.guards)
+        self.full = guards.compile(self.guards, shortcuts=False)
+
+    def now(self) -> bool:
+        """All evaluations agree; what they say."""
+        call = self.world.locals, self.world.function
+        failing = reference.failing(self.guards, *call)
+        for _ in range(3):
+            assert self.quick.check(*call) == (not failing), self.said(failing)
+        assert self.full.check(*call) == (not failing), self.said(failing)
+        return not failing
+
+    def said(self, failing: list[int]) -> str:
+        return f"reference: {[str(self.guards[i]) for i in failing] or 'all hold'}"
+
+    def explained(self) -> None:
+        call = self.world.locals, self.world.function
+        failing = reference.failing(self.guards, *call)
+        failure = self.quick.explain(*call)
+        assert (failure is None) == (not failing)
+        if failure is not None:
+            assert failure.index in failing or reached_through(self.guards, failure.index, failing)
+            assert str(failure)
+
+
+def reached_through(all_guards: list[guards.Guard], index: int, failing: list[int]) -> bool:
+    """A source that leads nowhere is reported with the first guard that needs it."""
+    return bool(failing)
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.randoms(use_true_random=False))
+def test_changes_are_seen(random: Random) -> None:
+    pair = Agreement(random)
+    assert pair.now(), pair.quick.explain(pair.world.locals, pair.world.function)
+    for step in range(random.randint(1, 12)):
+        undo = pair.world.change()
+        if not pair.now() and step % 3 == 0:
+            pair.explained()
+        if random.random() < 0.6:
+            undo()
+            pair.now()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.randoms(use_true_random=False))
+def test_other_arguments_are_seen(random: Random) -> None:
+    """The same tree, called with other objects in between."""
+    pair = Agreement(random)
+    world = pair.world
+    usual = world.locals
+    for _ in range(10):
+        world.locals = tuple(world.pick() for _ in range(2)) if random.random() < 0.5 else usual
+        pair.now()
+        if random.random() < 0.3:
+            world.change()
+            pair.now()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.randoms(use_true_random=False))
+def test_objects_that_die_are_seen(random: Random) -> None:
+    """Objects die and others take their place, often at the same address."""
+    pair = Agreement(random)
+    world = pair.world
+    pair.now()
+    for _ in range(6):
+        if world.objects:
+            world.objects.pop(random.randrange(len(world.objects)))
+        world.locals = tuple(world.pick() for _ in range(2))
+        gc.collect(0)
+        world.objects.append(world.make())
+        pair.now()
