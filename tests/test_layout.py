@@ -133,7 +133,8 @@ def test_files_stay_small(folder: str) -> None:
     long = {
         str(path.relative_to(ROOT)): lines
         for path in (ROOT / folder).rglob("*")
-        if path.suffix in {".py", ".c", ".h", ".pyi"}
+        if path.parent != ROOT / "tests" / "evaluator"  # lists of programs: data, not code
+        and path.suffix in {".py", ".c", ".h", ".pyi"}
         and (lines := len(path.read_text().splitlines())) > LINE_LIMIT
     }
     assert not long, f"over {LINE_LIMIT} lines; is there a second idea that wants its own file?"

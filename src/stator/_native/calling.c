@@ -10,15 +10,6 @@
 /* Too little for CPython's count of C calls to end. */
 #define SHALLOW_STACK (128 * 1024)
 
-/* What the eval loop counts itself as: PY_EVAL_C_STACK_UNITS in Python/ceval.c. */
-#define EVAL_C_CALLS 2
-
-#if PY_VERSION_HEX < 0x030C0000
-#define ALLOW_C_CALLS(n) ((void)(n))
-#else
-#define ALLOW_C_CALLS(n) (PyThreadState_Get()->c_recursion_remaining += (n))
-#endif
-
 vectorcallfunc ordinary_vectorcall;
 __thread Stack thread_stack = {.shallow = (char *)UINTPTR_MAX};
 Stack main_stack;
@@ -68,9 +59,10 @@ call_function_deep(PyObject *function, PyObject *const *args, size_t nargsf, PyO
         return NULL;
     if (state == STACK_UNKNOWN)
         return call_function(function, args, nargsf, kwnames);
-    ALLOW_C_CALLS(EVAL_C_CALLS);
+    PyThreadState *ts = PyThreadState_Get();
+    C_RECURSION_ADD(ts, EVAL_C_CALLS);
     PyObject *result = call_function(function, args, nargsf, kwnames);
-    ALLOW_C_CALLS(-EVAL_C_CALLS);
+    C_RECURSION_ADD(ts, -EVAL_C_CALLS);
     return result;
 }
 

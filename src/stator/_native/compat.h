@@ -68,10 +68,13 @@ typedef _PyInterpreterFrame IFrame;
 
 /* Depth of C calls, counted apart since 3.12. */
 #if PY_VERSION_HEX < 0x030C0000
-#define C_RECURSION_ADD(ts, n) ((void)0)
+#define C_RECURSION_ADD(ts, n) ((void)(ts))
 #else
 #define C_RECURSION_ADD(ts, n) ((ts)->c_recursion_remaining += (n))
 #endif
+
+/* What the eval loop counts itself as: PY_EVAL_C_STACK_UNITS in Python/ceval.c. */
+#define EVAL_C_CALLS 2
 
 /* Is the cyclic collector running (on this thread: it holds the GIL)? */
 #define GC_COLLECTING(ts) ((ts)->interp->gc.collecting)

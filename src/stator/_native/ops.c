@@ -496,7 +496,8 @@ op_call_native(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t nargs)
     return result == NULL ? window_failed() : result;
 }
 
-/* instruction(frame, thunk, *operands): see stator/evaluator/thunks.py. */
+/* instruction(frame, thunk, *operands): see stator/evaluator/thunks.py. The
+ * thunk's frame is not the user's and does not count against the limits. */
 static PyObject *
 op_instruction(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t nargs)
 {
@@ -504,7 +505,11 @@ op_instruction(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t nargs)
         return NULL;
     Window w;
     window_open(&w, FRAME(0));
+    RECURSION_REMAINING(w.ts) += 1;
+    C_RECURSION_ADD(w.ts, EVAL_C_CALLS);
     PyObject *result = PyObject_Vectorcall(args[1], args + 2, nargs - 2, NULL);
+    C_RECURSION_ADD(w.ts, -EVAL_C_CALLS);
+    RECURSION_REMAINING(w.ts) -= 1;
     window_close(&w);
     return result;
 }

@@ -42,7 +42,7 @@ class InputSource(Source):  # type: ignore[misc, unused-ignore]  # torch may be 
 
 def _symbolic_context(
     tensor: torch.Tensor, dynamic: Collection[int], source: InputSource
-) -> StatefulSymbolicContext[..., Any]:
+) -> StatefulSymbolicContext:
     """Symbols for the dynamic dimensions, numbers for the others.
 
     Stateful: a second fake of the same tensor gets the same symbols.
@@ -62,7 +62,7 @@ class FakeInput:
     real: torch.Tensor
     fake: torch.Tensor
     source: InputSource
-    context: StatefulSymbolicContext[..., Any] | None
+    context: StatefulSymbolicContext | None
     version: int | None
     requires_grad: bool
 
@@ -117,7 +117,7 @@ def _fake(
     mode: FakeTensorMode,
     real: torch.Tensor,
     source: InputSource,
-    context: StatefulSymbolicContext[..., Any] | None,
+    context: StatefulSymbolicContext | None,
 ) -> torch.Tensor:
     try:
         with torch._C.DisableTorchFunction():

@@ -1,0 +1,54 @@
+"""The tables, by type and module. Data only: `stator.contracts.registry` reads them."""
+
+from . import (
+    builtins,
+    callables,
+    collections_,
+    containers,
+    data,
+    functools_,
+    iterators,
+    itertools_,
+    math_,
+    numbers_,
+    objects_,
+    operator_,
+    re_,
+    system,
+    text,
+    weakref_,
+)
+from .rows import Functions, Types
+
+ALL_FUNCTIONS: Functions = {
+    **builtins.FUNCTIONS,
+    **operator_.FUNCTIONS,
+    **itertools_.FUNCTIONS,
+    **functools_.FUNCTIONS,
+    **collections_.FUNCTIONS,
+    **math_.FUNCTIONS,
+    **re_.FUNCTIONS,
+    **weakref_.FUNCTIONS,
+    **text.FUNCTIONS,
+    **data.FUNCTIONS,
+    **system.FUNCTIONS,
+}
+ALL_TYPES: Types = {
+    **objects_.TYPES,
+    **numbers_.TYPES,
+    **text.TYPES,
+    **containers.TYPES,
+    **iterators.TYPES,
+    **callables.TYPES,
+    **operator_.TYPES,
+    **itertools_.TYPES,
+    **functools_.TYPES,
+    **collections_.TYPES,
+    **re_.TYPES,
+    **weakref_.TYPES,
+    **data.TYPES,
+    **system.TYPES,
+}
+WHOLE_MODULES = system.WHOLE_MODULES
+
+__all__ = ["ALL_FUNCTIONS", "ALL_TYPES", "WHOLE_MODULES"]

@@ -1,0 +1,118 @@
+"""Data formats: struct, json, unicodedata, binascii, codecs, datetime, decimal, array, zlib."""
+
+from .rows import COMPARE, Functions, Types
+
+_UNICODE = (
+    "bidirectional category combining decimal decomposition digit east_asian_width is_normalized "
+    "lookup mirrored name normalize numeric"
+)
+_ENCODINGS = "ascii latin_1 raw_unicode_escape unicode_escape utf_16_be utf_16_le utf_16 utf_32_be "
+_ENCODINGS += "utf_32_le utf_32 utf_7 utf_8"
+
+FUNCTIONS: Functions = {
+    "_struct": {
+        "reads calls | s": "calcsize iter_unpack pack unpack unpack_from",
+        "mutates calls | s sm s": "pack_into",
+        "forbidden hidden_state": "_clearcache",
+    },
+    "_json": {
+        "pure | s": "encode_basestring encode_basestring_ascii",
+        "pure calls | s": "scanstring",
+    },
+    "unicodedata": {"pure | s .": _UNICODE},
+    "binascii": {
+        "reads calls | s": "a2b_base64 a2b_hex a2b_qp a2b_uu b2a_base64 b2a_hex b2a_qp b2a_uu crc32 "
+        "crc_hqx hexlify unhexlify",
+    },
+    "_codecs": {
+        "reads calls | s": " ".join(f"{name}_encode {name}_decode" for name in _ENCODINGS.split()),
+        "forbidden codec": "charmap_build charmap_decode charmap_encode decode encode "
+        "escape_decode escape_encode lookup lookup_error readbuffer_encode register "
+        "register_error unregister utf_16_ex_decode utf_32_ex_decode",
+    },
+    "zlib": {"forbidden codec": "adler32 compress compressobj crc32 decompress decompressobj"},
+    "marshal": {"forbidden codec": "dump dumps load loads"},
+    # The context's flags change with every operation.
+    "_decimal": {"forbidden hidden_state": "getcontext setcontext localcontext"},
+}
+
+_DATE = (
+    f"{COMPARE} __hash__ __repr__ __str__ ctime isocalendar isoformat isoweekday toordinal "
+    "weekday timetuple __reduce__ day month year"
+)
+_MOVED = "__add__ __radd__ __sub__ __rsub__"
+_ZONED = "utcoffset dst tzname"
+
+TYPES: Types = {
+    "_struct:Struct": {
+        "reads calls | s": "() iter_unpack pack unpack unpack_from __repr__@3.13+ format size",
+        "reads calls | .": "__new__",
+        "mutates calls | asm s": "__init__",
+        "mutates calls | s sm s": "pack_into",
+    },
+    "_json:make_scanner": {
+        "reads calls | ac": "()",
+        "reads calls | . ac": "__new__",
+        "reads calls | ac s": "__call__",
+    },
+    "_json:make_encoder": {
+        "reads calls | dac": "()",
+        "reads calls | . dac": "__new__",
+        "reads calls identity | ac da s": "__call__",
+    },
+    "unicodedata:UCD": {"pure | . s .": _UNICODE},
+    "_datetime:date": {
+        "pure calls | s": f"() {_DATE} {_MOVED} replace __replace__@3.13+",
+        "pure calls | s s": "strftime __format__",
+        "pure calls | . s": "__new__ fromisocalendar fromisoformat fromordinal",
+        "forbidden time": "today fromtimestamp",
+    },
+    "_datetime:datetime": {
+        "reads calls | s": f"() {COMPARE} __hash__ __repr__ __str__ ctime isoformat date time "
+        f"timetz timetuple utctimetuple replace __replace__@3.13+ {_MOVED} {_ZONED} __reduce__ "
+        "__reduce_ex__",
+        "reads calls | . s": "__new__ combine fromisoformat",
+        "forbidden time": "now utcnow fromtimestamp utcfromtimestamp astimezone timestamp",
+        "forbidden import": "strptime",
+    },
+    "_datetime:time": {
+        "reads calls | s": f"() {COMPARE} __hash__ __repr__ __str__ __format__ strftime isoformat "
+        f"replace __replace__@3.13+ {_ZONED} __reduce__ __reduce_ex__",
+        "reads calls | . s": "__new__ fromisoformat",
+    },
+    "_datetime:timedelta": {
+        "pure calls | s": f"() {COMPARE} {_MOVED} __abs__ __neg__ __pos__ __bool__ __divmod__ "
+        "__rdivmod__ __floordiv__ __rfloordiv__ __mod__ __rmod__ __mul__ __rmul__ __truediv__ "
+        "__rtruediv__ __hash__ __repr__ __str__ __reduce__ total_seconds",
+        "pure calls | . s": "__new__",
+    },
+    "_datetime:tzinfo": {
+        "pure | .": "() __new__ dst utcoffset tzname",
+        "reads calls | as": "__reduce__ fromutc",
+    },
+    "_datetime:timezone": {
+        "pure calls | s": f"() {COMPARE} __hash__ __repr__ __str__ __getinitargs__ {_ZONED} fromutc",
+        "pure calls | . s": "__new__",
+    },
+    "_decimal:Decimal": {
+        "pure | s": "__hash__ __bool__ __repr__ __str__ __copy__ __deepcopy__ __reduce__ adjusted "
+        "as_tuple as_integer_ratio canonical conjugate is_canonical is_finite is_infinite is_nan "
+        "is_qnan is_snan is_signed is_zero radix real imag copy_abs copy_negate __float__ __int__ "
+        "__trunc__ __floor__ __ceil__ __complex__",
+        "forbidden hidden_state": "() __new__ from_float __abs__ __add__ __radd__ __sub__ __rsub__ "
+        f"__mul__ __rmul__ __mod__ __rmod__ __divmod__ __rdivmod__ __pow__ __rpow__ __neg__ __pos__ "
+        f"__floordiv__ __rfloordiv__ __truediv__ __rtruediv__ {COMPARE} __round__ __format__",
+    },
+    "_decimal:Context": {"forbidden hidden_state": "() __new__ __setattr__ __delattr__"},
+    "array:array": {
+        "reads | s": "__len__ __iter__ __add__ __copy__ __deepcopy__ tobytes tolist "
+        "__buffer__@3.12+",
+        "reads calls | s": f"{COMPARE} __getitem__ __mul__ __rmul__ __contains__ __repr__ "
+        "__reduce_ex__ count index",
+        "reads calls | s di": "()",
+        "reads calls | . s di": "__new__",
+        "mutates calls | sm di s": "append extend frombytes fromlist fromunicode insert pop remove "
+        "__setitem__ __delitem__ __iadd__ __imul__",
+        "mutates | sm": "byteswap reverse clear@3.13+",
+    },
+}

@@ -1,0 +1,24 @@
+"""`re`, in C. `re.compile` and its cache are Python and are evaluated."""
+
+from .rows import COMPARE, Functions, Types
+
+FUNCTIONS: Functions = {
+    "_sre": {
+        "pure calls | s": "ascii_iscased ascii_tolower unicode_iscased unicode_tolower",
+        "constant | .": "getcodesize",
+        "reads calls | d": "compile template@3.12+",
+    },
+}
+
+TYPES: Types = {
+    "re:Pattern": {
+        "reads calls | s": "match fullmatch search findall split finditer scanner",
+        "reads calls | s sc s": "sub subn",
+        "pure | s": f"{COMPARE} __hash__ __copy__ __deepcopy__ __repr__",
+    },
+    "re:Match": {
+        "reads calls | s d": "group groups groupdict __getitem__ start end span expand",
+        "reads | s": "__copy__ __deepcopy__ __repr__ regs",
+    },
+    "re:SCANNER": {"mutates | sm": "match search"},
+}

@@ -1,0 +1,21 @@
+"""Recording torch calls as an FX graph: fake tensors, symbolic shapes, leaf rules, global state."""
+
+from .errors import (
+    DataDependent,
+    OperatorError,
+    RecordingError,
+    Unsupported,
+    UntrackedTensor,
+)
+from .output import Input, OutputGraph, Recorded
+
+__all__ = [
+    "DataDependent",
+    "Input",
+    "OperatorError",
+    "OutputGraph",
+    "Recorded",
+    "RecordingError",
+    "Unsupported",
+    "UntrackedTensor",
+]

@@ -1,0 +1,134 @@
+"""From the values of a traced program to the arguments of FX nodes.
+
+The side table of the graph lives here: the node of each fake tensor, by identity.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import operator
+
+import torch
+import torch.fx as fx
+
+from .errors import Unsupported, UntrackedTensor
+from .symbols import Symbols
+
+
+@dataclass(frozen=True)
+class Item:
+    """A tensor inside the result of a node: `parent[key]`, not yet in the graph."""
+
+    parent: "fx.Node | Item"
+    key: int | str
+
+
+# Written into the graph as they are; compared by exact type, since a subclass may print otherwise.
+_LITERALS: Final[frozenset[type]] = frozenset(
+    {
+        int,
+        float,
+        bool,
+        complex,
+        str,
+        bytes,
+        type(None),
+        type(Ellipsis),
+        range,
+        torch.dtype,
+        torch.device,
+        torch.layout,
+        torch.memory_format,
+        torch.Generator,
+    }
+)
+_NUMBERS: Final = (bool, int, float, complex, str)  # enum members and numpy's float64 are such
+
+_Convert: TypeAlias = Callable[[Any], Any]
+
+
+class Arguments:
+    """Translates values to arguments, and knows the node of each tensor."""
+
+    def __init__(self, graph: fx.Graph, symbols: Symbols) -> None:
+        self._graph = graph
+        self._symbols = symbols
+        self._nodes: dict[int, fx.Node | Item] = {}
+        self._alive: list[torch.Tensor] = []  # an id in the table is never that of a dead tensor
+
+    def bind(self, result: Any, node: fx.Node | Item) -> None:
+        """Notes that the tensors in `result` come from `node`.
+
+        A tensor that is known already stays what it was: `x.add_(1)` and `x.contiguous()` may
+        answer `x` itself.
+        """
+        if isinstance(result, torch.Tensor):
+            if id(result) not in self._nodes:
+                self._nodes[id(result)] = node
+                self._alive.append(result)
+        elif isinstance(result, list | tuple):
+            for index, item in enumerate(result):
+                self.bind(item, Item(node, index))
+        elif isinstance(result, dict):
+            for key, item in result.items():
+                self.bind(item, Item(node, key))
+
+    def tracks(self, value: object) -> bool:
+        return id(value) in self._nodes
+
+    def node(self, tensor: torch.Tensor) -> fx.Node:
+        found = self._nodes.get(id(tensor))
+        if found is None:
+            kind = f"{type(tensor).__name__} of shape {tuple(tensor.shape)}"
+            raise UntrackedTensor(f"a {kind} was not made by the graph that uses it")
+        if isinstance(found, Item):
+            found = self._nodes[id(tensor)] = self._take(found)
+        return found
+
+    def _take(self, item: Item) -> fx.Node:
+        parent = self._take(item.parent) if isinstance(item.parent, Item) else item.parent
+        node = self._graph.call_function(operator.getitem, (parent, item.key))
+        node.meta["source_fn_stack"] = [(node.name, operator.getitem)]
+        node.meta["example_value"] = parent.meta["example_value"][item.key]
+        for inherited in ("stack_trace", "nn_module_stack"):
+            if inherited in parent.meta:
+                node.meta[inherited] = parent.meta[inherited]
+        return node
+
+    def of(self, value: Any) -> Any:
+        """`value` as an FX argument: tensors and symbolic numbers become nodes."""
+        kind = type(value)
+        if kind in _LITERALS:
+            return value
+        if isinstance(value, torch.Tensor):
+            return self.node(value)
+        if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
+            return self._symbols.argument(value)
+        if kind is list:
+            return [self.of(item) for item in value]
+        if isinstance(value, tuple):
+            items = tuple(self.of(item) for item in value)
+            named = hasattr(kind, "_fields")
+            return tuple.__new__(kind, items) if named else items
+        if kind is dict:
+            return {key: self.of(item) for key, item in value.items()}
+        if kind is slice:
+            return slice(self.of(value.start), self.of(value.stop), self.of(value.step))
+        for base in _NUMBERS:
+            if isinstance(value, base):
+                return _plain(base, value)
+        if isinstance(value, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+            return value
+        raise Unsupported(f"a value of type {kind.__module__}.{kind.__qualname__} in a graph")
+
+
+def _plain(base: type, value: Any) -> Any:
+    """The number or string in an instance of a subclass, without asking the subclass."""
+    converters: dict[type, _Convert] = {
+        int: int.__int__,
+        float: float.__float__,
+        complex: complex.__pos__,
+        str: str.__str__,
+    }
+    return converters[base](value)

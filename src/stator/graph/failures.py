@@ -1,0 +1,61 @@
+"""What an exception raised on fake tensors means for the traced program."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    MetadataMismatchError,
+    UnsupportedFakeTensorException,
+    UnsupportedMutationAliasingException,
+    UnsupportedOperatorException,
+)
+from torch.fx.experimental.symbolic_shapes import (
+    GuardOnDataDependentSymNode,
+    PendingUnbackedSymbolNotFound,
+)
+
+from .errors import DataDependent, OperatorError, RecordingError, Unsupported
+from .purity import is_torch_function
+from .replay import eager_error
+
+_DATA_DEPENDENT: Final = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    GuardOnDataDependentSymNode,
+    PendingUnbackedSymbolNotFound,
+)
+_UNSUPPORTED: Final = (
+    MetadataMismatchError,
+    UnsupportedFakeTensorException,
+    UnsupportedMutationAliasingException,
+    UnsupportedOperatorException,
+)
+
+
+def failure_of(
+    error: Exception,
+    name: str,
+    run: Callable[[tuple[Any, ...], dict[str, Any]], object],
+    function: Callable[..., Any] | None,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> RecordingError:
+    """The outcome of an operation that raised `error` on fake tensors.
+
+    It is the program's error only if eager, asked with the same metadata, raises too. Otherwise
+    the fake kernel is stricter than the real one, and the operation stays out of the graph.
+    `function` is None for a tensor method.
+    """
+    if isinstance(error, RecordingError):
+        return error
+    if isinstance(error, _DATA_DEPENDENT):
+        return DataDependent(f"the result of {name} depends on the values in a tensor")
+    if isinstance(error, _UNSUPPORTED):
+        return Unsupported(f"{name} can't be carried out on fake tensors: {error}")
+    if function is None or is_torch_function(function):
+        eager = eager_error(run, args, kwargs)
+        if eager is not None:
+            return OperatorError(eager)
+    return Unsupported(f"{name} fails on fake tensors: {type(error).__name__}: {error}")

@@ -1,0 +1,321 @@
+"""The graph being recorded.
+
+In: real inputs, and calls of torch functions on fake tensors. Out: an `fx.GraphModule` at torch
+level (`torch.relu`, `x.sum()`, `torch.nn.functional.linear` are single nodes), its inputs in order,
+and example inputs for the backend.
+
+The values a traced program works with are the fake tensors themselves. A side table tells the
+node of each; tensors inside a tuple or list get a `getitem` node when they are first used.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import torch
+import torch.fx as fx
+from torch._dispatch.python import enable_python_dispatcher
+from torch._ops import OpOverload, OpOverloadPacket
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from .arguments import Arguments, Item
+from .errors import Unsupported
+from .failures import failure_of
+from .fakes import Fakes, InputSource, tensors_in, version
+from .naming import Names
+from .purity import KEEP, changes_by_name, may_drop
+from .symbols import Symbols
+
+Target: TypeAlias = Callable[..., Any] | tuple[str, str]  # a function, or ("method", name)
+ModuleStack: TypeAlias = Mapping[str, tuple[str, type]]
+
+_TENSOR_TYPES: Final = frozenset({torch.Tensor, torch.nn.Parameter})
+
+
+@dataclass(frozen=True)
+class Input:
+    """A placeholder: its name, and the value it stood for while recording."""
+
+    name: str
+    value: torch.Tensor | int
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A finished graph, as a backend gets it."""
+
+    module: fx.GraphModule
+    inputs: list[Input]
+    example_inputs: list[Any]
+    fake_mode: FakeTensorMode
+
+
+def operator_name(target: Target) -> str:
+    """What a user calls the operation."""
+    if isinstance(target, tuple):
+        return f"Tensor.{target[1]}"
+    if isinstance(target, OpOverload | OpOverloadPacket):
+        return str(target)
+    return getattr(target, "__name__", None) or repr(target)
+
+
+def run_target(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What a node of this target does."""
+    if isinstance(target, tuple):
+        return getattr(torch.Tensor, target[1])(*args, **kwargs)
+    return target(*args, **kwargs)
+
+
+class OutputGraph:
+    """Records calls on fake tensors into an FX graph."""
+
+    def __init__(self) -> None:
+        self.graph = fx.Graph()
+        self.fakes = Fakes()
+        self.symbols = Symbols(self.graph)
+        self.arguments = Arguments(self.graph, self.symbols)
+        self._names = Names()
+        self._inputs: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
+        self._placeholders: list[tuple[fx.Node, Input, torch.SymInt | None]] = []
+        self._constants: list[tuple[fx.Node, torch.Tensor, int | None]] = []
+        self._attributes: dict[str, torch.Tensor] = {}
+        self._real: list[torch.Tensor] = []  # ids in _inputs stay taken
+
+    @property
+    def fake_mode(self) -> FakeTensorMode:
+        return self.fakes.mode
+
+    @property
+    def shape_env(self) -> Any:
+        return self.fakes.shape_env
+
+    # ------------------------------------------------------------------ inputs and constants
+
+    def add_input(
+        self, name: str, value: torch.Tensor | int, *, dynamic_dims: Collection[int] = ()
+    ) -> Any:
+        """A placeholder for a real tensor or an int; the fake tensor or SymInt that stands for it.
+
+        The same tensor twice is one placeholder. An int input is always symbolic: one that should
+        be a constant is no input.
+        """
+        if type(value) is int:
+            return self._add_int(name, value)
+        if type(value) not in _TENSOR_TYPES:
+            kind = f"{type(value).__module__}.{type(value).__qualname__}"
+            raise Unsupported(f"{kind} can't be a graph input: only plain tensors and ints can")
+        assert isinstance(value, torch.Tensor)
+        known = self._inputs.get(id(value))
+        if known is not None:
+            return known
+        unique = self._names.unique(name)
+        made = self.fakes.add(unique, value, dynamic_dims)
+        node = self._placeholder(unique, type(value))
+        node.meta["example_value"] = made.fake
+        node.meta["tensor_dict"] = {}
+        self.symbols.define_tensor(made.fake, lambda how, args: self._size_node(node, how, args))
+        self.arguments.bind(made.fake, node)
+        self._inputs[id(value)] = made.fake
+        self._real.append(value)
+        self._placeholders.append((node, Input(unique, value), None))
+        return made.fake
+
+    def _add_int(self, name: str, value: int) -> torch.SymInt | int:
+        unique = self._names.unique(name)
+        number = self.shape_env.create_unspecified_symint_and_symbol(
+            value, InputSource(unique), torch.fx.experimental.symbolic_shapes.DimDynamic.DYNAMIC
+        )
+        node = self._placeholder(unique, torch.SymInt)
+        node.meta["example_value"] = number
+        self.symbols.define(number, lambda: node)
+        self._placeholders.append((node, Input(unique, value), number))
+        return number
+
+    def _placeholder(self, name: str, kind: type) -> fx.Node:
+        """A new placeholder, behind the last one and before everything else."""
+        if self._placeholders:
+            where = self.graph.inserting_after(self._placeholders[-1][0])
+        else:
+            where = self.graph.inserting_before(next(iter(self.graph.nodes), None))
+        with where:
+            return self.graph.create_node("placeholder", name, type_expr=kind)
+
+    def _size_node(self, of: fx.Node, method: str, args: tuple[int, ...]) -> fx.Node:
+        """`x.size(dim)` of an input, read before anything could change it."""
+        with self.graph.inserting_after(self._placeholders[-1][0]):
+            node = self.graph.call_method(method, (of, *args))
+        node.meta["source_fn_stack"] = [(node.name, method)]
+        node.meta["example_value"] = getattr(of.meta["example_value"], method)(*args)
+        return node
+
+    def constant(self, value: Any) -> torch.Tensor:
+        """A tensor with known values as an attribute of the graph module; its fake.
+
+        `value` is a real tensor made while tracing, a numpy array or Python data. The attribute is
+        a copy, and a graph that changes or returns it works on a fresh copy each time.
+        """
+        with torch._C.DisableTorchFunction():
+            real = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(value)
+            real = real.clone()
+        fake = self.fakes.constant(real)
+        name = f"_tensor_constant{len(self._attributes)}"
+        self._attributes[name] = real
+        node = self.graph.create_node("get_attr", name)
+        node.meta["example_value"] = fake
+        self.arguments.bind(fake, node)
+        self._constants.append((node, fake, version(fake)))
+        return fake
+
+    # ------------------------------------------------------------------ operations
+
+    def call(
+        self,
+        target: Target,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        stack_trace: str | None = None,
+        nn_module_stack: ModuleStack | None = None,
+    ) -> Any:
+        """Carries out an operation on fake tensors and records it as one node; its result.
+
+        Results without tensors (sizes, dtypes, numbers) are answers, not nodes, unless the
+        operation changed something. Raises `OperatorError`, `DataDependent` or `Unsupported`.
+        """
+        args, kwargs = tuple(args), dict(kwargs or {})
+        self._apply_default_device(target, kwargs)
+        node_args = self.arguments.of(args)
+        node_kwargs = self.arguments.of(kwargs)
+        operands = list(tensors_in((args, kwargs)))
+        before = [version(tensor) for tensor in operands]
+        result = self._run(target, args, kwargs)
+        changed = any(
+            old != version(tensor) or (old is None and changes_by_name(operator_name(target)))
+            for old, tensor in zip(before, operands, strict=True)
+        )
+        produced = list(tensors_in(result))
+        if result is NotImplemented or not (produced or changed or result is None):
+            return result
+        for tensor in produced:
+            if not isinstance(tensor, FakeTensor):
+                name = operator_name(target)
+                raise Unsupported(f"{name} makes a tensor that can't be followed while tracing")
+        node = self._record(target, node_args, node_kwargs, result, stack_trace, nn_module_stack)
+        if changed or result is None:
+            node.meta[KEEP] = True
+        if target is setattr:
+            self.fakes.touched = True
+        self.arguments.bind(result, node)
+        return result
+
+    def _run(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            with torch._C.DisableTorchFunction(), self.fakes.mode:
+                if not self.symbols:
+                    return run_target(target, args, kwargs)
+                with enable_python_dispatcher():
+                    return run_target(target, args, kwargs)
+        except Exception as error:
+            raise failure_of(
+                error,
+                operator_name(target),
+                lambda a, k: run_target(target, a, k),
+                None if isinstance(target, tuple) else target,
+                args,
+                kwargs,
+            ) from error
+
+    def _apply_default_device(self, target: Target, kwargs: dict[str, Any]) -> None:
+        """What torch's function mode for `torch.set_default_device` would do, were it active."""
+        device = torch.utils._device.CURRENT_DEVICE
+        if (
+            device is not None
+            and kwargs.get("device") is None
+            and not isinstance(target, tuple)
+            and target in torch.utils._device._device_constructors()
+        ):
+            kwargs["device"] = device
+
+    def _record(
+        self,
+        target: Target,
+        args: Any,
+        kwargs: Any,
+        result: Any,
+        stack_trace: str | None,
+        nn_module_stack: ModuleStack | None,
+    ) -> fx.Node:
+        if isinstance(target, tuple):
+            node = self.graph.create_node("call_method", target[1], args, kwargs)
+        else:
+            node = self.graph.create_node("call_function", target, args, kwargs)
+        origin: Any = node.target
+        if nn_module_stack:
+            node.meta["nn_module_stack"] = dict(nn_module_stack)
+            origin = list(nn_module_stack.values())[-1][1]
+        node.meta["source_fn_stack"] = [(node.name, origin)]
+        if stack_trace is not None:
+            node.meta["stack_trace"] = stack_trace
+        if result is not None:
+            node.meta["example_value"] = result
+        return node
+
+    def effect(self, target: Callable[..., Any], *args: Any) -> fx.Node:
+        """A node that is kept for what it does: a change of grad mode, autocast …"""
+        node = self.graph.call_function(target, tuple(self.arguments.of(args)))
+        node.meta[KEEP] = True
+        return node
+
+    def node(self, value: torch.Tensor) -> fx.Node:
+        """The node that computes a traced tensor."""
+        return self.arguments.node(value)
+
+    def tracks(self, value: object) -> bool:
+        return self.arguments.tracks(value)
+
+    # ------------------------------------------------------------------ the end
+
+    def finish(self, outputs: Sequence[Any]) -> Recorded:
+        """Closes the graph with these results and drops what nothing needs."""
+        self.graph.output(tuple(self.arguments.of(list(outputs))))
+        self._drop_unused()
+        self._protect_constants(outputs)
+        mode, fakes = self.fakes.pristine()
+        tensors = iter(fakes)
+        inputs: list[Input] = []
+        examples: list[Any] = []
+        for node, given, number in self._placeholders:
+            example = next(tensors) if number is None else number
+            if node.users:
+                inputs.append(given)
+                examples.append(example)
+            else:
+                self.graph.erase_node(node)
+        module = fx.GraphModule(self._attributes_in_use(), self.graph)
+        return Recorded(module, inputs, examples, mode)
+
+    def _drop_unused(self) -> None:
+        for node in reversed(self.graph.nodes):
+            if not node.users and may_drop(node):
+                self.graph.erase_node(node)
+
+    def _protect_constants(self, outputs: Sequence[Any]) -> None:
+        """A constant that is changed or returned is copied first: the next call needs it again."""
+        returned = {_storage(tensor) for tensor in tensors_in(list(outputs))}
+        for node, fake, made in self._constants:
+            if node.users and (version(fake) != made or _storage(fake) in returned):
+                with self.graph.inserting_after(node):
+                    copy = self.graph.call_function(torch.clone, (node,))
+                copy.meta["example_value"] = fake
+                node.replace_all_uses_with(copy, lambda user, copy=copy: user is not copy)
+
+    def _attributes_in_use(self) -> dict[str, Any]:
+        names = {node.target for node in self.graph.nodes if node.op == "get_attr"}
+        return {name: value for name, value in self._attributes.items() if name in names}
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+__all__ = ["Input", "Item", "OutputGraph", "Recorded", "Target", "operator_name"]

@@ -1,0 +1,118 @@
+"""Which recorded nodes may be dropped when nobody uses their result.
+
+A node may go if its target is known to be pure. What is unknown stays: custom operators, functions
+that are not torch's. That a call changed a tensor in place is seen when it is recorded
+(`OutputGraph.call`), except where torch itself doesn't count the change; those are listed here.
+"""
+
+import builtins
+import operator
+from typing import Any, Final
+
+import torch
+import torch.fx as fx
+from torch._ops import OpOverload, OpOverloadPacket
+
+KEEP: Final = "stator_keep"  # in node.meta: the recorder saw an effect
+
+# They advance the random number generator. The names are those of functions and methods; a test
+# compares them with the operators that torch tags as random.
+RANDOM: Final[frozenset[str]] = frozenset(
+    """
+    _sample_dirichlet _standard_gamma alpha_dropout bernoulli binomial cauchy dropout dropout1d
+    dropout2d dropout3d exponential feature_alpha_dropout feature_dropout
+    fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d
+    fractional_max_pool3d_with_indices geometric gru gumbel_softmax log_normal lstm
+    multi_head_attention_forward multinomial native_dropout normal normal_functional pca_lowrank
+    poisson rand rand_like randint randint_like randn randn_like random randperm rnn_relu rnn_tanh
+    rrelu rrelu_with_noise rrelu_with_noise_functional scaled_dot_product_attention svd_lowrank
+    lobpcg uniform
+    """.split()
+)
+
+# They change running statistics without counting it in the tensors' versions.
+UNCOUNTED: Final[frozenset[str]] = frozenset(
+    """
+    batch_norm native_batch_norm cudnn_batch_norm instance_norm sync_batch_norm miopen_batch_norm
+    _batch_norm_impl_index batch_norm_update_stats batch_norm_gather_stats
+    batch_norm_gather_stats_with_counts fused_moving_avg_obs_fake_quant
+    """.split()
+)
+
+# They check something, or are called for what they do.
+EFFECTS: Final[frozenset[str]] = frozenset(
+    """
+    _assert _assert_async _assert_scalar _assert_tensor_metadata _check _functional_assert_async
+    __setitem__ setattr setitem set_ record_stream register_hook backward
+    """.split()
+)
+
+_KEPT: Final = RANDOM | UNCOUNTED | EFFECTS
+
+
+def _of_torch(module: object) -> bool:
+    return isinstance(module, str) and (module == "torch" or module.startswith("torch."))
+
+
+def is_torch_function(target: object) -> bool:
+    """Whether a callable belongs to torch itself, `operator`, or is `getattr`/`setattr`."""
+    if isinstance(target, OpOverload | OpOverloadPacket):
+        return str(target).partition(".")[0] in {"aten", "prims"}
+    if target is builtins.getattr or target is builtins.setattr:
+        return True
+    owner = getattr(target, "__self__", None)
+    if isinstance(owner, type) and _of_torch(owner.__module__):
+        return True  # torch.relu is a builtin method of torch._C._VariableFunctionsClass
+    module = getattr(target, "__module__", None)
+    if module is None and hasattr(target, "__objclass__"):
+        module = target.__objclass__.__module__
+    return module in {"_operator", "operator", "math"} or _of_torch(module)
+
+
+def _pure_overload(op: "OpOverload[..., Any]") -> bool:
+    tags = op.tags
+    return not op._schema.is_mutable and torch.Tag.nondeterministic_seeded not in tags
+
+
+def may_drop(node: fx.Node) -> bool:
+    """Whether a node without users can be erased."""
+    if KEEP in node.meta or node.op in {"placeholder", "output"}:
+        return False
+    if node.op == "get_attr":
+        return True
+    target = node.target
+    if isinstance(target, str):
+        return node.op == "call_method" and target not in _KEPT and not _in_place(target)
+    if isinstance(target, OpOverload):
+        return is_torch_function(target) and _pure_overload(target) and not node.is_impure()
+    name = getattr(target, "__name__", "")
+    return (
+        is_torch_function(target)
+        and not isinstance(target, OpOverloadPacket)
+        and name not in _KEPT
+        and not _in_place(name)
+        and not node.is_impure()
+        and "out" not in node.kwargs
+        and node.kwargs.get("inplace") is not True
+        and target not in _IN_PLACE_OPERATORS
+    )
+
+
+_IN_PLACE_OPERATORS: Final = frozenset(
+    getattr(operator, name)
+    for name in dir(operator)
+    if name.startswith("i") and hasattr(operator, f"__{name}__") and name not in {"index", "inv"}
+    # `invert` has no in-place counterpart; `is_` has no dunder
+) - {operator.invert}
+
+
+def _in_place(name: str) -> bool:
+    return name.endswith("_") and not name.endswith("__")
+
+
+def changes_by_name(name: str) -> bool:
+    """Whether a function's name says that it changes a tensor in place (used where torch keeps no
+    version count)."""
+    bare = name.strip("_")
+    reflected = name.startswith("__i") and hasattr(operator, f"i{bare[1:]}")
+    return _in_place(name) or reflected or name in _KEPT

@@ -1,0 +1,98 @@
+"""The eager error of an operation that failed on fake tensors.
+
+Fake kernels report bad arguments in words of their own, now and then with another exception type.
+The program must see eager's exception, so the call is repeated on real tensors with the same
+metadata and zeros for values. It runs only after a failure, only for torch's own functions, and
+leaves the random number generators as they were.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+
+LARGEST: Final = 1 << 28  # bytes of one stand-in tensor
+
+
+class NotReplayed(Exception):
+    """No eager error is to be had: the arguments can't be imitated."""
+
+
+def eager_error(
+    run: Callable[[tuple[Any, ...], dict[str, Any]], object],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> BaseException | None:
+    """The exception of `run` on stand-ins for the fake tensors in `args`; None if it passes."""
+    twins = _Twins()
+    try:
+        real_args, real_kwargs = twins.of(args), twins.of(kwargs)
+    except NotReplayed:
+        return None
+    with torch.random.fork_rng(devices=twins.cuda_devices()), torch._C.DisableTorchFunction():
+        try:
+            run(real_args, real_kwargs)
+        except (Exception, RecursionError) as error:
+            error.__traceback__ = error.__context__ = error.__cause__ = None
+            return error
+    return None
+
+
+class _Twins:
+    """Real tensors for fake ones, one each, so that a tensor passed twice stays one tensor."""
+
+    def __init__(self) -> None:
+        self._of: dict[int, torch.Tensor] = {}
+
+    def cuda_devices(self) -> list[torch.device]:
+        return list({t.device for t in self._of.values() if t.device.type == "cuda"})
+
+    def of(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            twin = self._of.get(id(value))
+            if twin is None:
+                twin = self._of[id(value)] = _twin(value)
+            return twin
+        if isinstance(value, torch.SymInt):
+            return _hint(value)
+        if isinstance(value, list):
+            return [self.of(item) for item in value]
+        if isinstance(value, tuple):
+            items = [self.of(item) for item in value]
+            return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
+        if isinstance(value, dict):
+            return {key: self.of(item) for key, item in value.items()}
+        if isinstance(value, slice):
+            return slice(self.of(value.start), self.of(value.stop), self.of(value.step))
+        return value
+
+
+def _hint(number: torch.SymInt | int) -> int:
+    """The value a symbolic int had when tracing began."""
+    if not isinstance(number, torch.SymInt):
+        return number
+    if not number.node.has_hint():
+        raise NotReplayed
+    return int(number.node.hint)
+
+
+def _twin(fake: torch.Tensor) -> torch.Tensor:
+    if fake.layout is not torch.strided or fake.is_quantized:
+        raise NotReplayed
+    size = [_hint(n) for n in fake.shape]
+    stride = [_hint(n) for n in fake.stride()]
+    extent = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True) if n)
+    if extent * fake.dtype.itemsize > LARGEST:
+        raise NotReplayed
+    try:
+        twin = torch.empty_strided(size, stride, dtype=fake.dtype, device=fake.device)
+    except RuntimeError as error:
+        raise NotReplayed from error
+    if twin.numel():
+        torch.as_strided(twin, (extent,), (1,)).zero_()
+    if fake.requires_grad:
+        twin.requires_grad_()
+        if not fake.is_leaf:
+            with torch.enable_grad():
+                twin = twin.clone()
+    return twin
