@@ -39,7 +39,8 @@ def parse(text: str) -> Contract:
     if unknown := set(flags) - {"calls", "identity"}:
         raise NotationError(f"unknown words {unknown} in {text!r}")
     arguments = tuple(map(_argument, tail.split())) or (Argument(),)
-    if (verdict is Verdict.MUTATES) != any(argument.mutated for argument in arguments):
+    mutates = any(argument.mutated for argument in arguments)
+    if mutates is not (verdict is Verdict.MUTATES) and verdict is not Verdict.FRAME:
         raise NotationError(f"the verdict and the arguments disagree about mutation: {text!r}")
     return Contract(verdict, arguments, "calls" in flags, "identity" in flags, reason)
 

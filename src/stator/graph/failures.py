@@ -1,5 +1,7 @@
 """What an exception raised on fake tensors means for the traced program."""
 
+import logging
+import threading
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -32,6 +34,25 @@ _UNSUPPORTED: Final = (
     UnsupportedMutationAliasingException,
     UnsupportedOperatorException,
 )
+
+
+class _Quiet(threading.local):
+    """While active, torch doesn't log errors of fake kernels in this thread: they are handled."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        self.depth -= 1
+
+    def filter(self, _: logging.LogRecord) -> bool:
+        return not self.depth
+
+
+quiet: Final = _Quiet()
+logging.getLogger("torch._subclasses.fake_tensor").addFilter(quiet.filter)
 
 
 def failure_of(

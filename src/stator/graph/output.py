@@ -9,7 +9,7 @@ node of each; tensors inside a tuple or list get a `getitem` node when they are 
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -17,10 +17,11 @@ import torch.fx as fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import DimDynamic
 
 from .arguments import Arguments, Item
 from .errors import Unsupported
-from .failures import failure_of
+from .failures import failure_of, quiet
 from .fakes import Fakes, InputSource, tensors_in, version
 from .naming import Names
 from .purity import KEEP, changes_by_name, may_drop
@@ -37,7 +38,7 @@ class Input:
     """A placeholder: its name, and the value it stood for while recording."""
 
     name: str
-    value: torch.Tensor | int
+    value: torch.Tensor | int = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class OutputGraph:
     def _add_int(self, name: str, value: int) -> torch.SymInt | int:
         unique = self._names.unique(name)
         number = self.shape_env.create_unspecified_symint_and_symbol(
-            value, InputSource(unique), torch.fx.experimental.symbolic_shapes.DimDynamic.DYNAMIC
+            value, InputSource(unique), DimDynamic.DYNAMIC
         )
         node = self._placeholder(unique, torch.SymInt)
         node.meta["example_value"] = number
@@ -210,7 +211,7 @@ class OutputGraph:
 
     def _run(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
-            with torch._C.DisableTorchFunction(), self.fakes.mode:
+            with quiet, torch._C.DisableTorchFunction(), self.fakes.mode:
                 if not self.symbols:
                     return run_target(target, args, kwargs)
                 with enable_python_dispatcher():

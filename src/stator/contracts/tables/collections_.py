@@ -1,5 +1,8 @@
 """`collections`, in C: deque, defaultdict, OrderedDict; and `_bisect`, `_heapq`."""
 
+from collections import OrderedDict
+
+from .containers import SET_VIEW, VIEW
 from .iterators import ITERATOR
 from .rows import COMPARE, Functions, Types
 
@@ -56,6 +59,10 @@ TYPES: Types = {
         "mutates calls | sm dh .": "__setitem__ __delitem__ pop setdefault move_to_end",
         "mutates calls | sm dhi .": "__init__ update __ior__",
     },
+    type(OrderedDict().keys()): SET_VIEW,
+    type(OrderedDict().items()): SET_VIEW,
+    type(OrderedDict().values()): VIEW,
+    type(iter(OrderedDict())): ITERATOR,
     "_collections:_deque_iterator": _DEQUE_ITERATOR,
     "_collections:_deque_reverse_iterator": _DEQUE_ITERATOR,
     "_collections:_tuplegetter": {

@@ -22,12 +22,12 @@ _SET: Rows = {
     "reads calls identity | dhi": "()",
 }
 
-_VIEW: Rows = {
+VIEW: Rows = {
     "reads | s": "__len__ __iter__ __reversed__ mapping",
     "reads calls identity | da": "__repr__",
 }
-_SET_VIEW: Rows = {
-    **_VIEW,
+SET_VIEW: Rows = {
+    **VIEW,
     "reads calls | d dhi": f"{COMPARE} isdisjoint __contains__",
     "reads calls identity | dh dhi": _SET_READS,
 }
@@ -110,7 +110,7 @@ TYPES: Types = {
         "pure calls | .": "() __ior__",
         "pure calls | . .": "__new__",
     },
-    type({}.keys()): _SET_VIEW,
-    type({}.items()): _SET_VIEW,
-    type({}.values()): _VIEW,
+    type({}.keys()): SET_VIEW,
+    type({}.items()): SET_VIEW,
+    type({}.values()): VIEW,
 }

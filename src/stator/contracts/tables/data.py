@@ -21,8 +21,8 @@ FUNCTIONS: Functions = {
     },
     "unicodedata": {"pure | s .": _UNICODE},
     "binascii": {
-        "reads calls | s": "a2b_base64 a2b_hex a2b_qp a2b_uu b2a_base64 b2a_hex b2a_qp b2a_uu crc32 "
-        "crc_hqx hexlify unhexlify",
+        "reads calls | s": "a2b_base64 a2b_hex a2b_qp a2b_uu b2a_base64 b2a_hex b2a_qp b2a_uu "
+        "crc32 crc_hqx hexlify unhexlify",
     },
     "_codecs": {
         "reads calls | s": " ".join(f"{name}_encode {name}_decode" for name in _ENCODINGS.split()),
@@ -91,7 +91,8 @@ TYPES: Types = {
         "reads calls | as": "__reduce__ fromutc",
     },
     "_datetime:timezone": {
-        "pure calls | s": f"() {COMPARE} __hash__ __repr__ __str__ __getinitargs__ {_ZONED} fromutc",
+        "pure calls | s": f"() {COMPARE} __hash__ __repr__ __str__ __getinitargs__ {_ZONED} "
+        "fromutc",
         "pure calls | . s": "__new__",
     },
     "_decimal:Decimal": {
@@ -100,8 +101,9 @@ TYPES: Types = {
         "is_qnan is_snan is_signed is_zero radix real imag copy_abs copy_negate __float__ __int__ "
         "__trunc__ __floor__ __ceil__ __complex__",
         "forbidden hidden_state": "() __new__ from_float __abs__ __add__ __radd__ __sub__ __rsub__ "
-        f"__mul__ __rmul__ __mod__ __rmod__ __divmod__ __rdivmod__ __pow__ __rpow__ __neg__ __pos__ "
-        f"__floordiv__ __rfloordiv__ __truediv__ __rtruediv__ {COMPARE} __round__ __format__",
+        "__mul__ __rmul__ __mod__ __rmod__ __divmod__ __rdivmod__ __pow__ __rpow__ __neg__ "
+        f"__pos__ __floordiv__ __rfloordiv__ __truediv__ __rtruediv__ {COMPARE} "
+        "__round__ __format__",
     },
     "_decimal:Context": {"forbidden hidden_state": "() __new__ __setattr__ __delattr__"},
     "array:array": {

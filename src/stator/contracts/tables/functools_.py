@@ -1,5 +1,7 @@
 """`functools`, in C: partial, reduce, cmp_to_key, and the cache that must not be filled."""
 
+import functools
+
 from .rows import COMPARE, Functions, Types
 
 FUNCTIONS: Functions = {
@@ -28,7 +30,7 @@ TYPES: Types = {
         "reads | as": "__reduce__",
     },
     # Objects of functools.cmp_to_key(f).
-    "functools:KeyWrapper": {
+    type(functools.cmp_to_key(lambda a, b: 0)): {
         "pure | .": "__call__",
         "reads calls | asc as": COMPARE,
     },

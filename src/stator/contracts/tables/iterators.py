@@ -6,6 +6,7 @@ advanced with it.
 """
 
 import types
+from collections.abc import Iterator
 
 from .rows import Rows, Types
 
@@ -31,7 +32,7 @@ _GENERATOR: Rows = {
     "pure | .": "__iter__ __await__ __aiter__ __name__ __qualname__",
     "pure identity | .": "__repr__",
     "mutates calls | smc .": "__next__ send throw close __del__",
-    "reads calls | smc .": "asend athrow aclose __anext__",
+    "reads calls | sc .": "asend athrow aclose __anext__",
 }
 
 
@@ -48,30 +49,29 @@ class _Sequence:
         raise IndexError(index)
 
 
+_PLAIN: tuple[Iterator[object], ...] = (
+    iter([]),
+    reversed([]),
+    iter(()),
+    iter({}),
+    iter({}.values()),
+    iter({}.items()),
+    reversed({}),
+    reversed({}.values()),
+    reversed({}.items()),
+    iter(""),
+    iter("\u1234"),
+    iter(b""),
+    iter(bytearray()),
+    iter(range(1)),
+    iter(range(1 << 70)),
+    iter(memoryview(b"")),
+)
+
 TYPES: Types = {
-    **{
-        type(iterator): ITERATOR
-        for iterator in (
-            iter([]),
-            reversed([]),
-            iter(()),
-            iter({}),
-            iter({}.values()),
-            iter({}.items()),
-            reversed({}),
-            reversed({}.values()),
-            reversed({}.items()),
-            iter(""),
-            iter("\u1234"),
-            iter(b""),
-            iter(bytearray()),
-            iter(range(1)),
-            iter(range(1 << 70)),
-            iter(memoryview(b"")),
-        )
-    },
+    **{type(iterator): ITERATOR for iterator in _PLAIN},
     type(iter(set())): SET_ITERATOR,
-    type(iter(_Sequence())): DRIVER,  # type: ignore[call-overload]
+    type(iter(_Sequence())): DRIVER,
     type(iter(int, 1)): DRIVER,
     enumerate: {**DRIVER, "reads calls | si s": "()", "reads calls | . si s": "__new__"},
     reversed: {**DRIVER, "reads calls | s": "() __reduce__", "reads calls | . s": "__new__"},

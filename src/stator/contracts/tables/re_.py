@@ -1,5 +1,7 @@
 """`re`, in C. `re.compile` and its cache are Python and are evaluated."""
 
+import re
+
 from .rows import COMPARE, Functions, Types
 
 FUNCTIONS: Functions = {
@@ -10,15 +12,17 @@ FUNCTIONS: Functions = {
     },
 }
 
+_SCANNER = type(re.compile("").scanner(""))  # type: ignore[attr-defined]
+
 TYPES: Types = {
-    "re:Pattern": {
+    re.Pattern: {
         "reads calls | s": "match fullmatch search findall split finditer scanner",
         "reads calls | s sc s": "sub subn",
         "pure | s": f"{COMPARE} __hash__ __copy__ __deepcopy__ __repr__",
     },
-    "re:Match": {
+    re.Match: {
         "reads calls | s d": "group groups groupdict __getitem__ start end span expand",
         "reads | s": "__copy__ __deepcopy__ __repr__ regs",
     },
-    "re:SCANNER": {"mutates | sm": "match search"},
+    _SCANNER: {"mutates | sm": "match search"},
 }

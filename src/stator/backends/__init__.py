@@ -1,0 +1,14 @@
+"""Backends turn a graph into a callable. Importing this package loads none of them."""
+
+from .errors import BackendError, UnknownBackend
+from .registry import Backend, Compiled, list_backends, lookup, register_backend
+
+__all__ = [
+    "Backend",
+    "BackendError",
+    "Compiled",
+    "UnknownBackend",
+    "list_backends",
+    "lookup",
+    "register_backend",
+]

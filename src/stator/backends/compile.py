@@ -1,0 +1,55 @@
+"""From a recorded graph to a callable: the one place where backends are called.
+
+In: the graph module, example inputs and the fake mode they belong to. Out: a callable that takes the
+graph's inputs and returns its outputs. A backend may change the graph module it is given.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch.fx as fx
+from torch._guards import TracingContext, tracing
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from .errors import BackendError
+from .registry import Backend, Compiled, backend_name, lookup
+
+
+@dataclass(frozen=True)
+class CompiledGraph:
+    """What a backend made of a graph, and the context it worked in (the backward needs it)."""
+
+    function: Compiled
+    context: TracingContext
+
+
+def compile_graph(
+    module: fx.GraphModule,
+    example_inputs: Sequence[Any],
+    backend: str | Backend,
+    *,
+    fake_mode: FakeTensorMode | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> CompiledGraph:
+    """Calls a backend on a graph. `options` are keyword arguments for the backend."""
+    function = lookup(backend)
+    name = backend_name(backend)
+    text = graph_text(module)  # taken now: the backend may change the graph
+    context = TracingContext(fake_mode)
+    try:
+        with tracing(context):
+            compiled = function(module, list(example_inputs), **(options or {}))
+    except Exception as error:
+        problem = f"failed: {type(error).__name__}: {error}"
+        raise BackendError(name, problem, text) from error
+    if not callable(compiled):
+        problem = f"returned {type(compiled).__name__} instead of a callable"
+        raise BackendError(name, problem, text)
+    return CompiledGraph(compiled, context)
+
+
+def graph_text(module: fx.GraphModule) -> str:
+    """A graph as a reader wants to see it in a message."""
+    readable: str = module.print_readable(print_output=False)
+    return readable

@@ -1,0 +1,91 @@
+"""The backends by name.
+
+A backend is a callable `(GraphModule, example inputs) -> callable`. Built-in ones and those of
+installed packages are loaded when they are first looked up.
+"""
+
+import difflib
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, TypeAlias, overload
+
+from .errors import UnknownBackend
+
+Compiled: TypeAlias = Callable[..., Any]
+Backend: TypeAlias = Callable[..., Compiled]
+
+ENTRY_POINTS: Final = "torch_dynamo_backends"
+
+# name -> (module in this package, function)
+_BUILT_IN: Final[dict[str, tuple[str, str]]] = {
+    "aot_eager": ("aot", "aot_eager"),
+    "eager": ("eager", "eager"),
+    "inductor": ("inductor", "inductor"),
+}
+_registered: Final[dict[str, Backend]] = {}
+
+
+@overload
+def register_backend(backend: Backend, name: str | None = None) -> Backend: ...
+@overload
+def register_backend(
+    backend: None = None, name: str | None = None
+) -> Callable[[Backend], Backend]: ...
+def register_backend(
+    backend: Backend | None = None, name: str | None = None
+) -> Backend | Callable[[Backend], Backend]:
+    """Makes a backend known by name (its own, if none is given). Also a decorator."""
+    if backend is None:
+        return partial(_register, name=name)
+    return _register(backend, name)
+
+
+def _register(backend: Backend, name: str | None) -> Backend:
+    if not callable(backend):
+        raise TypeError(f"a backend must be callable, not {type(backend).__name__}")
+    key = name or getattr(backend, "__name__", None)
+    if not isinstance(key, str):
+        raise TypeError(f"{backend!r} has no name: give one")
+    if _registered.get(key, backend) is not backend or key in _BUILT_IN:
+        raise ValueError(f"there is a backend named {key!r} already")
+    _registered[key] = backend
+    return backend
+
+
+def _installed() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def list_backends() -> list[str]:
+    """The names that `lookup` knows."""
+    return sorted({*_BUILT_IN, *_registered, *_installed()})
+
+
+def lookup(backend: str | Backend) -> Backend:
+    """The backend of this name; a callable is a backend already."""
+    if not isinstance(backend, str):
+        if not callable(backend):
+            raise TypeError(f"a backend is a name or a callable, not {type(backend).__name__}")
+        return backend
+    if backend in _registered:
+        return _registered[backend]
+    if backend in _BUILT_IN:
+        module, function = _BUILT_IN[backend]
+        found: Backend = getattr(import_module(f"{__package__}.{module}"), function)
+        return found
+    point = _installed().get(backend)
+    if point is None:
+        known = list_backends()
+        close = difflib.get_close_matches(backend, known, 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise UnknownBackend(
+            f"there is no backend named {backend!r}.{hint} Known: {', '.join(known)}"
+        )
+    return _registered.setdefault(backend, point.load())
+
+
+def backend_name(backend: str | Backend) -> str:
+    """What to call a backend in messages."""
+    return backend if isinstance(backend, str) else getattr(backend, "__name__", repr(backend))
