@@ -59,12 +59,12 @@ class World:
         self.random = random
         self.objects: list[Any] = []
         self.classes = self.make_classes()
-        for _ in range(random.randint(2, 10)):
+        for _ in range(random.randint(3, 12)):
             self.objects.append(self.make())
         self.locals = tuple(self.pick() for _ in range(2))
         self.function = self.make_function()
         self.roots = [G.Local(0), G.Local(1), G.FUNCTION]
-        self.values: dict[int, Any] = {}
+        self.guarded: list[Any] = []
 
     def make_classes(self) -> list[type]:
         """Fresh classes, so that examples don't share state."""
@@ -84,13 +84,13 @@ class World:
 
     def make(self) -> Any:
         r = self.random
-        match r.randrange(13):
-            case 0 | 1 | 2 | 3:
+        match r.choice([0, 0, 0, 0, 0, 0, 4, 4, 6, 7, 8, 9, 10, 11, 12]):
+            case 0:
                 obj = r.choice(self.classes)()
                 for name in r.sample(NAMES, r.randint(0, 4)):
                     setattr(obj, name, self.pick())
                 return obj
-            case 4 | 5:
+            case 4:
                 return {k: self.pick() for k in r.sample(KEYS, r.randint(0, 4))}
             case 6:
                 return MyDict({k: self.pick() for k in r.sample(KEYS, r.randint(0, 3))})
@@ -221,19 +221,22 @@ class World:
         for expr in r.sample(ints, min(2, len(ints))):
             found.append(G.Guard(None, G.Holds(expr * 3 + 1 > expr - 20)))
         r.shuffle(found)
+        self.guarded = [value for _, value in paths if can_change(value)]
         return found
 
     # -- changes --
 
-    def mutable(self) -> list[Any]:
-        """Everything that can be changed: what was made, and what the function reaches."""
-        return [*self.objects, *self.classes, self.function]
+    def target(self) -> Any:
+        """Something that can be changed; preferably something the guards read."""
+        if self.guarded and self.random.random() < 0.8:
+            return self.random.choice(self.guarded)
+        return self.random.choice([*self.objects, *self.classes, self.function])
 
     def change(self) -> Callable[[], None]:
         """Change something; returns what undoes it (or does nothing, where it can't be undone)."""
-        target = self.random.choice(self.mutable())
+        target = self.target()
         kind = type(target)
-        if kind is type:
+        if target in self.classes if kind is type else False:
             return self.change_class(target)
         if kind in self.classes or kind is types.ModuleType:
             return self.change_instance(target)
@@ -243,7 +246,7 @@ class World:
             return self.change_list(target)
         if isinstance(target, set):
             target.symmetric_difference_update({self.random.choice(KEYS)})
-        if kind is types.FunctionType:
+        if target is self.function:
             return self.change_function(target)
         return lambda: None
 
@@ -365,6 +368,10 @@ class World:
         old = target.__globals__.get("g")
         target.__globals__["g"] = self.pick()
         return lambda: target.__globals__.__setitem__("g", old)
+
+
+def can_change(value: Any) -> bool:
+    return not any(value is c for c in CONSTANTS) and type(value) is not types.CodeType
 
 
 def store(target: Any, value: Any) -> None:

@@ -6,6 +6,7 @@ reference must agree, and an explanation must name a guard that indeed fails.
 """
 
 import gc
+import os
 from collections.abc import Iterator
 from random import Random
 
@@ -18,6 +19,10 @@ from stator._native import _core
 from stator.guards import reference
 
 from .guard_worlds import World
+
+# More with STATOR_EXAMPLES=1000; these take a few seconds.
+EXAMPLES = int(os.environ.get("STATOR_EXAMPLES", "100"))
+relaxed = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 @pytest.fixture(params=["watchers", "tags"], autouse=True, scope="module")
@@ -55,16 +60,11 @@ class Agreement:
         failure = self.quick.explain(*call)
         assert (failure is None) == (not failing)
         if failure is not None:
-            assert failure.index in failing or reached_through(self.guards, failure.index, failing)
+            assert failure.index in failing
             assert str(failure)
 
 
-def reached_through(all_guards: list[guards.Guard], index: int, failing: list[int]) -> bool:
-    """A source that leads nowhere is reported with the first guard that needs it."""
-    return bool(failing)
-
-
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@relaxed
 @given(st.randoms(use_true_random=False))
 def test_changes_are_seen(random: Random) -> None:
     pair = Agreement(random)
@@ -78,7 +78,7 @@ def test_changes_are_seen(random: Random) -> None:
             pair.now()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@relaxed
 @given(st.randoms(use_true_random=False))
 def test_other_arguments_are_seen(random: Random) -> None:
     """The same tree, called with other objects in between."""
@@ -93,7 +93,7 @@ def test_other_arguments_are_seen(random: Random) -> None:
             pair.now()
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@relaxed
 @given(st.randoms(use_true_random=False))
 def test_objects_that_die_are_seen(random: Random) -> None:
     """Objects die and others take their place, often at the same address."""

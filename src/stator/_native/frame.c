@@ -397,6 +397,16 @@ frame_unbound_method(Frame *fr, PyObject *index)
 
 /* ---- tracebacks ---- */
 
+/* The traceback of an exception, borrowed; NULL if there is none (an exception
+ * may hold None for it). */
+static PyTracebackObject *
+exception_traceback(PyObject *exc)
+{
+    PyObject *tb = PyException_GetTraceback(exc);
+    Py_XDECREF(tb); /* the exception keeps it */
+    return tb != NULL && PyTraceBack_Check(tb) ? (PyTracebackObject *)tb : NULL;
+}
+
 static int
 is_own_code(PyTracebackObject *tb)
 {
@@ -419,13 +429,15 @@ frame_here(Frame *fr, PyObject *const *args, Py_ssize_t nargs)
     if (!frame_alive(fr))
         return NULL;
     PyObject *exc = args[0];
-    PyObject *tb = PyException_GetTraceback(exc);
-    PyObject *clean = tb;
-    while (clean != NULL && PyTraceBack_Check(clean) && is_own_code((PyTracebackObject *)clean))
-        clean = (PyObject *)((PyTracebackObject *)clean)->tb_next;
-    if (clean != tb && PyException_SetTraceback(exc, clean == NULL ? Py_None : clean) < 0)
-        PyErr_Clear();
-    Py_XDECREF(tb);
+    PyTracebackObject *tb = exception_traceback(exc), *clean = tb;
+    while (clean != NULL && is_own_code(clean))
+        clean = clean->tb_next;
+    if (clean != tb) {
+        PyObject *rest = Py_NewRef(clean == NULL ? Py_None : (PyObject *)clean);
+        if (PyException_SetTraceback(exc, rest) < 0)
+            PyErr_Clear();
+        Py_DECREF(rest);
+    }
     IFRAME_RUNNING_AT(fr->iframe, PyLong_AsSsize_t(args[1]) + 1);
     if (!_PyFrame_IsIncomplete(fr->iframe)) {
         PyThreadState *ts = PyThreadState_Get();
@@ -674,10 +686,8 @@ is_user_error(PyObject *Py_UNUSED(module), PyObject *exc)
         || PyErr_GivenExceptionMatches(exc, PyExc_RecursionError)
         || PyErr_GivenExceptionMatches(exc, PyExc_MemoryError))
         Py_RETURN_TRUE;
-    PyTracebackObject *tb = (PyTracebackObject *)PyException_GetTraceback(exc);
     int own = 0;
-    Py_XDECREF(tb); /* the exception keeps it */
-    for (; tb != NULL; tb = tb->tb_next)
+    for (PyTracebackObject *tb = exception_traceback(exc); tb != NULL; tb = tb->tb_next)
         own = is_own_code(tb);
     return PyBool_FromLong(!own);
 }
@@ -685,8 +695,8 @@ is_user_error(PyObject *Py_UNUSED(module), PyObject *exc)
 static PyObject *
 traceback_of(PyObject *Py_UNUSED(module), PyObject *exc)
 {
-    PyObject *tb = PyException_GetTraceback(exc);
-    return tb == NULL ? Py_NewRef(Py_None) : tb;
+    PyTracebackObject *tb = exception_traceback(exc);
+    return Py_NewRef(tb == NULL ? Py_None : (PyObject *)tb);
 }
 
 static PyObject *

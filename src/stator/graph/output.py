@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import torch
 import torch.fx as fx
+import torch.utils._device
 from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
@@ -263,7 +264,10 @@ class OutputGraph:
 
     def effect(self, target: Callable[..., Any], *args: Any) -> fx.Node:
         """A node that is kept for what it does: a change of grad mode, autocast …"""
-        node = self.graph.call_function(target, tuple(self.arguments.of(args)))
+        return self.keep(self.graph.call_function(target, tuple(self.arguments.of(args))))
+
+    def keep(self, node: fx.Node) -> fx.Node:
+        """Marks a node as needed though nothing uses its result."""
         node.meta[KEEP] = True
         return node
 

@@ -1,0 +1,305 @@
+"""torch's global state: what a trace reads, may change, and must leave as it was.
+
+`State` is a snapshot that can be compared and restored; `preserved()` guarantees restoration.
+`StateRecorder` changes grad mode, inference mode and autocast for a trace: each change is recorded
+as a graph node *and* applied to the fake tensors, as torch itself does at run time.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+import torch
+import torch.fx as fx
+import torch.utils._device
+import torch.utils.deterministic
+from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
+from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
+
+from .output import OutputGraph
+
+_AUTOCAST_DEVICES: Final = ("cpu", "cuda", "xpu", "mps", "hpu", "mtia", "maia", "xla", "ipu")
+
+
+@dataclass(frozen=True)
+class Autocast:
+    """Autocast on one device type."""
+
+    enabled: bool
+    dtype: torch.dtype
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A setting of torch: how to read it and how to write it."""
+
+    read: Callable[[], Any]
+    write: Callable[[Any], Any]
+
+
+def _set_deterministic(mode: tuple[bool, bool]) -> None:
+    torch.use_deterministic_algorithms(mode[0], warn_only=mode[1])
+
+
+def _set_fill_uninitialized(value: bool) -> None:
+    torch.utils.deterministic.fill_uninitialized_memory = value
+
+
+# Flags that change which kernel runs or what it computes. Where torch offers an older and a newer
+# way to the same flag, the C function underneath is used: mixing the two raises.
+FLAGS: Final[dict[str, Flag]] = {
+    "deterministic": Flag(
+        lambda: (
+            torch.are_deterministic_algorithms_enabled(),
+            torch.is_deterministic_algorithms_warn_only_enabled(),
+        ),
+        _set_deterministic,
+    ),
+    "fill_uninitialized_memory": Flag(
+        lambda: torch.utils.deterministic.fill_uninitialized_memory, _set_fill_uninitialized
+    ),
+    "float32_matmul_precision": Flag(
+        torch._C._get_float32_matmul_precision, torch._C._set_float32_matmul_precision
+    ),
+    "fp16_reduced_precision_reduction": Flag(
+        torch._C._get_cublas_allow_fp16_reduced_precision_reduction,
+        lambda v: torch._C._set_cublas_allow_fp16_reduced_precision_reduction(*_as_tuple(v)),
+    ),
+    "bf16_reduced_precision_reduction": Flag(
+        torch._C._get_cublas_allow_bf16_reduced_precision_reduction,
+        lambda v: torch._C._set_cublas_allow_bf16_reduced_precision_reduction(*_as_tuple(v)),
+    ),
+    "cudnn_enabled": Flag(torch._C._get_cudnn_enabled, torch._C._set_cudnn_enabled),
+    "cudnn_benchmark": Flag(torch._C._get_cudnn_benchmark, torch._C._set_cudnn_benchmark),
+    "cudnn_deterministic": Flag(
+        torch._C._get_cudnn_deterministic, torch._C._set_cudnn_deterministic
+    ),
+    "mkldnn_enabled": Flag(torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),
+    "sdp_math": Flag(torch._C._get_math_sdp_enabled, torch._C._set_sdp_use_math),
+    "sdp_flash": Flag(torch._C._get_flash_sdp_enabled, torch._C._set_sdp_use_flash),
+    "sdp_mem_efficient": Flag(
+        torch._C._get_mem_efficient_sdp_enabled, torch._C._set_sdp_use_mem_efficient
+    ),
+    "sdp_cudnn": Flag(torch._C._get_cudnn_sdp_enabled, torch._C._set_sdp_use_cudnn),
+}
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _default_device() -> torch.device | None:
+    device: torch.device | None = torch.utils._device.CURRENT_DEVICE
+    return device
+
+
+def _rng_states() -> tuple[bytes, ...]:
+    """The CPU generator's state and, once CUDA is in use, those of its devices."""
+    states = [torch.get_rng_state()]
+    if torch.cuda.is_initialized():
+        states += torch.cuda.get_rng_state_all()
+    return tuple(bytes(state.numpy()) for state in states)
+
+
+def _autocast_nesting() -> int:
+    torch.autocast_increment_nesting()
+    return int(torch.autocast_decrement_nesting())
+
+
+@dataclass(frozen=True)
+class State:
+    """A snapshot of torch's global state (of this thread, where it is per thread)."""
+
+    grad: bool
+    inference: bool
+    autocast: dict[str, Autocast]
+    autocast_cache: bool
+    autocast_nesting: int
+    default_dtype: torch.dtype
+    default_device: torch.device | None
+    flags: dict[str, Any]
+    rng: tuple[bytes, ...] | None  # None: not captured
+
+    @classmethod
+    def capture(cls, *, rng: bool = True) -> "State":
+        return _untraced(cls._capture, rng)
+
+    @classmethod
+    def _capture(cls, rng: bool) -> "State":
+        return cls(
+            grad=torch.is_grad_enabled(),
+            inference=torch.is_inference_mode_enabled(),
+            autocast={
+                device: Autocast(
+                    torch.is_autocast_enabled(device), torch.get_autocast_dtype(device)
+                )
+                for device in _AUTOCAST_DEVICES
+            },
+            autocast_cache=torch.is_autocast_cache_enabled(),
+            autocast_nesting=_autocast_nesting(),
+            default_dtype=torch.get_default_dtype(),
+            default_device=_default_device(),
+            flags={name: flag.read() for name, flag in FLAGS.items()},
+            rng=_rng_states() if rng else None,
+        )
+
+    def diff(self, other: "State") -> dict[str, tuple[Any, Any]]:
+        """What differs: `{name: (here, there)}`; flags and autocast devices one by one."""
+        found: dict[str, tuple[Any, Any]] = {}
+        for field in fields(self):
+            mine, theirs = getattr(self, field.name), getattr(other, field.name)
+            if field.name == "rng" and None in (mine, theirs):
+                continue
+            if isinstance(mine, dict):
+                found.update(
+                    (f"{field.name}.{key}", (mine[key], theirs[key]))
+                    for key in mine
+                    if mine[key] != theirs[key]
+                )
+            elif mine != theirs:
+                found[field.name] = (mine, theirs)
+        return found
+
+    def restore(self) -> None:
+        """Makes torch's state this one.
+
+        Inference mode has no setter, only a scope: whoever enters it leaves it (`preserved` does,
+        for changes made by a `StateRecorder`).
+        """
+        _untraced(self._restore)
+
+    def _restore(self) -> None:
+        now = State.capture(rng=self.rng is not None)
+        changed = self.diff(now)
+        if "inference" in changed:
+            raise RuntimeError("inference mode was entered or left, and its scope is still open")
+        for device, autocast in self.autocast.items():
+            if f"autocast.{device}" in changed:
+                torch.set_autocast_enabled(device, autocast.enabled)
+                torch.set_autocast_dtype(device, autocast.dtype)
+        torch.set_autocast_cache_enabled(self.autocast_cache)
+        _restore_nesting(now.autocast_nesting, self.autocast_nesting)
+        if "grad" in changed:
+            torch._C._set_grad_enabled(self.grad)
+        if "default_dtype" in changed:
+            torch.set_default_dtype(self.default_dtype)
+        if "default_device" in changed:
+            torch.set_default_device(self.default_device)
+        for name, flag in FLAGS.items():
+            if f"flags.{name}" in changed:
+                flag.write(self.flags[name])
+        if "rng" in changed and self.rng is not None:
+            _restore_rng(self.rng)
+
+
+def _restore_nesting(now: int, wanted: int) -> None:
+    for _ in range(now, wanted):
+        torch.autocast_increment_nesting()
+    for _ in range(wanted, now):
+        torch.autocast_decrement_nesting()
+    if now != wanted == 0:
+        torch.clear_autocast_cache()
+
+
+def _restore_rng(states: tuple[bytes, ...]) -> None:
+    cpu, *cuda = (torch.frombuffer(bytearray(s), dtype=torch.uint8) for s in states)
+    torch.set_rng_state(cpu)
+    for device, state in enumerate(cuda):
+        torch.cuda.set_rng_state(state, device)
+
+
+def _untraced(function: Callable[..., Any], *args: Any) -> Any:
+    """Runs with no torch function mode and no fake mode in the way: the generator's state is a
+    real tensor."""
+    with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
+        return function(*args)
+
+
+@contextlib.contextmanager
+def preserved(*, rng: bool = True) -> Iterator[State]:
+    """Whatever happens inside, torch's global state is the same afterwards.
+
+    Autocast's cache of cast weights is off inside: it would keep fake tensors.
+    """
+    before = State.capture(rng=rng)
+    torch.set_autocast_cache_enabled(False)
+    try:
+        yield before
+    finally:
+        before.restore()
+
+
+@dataclass
+class Scope:
+    """An open autocast or inference-mode scope: the node that enters it, and torch's own guard."""
+
+    kind: str
+    node: fx.Node
+    guard: Any
+
+
+_EXIT: Final[dict[str, Callable[[Any], None]]] = {
+    "autocast": _exit_autocast,
+    "inference": _exit_inference_mode,
+}
+
+
+class StateRecorder:
+    """Records changes of state in a graph and applies them.
+
+    Use it as a context manager around the trace: scopes left open by an aborted trace are closed
+    without being recorded.
+    """
+
+    def __init__(self, graph: OutputGraph) -> None:
+        self._graph = graph
+        self._open: list[Scope] = []
+
+    def __enter__(self) -> "StateRecorder":
+        self._grad = torch.is_grad_enabled()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        while self._open:
+            scope = self._open.pop()
+            _EXIT[scope.kind](scope.guard)
+        torch._C._set_grad_enabled(self._grad)
+
+    def set_grad_enabled(self, mode: bool) -> None:
+        """`torch.set_grad_enabled`, `no_grad` and `enable_grad` come down to this."""
+        if mode != torch.is_grad_enabled():
+            self._graph.effect(torch._C._set_grad_enabled, mode)
+            torch._C._set_grad_enabled(mode)
+
+    def enter_autocast(
+        self,
+        device_type: str,
+        dtype: torch.dtype | None = None,
+        enabled: bool = True,
+        cache_enabled: bool | None = None,
+    ) -> Scope:
+        args = (device_type, dtype, enabled, cache_enabled)
+        guard = _enter_autocast(*args)
+        torch.set_autocast_cache_enabled(False)  # see `preserved`
+        return self._opened(Scope("autocast", self._graph.effect(_enter_autocast, *args), guard))
+
+    def enter_inference_mode(self, mode: bool = True) -> Scope:
+        guard = _enter_inference_mode(mode)
+        return self._opened(
+            Scope("inference", self._graph.effect(_enter_inference_mode, mode), guard)
+        )
+
+    def _opened(self, scope: Scope) -> Scope:
+        self._open.append(scope)
+        return scope
+
+    def exit(self, scope: Scope) -> None:
+        """Leaves a scope; they nest, so it must be the innermost."""
+        if not self._open or self._open[-1] is not scope:
+            raise ValueError(f"this {scope.kind} scope is not the innermost open one")
+        self._open.pop()
+        leave = _EXIT[scope.kind]
+        leave(scope.guard)
+        node = self._graph.graph.call_function(leave, (scope.node,))
+        self._graph.keep(node)

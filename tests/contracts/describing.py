@@ -1,0 +1,118 @@
+"""Describes values so that two runs of a call can be compared.
+
+The parts of the arguments carry *labels*: which object an outcome holds counts, not its value.
+So a call that only moves its arguments' items around has the same outcome whatever they are.
+Nothing here runs a special method of an object under test.
+"""
+
+import functools
+import re
+import types
+from collections import OrderedDict, defaultdict, deque
+from typing import Any
+
+Labels = dict[int, str]
+
+_LIST_ITERATOR = type(iter([]))
+_ATOMS = (int, float, complex, str, bytes, bool, type(None), range, types.EllipsisType)
+_SEQUENCES = (list, tuple, deque, set, frozenset)
+_MAPPINGS = (dict, OrderedDict, defaultdict)
+_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+
+
+def layout(cls: type, *bases: type) -> type | None:
+    return next((base for base in cls.__mro__ if base in bases), None)
+
+
+def is_class(value: object) -> bool:
+    return type in type(value).__mro__
+
+
+def is_heap_type(cls: type) -> bool:
+    return bool(cls.__flags__ & 1 << 9)
+
+
+def parts(value: Any) -> list[Any]:
+    """What an object holds, through items or attributes."""
+    cls = type(value)
+    if base := layout(cls, *_SEQUENCES):
+        found = list(base.__iter__(value))  # type: ignore[attr-defined]
+    elif layout(cls, *_MAPPINGS):
+        found = [*dict.keys(value), *dict.values(value)]
+    elif cls in _VIEWS:
+        found = list(value)
+    elif cls is _LIST_ITERATOR:
+        reduced = value.__reduce__()
+        found = [reduced[1][0], *reduced[2:]]
+    elif cls is types.MappingProxyType:
+        found = [*value.keys(), *value.values()]
+    elif cls is slice:
+        found = [value.start, value.stop, value.step]
+    elif cls is functools.partial:
+        found = [value.func, value.args, value.keywords]
+    elif cls is types.MethodType:
+        found = [value.__self__, value.__func__]
+    elif cls is types.CellType:
+        found = [value.cell_contents]
+    elif cls is types.GeneratorType:
+        found = [value.gi_frame and value.gi_frame.f_lasti]
+    elif cls is bytearray:
+        found = [bytes(value)]
+    elif BaseException in cls.__mro__:
+        found = [value.args]
+    elif is_class(value):
+        found = list(type.__dict__["__dict__"].__get__(value)) if is_heap_type(value) else []
+    else:
+        found = []
+    return [*found, *attributes(value)]
+
+
+def attributes(value: Any) -> list[Any]:
+    if is_class(value) or type(value) in (types.ModuleType, types.FunctionType):
+        return []
+    try:
+        namespace = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return []
+    return [*namespace, *namespace.values()] if type(namespace) is dict else []
+
+
+def unmistakable(value: object) -> bool:
+    """Whether an object can be told from all others: not a cached number or text."""
+    cls = type(value)
+    if cls is int:
+        return not -6 < value < 257  # type: ignore[operator]
+    if cls in (str, bytes, tuple, frozenset):
+        return len(value) > 1  # type: ignore[arg-type]
+    return cls not in (bool, type(None)) and not is_class(value)
+
+
+def label(values: list[Any]) -> Labels:
+    """Labels for some values and for what they hold."""
+    labels: Labels = {}
+    for number, value in enumerate(values):
+        for place, part in enumerate(parts(value)):
+            if unmistakable(part):
+                labels.setdefault(id(part), f"{number}.{place}")
+    for number, value in enumerate(values):
+        if unmistakable(value):
+            labels[id(value)] = f"{number}"
+    return labels
+
+
+def describe(value: Any, labels: Labels, top: bool = False, depth: int = 0) -> str:
+    """Text for a value; equal texts mean equal structure up to labelled objects."""
+    if not top and id(value) in labels:
+        return f"<{labels[id(value)]}>"
+    cls = type(value)
+    if cls in _ATOMS:
+        return repr(value)
+    if depth > 6:
+        return "…"
+    name = f"class {value.__name__}" if is_class(value) else cls.__name__
+    if cls.__name__ in ("Pattern", "Match", "Struct"):
+        name += re.sub(r"0x\w+", "", repr(value))
+    inner = [describe(part, labels, depth=depth + 1) for part in parts(value)]
+    if layout(cls, set, frozenset):
+        inner.sort()
+    return f"{name}({', '.join(inner)})"

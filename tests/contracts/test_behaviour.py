@@ -1,0 +1,182 @@
+"""What the tables claim is true of real calls.
+
+Each callable runs on samples. Then single arguments are changed in a respect that the contract
+says it does not read, or replaced by canaries: a wrong entry shows.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import pytest
+
+from stator.contracts import Argument, Depth, SymInt, Verdict
+
+from .canaries import CONCRETE, LAYOUTS, LOG, Canary, Symbolic
+from .cases import GROUPS, Case
+from .curated import UNTESTED
+from .describing import describe, label, unmistakable
+from .samples import PLAIN, POOL, Knobs, Maker
+
+_ITERATORS = ("list_iterator", "generator")
+_MUTABLE = (list, dict, set, bytearray, type(iter([])))
+MOST_CANARIES = 24
+
+
+class Run(NamedTuple):
+    outcome: str
+    before: list[str]
+    after: list[str]
+    succeeded: bool
+
+
+def run(case: Case, values: list[Any]) -> Run:
+    labels = label(values)
+    before = [describe(value, labels, top=True) for value in values]
+    try:
+        result = case.function(*values)
+        outcome, succeeded = describe(result, labels), True
+    except Exception as error:
+        outcome, succeeded = f"{type(error).__name__}{describe(error.args, labels)}", False
+    after = [describe(value, labels, top=True) for value in values]
+    return Run(outcome, before, after, succeeded)
+
+
+def make(makers: list[Maker], changed: int = -1, knobs: Knobs = PLAIN) -> list[Any]:
+    return [maker(knobs if i == changed else PLAIN) for i, maker in enumerate(makers)]
+
+
+def runs(case: Case) -> Iterator[tuple[list[Maker], list[Any], Run]]:
+    for makers in case.arguments():
+        values = make(makers)
+        yield makers, values, run(case, values)
+
+
+def check_unchanged(case: Case, values: list[Any], seen: Run) -> Iterator[str]:
+    """Arguments are what they were, unless the contract says otherwise."""
+    for i, (before, after) in enumerate(zip(seen.before, seen.after, strict=True)):
+        argument = case.contract.argument(i)
+        iterator = type(values[i]).__name__ in _ITERATORS
+        if before != after and not argument.mutated and not (iterator and argument.iterated):
+            yield f"argument {i} changed from {before} to {after}"
+
+
+def blind_to(argument: Argument, verdict: Verdict, value: Any) -> Iterator[Knobs]:
+    """Variants of an argument that must make no difference."""
+    if argument.depth < Depth.SHALLOW and unmistakable(value):
+        yield Knobs(own=1)
+    if argument.depth < Depth.DEEP:
+        yield Knobs(items=1)
+    if not argument.attributes:
+        yield Knobs(attributes=1)
+    if verdict is Verdict.PURE and type(value) in _MUTABLE:
+        yield Knobs(own=1)
+        yield Knobs(items=1)
+
+
+def check_not_read(case: Case, makers: list[Maker], values: list[Any], seen: Run) -> Iterator[str]:
+    """What the contract says is not read makes no difference."""
+    if case.contract.identity:
+        return
+    for i in range(len(makers)):
+        for knobs in blind_to(case.contract.argument(i), case.contract.verdict, make(makers)[i]):
+            other = run(case, make(makers, i, knobs))
+            after = [text for j, text in enumerate(other.after) if j != i]
+            expected = [text for j, text in enumerate(seen.after) if j != i]
+            if (other.outcome, after) != (seen.outcome, expected):
+                yield f"argument {i} with {knobs}: {seen.outcome} becomes {other.outcome}"
+
+
+def canaries(value: Any) -> Iterator[tuple[object, bool]]:
+    """(stand-in, whether its items are the canaries) for a sample."""
+    yield Canary(), False
+    if type(value) in LAYOUTS:
+        yield LAYOUTS[type(value)](value), False
+    if type(value) in (list, tuple):
+        yield type(value)(Canary() for _ in value), True
+    if type(value) is dict:
+        yield {key: Canary() for key in value}, True
+    if type(value).__name__ == "list_iterator":
+        yield iter([Canary(), Canary()]), True
+
+
+def check_canaries(case: Case, makers: list[Maker]) -> Iterator[str]:
+    """Only special methods that the contract speaks of are called."""
+    for i in range(len(makers)):
+        argument = case.contract.argument(i)
+        for stand_in, items in canaries(make(makers)[i]):
+            values = make(makers)
+            values[i] = stand_in
+            LOG.clear()
+            with suppress(Exception):
+                case.function(*values)
+            names = sorted({name for _, name in LOG})
+            what = f"{'items of ' if items else ''}argument {i} ({type(stand_in).__name__})"
+            if names and not case.contract.calls_back:
+                yield f"calls {names} of {what}"
+            if names and items and argument.depth < Depth.DEEP:
+                yield f"is not deep, but calls {names} of {what}"
+            if "__hash__" in names and not argument.hashed:
+                yield f"hashes {what}"
+            if "__call__" in names and not argument.called:
+                yield f"calls {what}"
+    LOG.clear()
+
+
+def resolved(value: Any) -> Any:
+    """A value with the integers that the symbolic ones stand for."""
+    if type(value) is Symbolic:
+        return value.value
+    if type(value) in (list, tuple, set):
+        return type(value)(map(resolved, value))
+    return value
+
+
+def symbolic(value: Any, argument: Argument) -> Iterator[Any]:
+    """Stand-ins with symbolic integers that the contract allows."""
+    passed = argument.symint is SymInt.PASS
+    if type(value) is int and passed:
+        yield Symbolic(value)
+    if type(value) in (list, tuple) and all(type(item) is int for item in value):
+        if passed or argument.depth < Depth.DEEP and not argument.hashed:
+            yield type(value)(map(Symbolic, value))
+
+
+def check_symbolic(case: Case, makers: list[Maker]) -> Iterator[str]:
+    """Where symbolic integers may be passed, the call works and never asks for their value."""
+    for i, original in enumerate(make(makers)):
+        for stand_in in symbolic(original, case.contract.argument(i)):
+            values = make(makers)
+            values[i] = stand_in
+            LOG.clear()
+            try:
+                case.function(*values)
+            except Exception as error:
+                yield f"symbolic argument {i}: {type(error).__name__}: {error}"
+            if asked := [name for _, name in LOG if name in CONCRETE]:
+                yield f"symbolic argument {i} is asked for {asked}"
+    LOG.clear()
+
+
+def problems(case: Case) -> Iterator[str]:
+    tried = 0
+    failures = 0
+    for makers, values, seen in runs(case):
+        found = list(check_unchanged(case, values, seen))
+        failures += not seen.succeeded
+        if seen.succeeded or failures % 4 == 0:
+            found += check_not_read(case, makers, values, seen)
+            if tried < MOST_CANARIES:
+                tried += 1
+                found += check_canaries(case, makers)
+        if seen.succeeded:
+            found += check_symbolic(case, makers)
+        if found:
+            shown = [describe(value, {}) for value in make(makers)]
+            yield from (f"{case.label}({', '.join(shown)}): {problem}" for problem in found)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_contracts_hold(group: str) -> None:
+    found = [problem for case in GROUPS[group]() for problem in problems(case)]
+    assert not found, "\n".join(found[:40])
