@@ -102,8 +102,13 @@ CONCRETE = (
 class Symbolic:
     """Behaves as `torch.SymInt` does: arithmetic and comparison work, the value does not show."""
 
-    def __init__(self, value: int) -> None:
-        self.value = value
+    value: int
+
+
+def symbol(value: int) -> Symbolic:
+    made = Symbolic()
+    made.value = value
+    return made
 
 
 def _plain(value: Any) -> Any:
@@ -113,7 +118,7 @@ def _plain(value: Any) -> Any:
 def _arithmetic(name: str) -> Callable[..., Any]:
     def method(self: Symbolic, *others: Any) -> Any:
         result = getattr(int, name)(self.value, *map(_plain, others))
-        return Symbolic(result) if type(result) is int else result
+        return symbol(result) if type(result) is int else result
 
     return method
 

@@ -37,13 +37,14 @@ SELVES_BY_CALL: dict[str, list[Any]] = {
     "methodcaller": [(("copy",),)],
     "Struct": [(("i",),)],
     "array": [(("i",), "numbers")],
-    "date": [((2020,), (1,), "index")],
-    "datetime": [((2020,), (1,), "index")],
+    "date": [((2020,), (1,), lambda k: 1 + k.own)],
+    "datetime": [((2020,), (1,), lambda k: 1 + k.own)],
     "time": [((3,), "index")],
     "timedelta": [("index",)],
     "Decimal": [("number",)],
     "ReferenceType": [("plain",)],
-    "struct_time": [(tuple(range(9)),)],
+    "struct_time": [((tuple(range(9)),),)],
     "_tuplegetter": [((0,), ("doc",))],
 }
-UNTESTED: dict[str, str] = {}
+# Besides all that is named __call__: arguments behind the first go to what is called.
+DELEGATES = {"_operator.call"}

@@ -40,7 +40,7 @@ def parts(value: Any) -> list[Any]:
     elif layout(cls, *_MAPPINGS):
         found = [*dict.keys(value), *dict.values(value)]
     elif cls in _VIEWS:
-        found = list(value)
+        found = parts(dict(value.mapping))
     elif cls is _LIST_ITERATOR:
         reduced = value.__reduce__()
         found = [reduced[1][0], *reduced[2:]]
@@ -56,12 +56,10 @@ def parts(value: Any) -> list[Any]:
         found = [value.cell_contents]
     elif cls is types.GeneratorType:
         found = [value.gi_frame and value.gi_frame.f_lasti]
-    elif cls is bytearray:
-        found = [bytes(value)]
     elif BaseException in cls.__mro__:
-        found = [value.args]
-    elif is_class(value):
-        found = list(type.__dict__["__dict__"].__get__(value)) if is_heap_type(value) else []
+        found = [value.args, *getattr(value, "exceptions", ())]
+    elif cls is super:
+        found = [value.__self__]
     else:
         found = []
     return [*found, *attributes(value)]
@@ -110,6 +108,10 @@ def describe(value: Any, labels: Labels, top: bool = False, depth: int = 0) -> s
     if depth > 6:
         return "…"
     name = f"class {value.__name__}" if is_class(value) else cls.__name__
+    if bytearray in cls.__mro__:
+        name += repr(bytes(value))
+    if is_class(value) and is_heap_type(value):
+        name += str(sorted(type.__dict__["__dict__"].__get__(value)))
     if cls.__name__ in ("Pattern", "Match", "Struct"):
         name += re.sub(r"0x\w+", "", repr(value))
     inner = [describe(part, labels, depth=depth + 1) for part in parts(value)]

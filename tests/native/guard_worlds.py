@@ -152,7 +152,7 @@ class World:
                     break
         if isinstance(value, weakref.ref):
             yield G.Referent(source), value()
-        if kind is types.FunctionType:
+        if value is self.function:  # others belong to real modules
             yield G.sources.GlobalsOf(source), value.__globals__
             yield G.Defaults(source), value.__defaults__
             yield G.KwDefaults(source), value.__kwdefaults__
@@ -287,9 +287,11 @@ class World:
                 target.__dict__ = dict(old) if r.random() < 0.5 else {name: self.pick()}
                 return lambda: setattr(target, "__dict__", old)
             case 6 if kind is not types.ModuleType:
-                others = [c for c in self.classes if Slotted in c.__mro__] if (
-                    Slotted in kind.__mro__
-                ) else [c for c in self.classes if Slotted not in c.__mro__]
+                others = (
+                    [c for c in self.classes if Slotted in c.__mro__]
+                    if (Slotted in kind.__mro__)
+                    else [c for c in self.classes if Slotted not in c.__mro__]
+                )
                 target.__class__ = r.choice(others)
                 return lambda: setattr(target, "__class__", kind)
             case 7 if kind is not types.ModuleType:
@@ -360,8 +362,10 @@ class World:
                 target.__code__ = code.replace(co_name="other")
                 return lambda: setattr(target, "__code__", code)
             case _:
-                return self.change_dict(target.__globals__) if self.random.random() < 0.5 else (
-                    self.change_global(target)
+                return (
+                    self.change_dict(target.__globals__)
+                    if self.random.random() < 0.5
+                    else (self.change_global(target))
                 )
 
     def change_global(self, target: Any) -> Callable[[], None]:

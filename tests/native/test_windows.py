@@ -6,6 +6,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -402,3 +403,17 @@ def test_nothing_leaks(name: str) -> None:
 @pytest.mark.parametrize("name", CALLBACKS)
 def test_same_as_native(name: str) -> None:
     assert run(CALLBACKS[name]) == CALLBACKS[name]()
+
+
+def test_evaluated_code_is_freed() -> None:
+    """The native core keeps what it prepared with the code object: no cycle through it."""
+    namespace: dict[str, Any] = {}
+    source = "def f(x):\n  try:\n    return [g(y) for y in x]\n  except* ValueError:\n    pass\n"
+    exec(source + "def g(y): return y\n", namespace)
+    f, g = namespace.pop("f"), namespace["g"]
+    references = [weakref.ref(f.__code__), weakref.ref(g.__code__)]
+    assert run(f, [1, 2]) == [1, 2]
+    namespace.clear()
+    del f, g
+    gc.collect()
+    assert [reference() for reference in references] == [None, None]

@@ -678,13 +678,16 @@ raise_user(PyObject *Py_UNUSED(module), PyObject *exc)
 }
 
 /* is_user_error(exc): did an operation raise it, or user code, a signal handler
- * or the interpreter itself? Otherwise it is a bug of the evaluator. */
+ * or the interpreter itself? Otherwise it is a bug of the evaluator. A class
+ * that the user wrote is none of its own: PyThreadState_SetAsyncExc raises such
+ * exceptions anywhere. */
 static PyObject *
 is_user_error(PyObject *Py_UNUSED(module), PyObject *exc)
 {
     if (exc == window.raised || !PyErr_GivenExceptionMatches(exc, PyExc_Exception)
         || PyErr_GivenExceptionMatches(exc, PyExc_RecursionError)
-        || PyErr_GivenExceptionMatches(exc, PyExc_MemoryError))
+        || PyErr_GivenExceptionMatches(exc, PyExc_MemoryError)
+        || (Py_TYPE(exc)->tp_flags & Py_TPFLAGS_HEAPTYPE))
         Py_RETURN_TRUE;
     int own = 0;
     for (PyTracebackObject *tb = exception_traceback(exc); tb != NULL; tb = tb->tb_next)

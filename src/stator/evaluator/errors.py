@@ -1,6 +1,7 @@
 """Errors of the evaluator itself, as opposed to those of the programs it runs."""
 
 from stator._native._core import Frame
+from stator.bytecode import decode
 
 
 class InternalError(Exception):
@@ -20,8 +21,8 @@ class InternalError(Exception):
     def at(cls, frame: Frame, cause: BaseException) -> "InternalError":
         """The error for an exception raised in an instruction."""
         code = frame.code
-        decoded = frame.info.decoded
-        instruction = decoded.at(max(frame.ip - 1, 0))
+        decoded = decode(code)
+        instruction = decoded.at(frame.info.unit(frame.ip - 1))
         return cls.report(
             f"evaluate {instruction.name} {instruction.arg} (unit {instruction.unit}) of "
             f"{code.co_qualname} ({code.co_filename}:{decoded.line_of(instruction.unit)})",

@@ -67,13 +67,13 @@ def unwind(f: Any, raised: BaseException | Signal) -> Frame | None:
         if f is None:
             base.result = exc
             return None
-        raised_at = _running(f)
+        raised_at = f.info.unit(f.ip - 1)
         if not is_user_error(exc):
             exc = InternalError.at(f, exc)
     while True:
         if not again:
             f.here(exc, raised_at)
-        handler = f.info.decoded.handler_for(f.ip - 1)
+        handler = f.info.handler(f.ip - 1)
         if handler is not None and type(exc) is not InternalError:
             f.truncate(handler.depth)
             if handler.lasti:
@@ -89,11 +89,5 @@ def unwind(f: Any, raised: BaseException | Signal) -> Frame | None:
             f.result = exc
             return None
         f = caller
-        raised_at = _running(f)
+        raised_at = f.info.unit(f.ip - 1)
         again = False
-
-
-def _running(f: Frame) -> int:
-    """The unit of the instruction that runs; of the first one if none has begun."""
-    unit: int = f.info.decoded.at(max(f.ip - 1, 0)).unit
-    return unit

@@ -9,6 +9,7 @@ from types import CodeType
 from typing import Any, TypeAlias
 
 from stator.bytecode import Decoded, decode
+from stator.bytecode import Handler as ExceptionHandler
 from stator.evaluator import opcodes
 from stator.evaluator.errors import InternalError
 from stator.evaluator.registry import SELECTORS, Handler
@@ -17,18 +18,37 @@ Step: TypeAlias = tuple[Handler, Any, int]
 
 
 class Prepared:
-    """A code object as the loop runs it."""
+    """A code object as the loop runs it.
 
-    __slots__ = ("decoded", "instructions")
+    It must not refer to the code object, which keeps it: neither is known to the garbage collector.
+    """
+
+    __slots__ = ("_handlers", "_owners", "instructions")
+
+    instructions: list[Any]
 
     def __init__(self, decoded: Decoded) -> None:
-        self.decoded = decoded
         steps: list[Step | None] = [None] * decoded.units
+        owners: list[int] = []
         for instruction in decoded.instructions:
             handler, operand = SELECTORS[instruction.name](decoded, instruction)
             step = (handler, operand, instruction.next)
             steps[instruction.start] = steps[instruction.unit] = step
-        self.instructions: list[Any] = steps
+            owners += [instruction.unit] * (instruction.next - instruction.start)
+        self.instructions = steps
+        self._owners = owners
+        self._handlers = decoded.handlers
+
+    def unit(self, position: int) -> int:
+        """The unit of the instruction that covers a unit; of the first one for those before it."""
+        return self._owners[max(position, 0)]
+
+    def handler(self, position: int) -> ExceptionHandler | None:
+        """The handler for an exception raised at a unit."""
+        for handler in self._handlers:
+            if handler.start <= position < handler.end:
+                return handler
+        return None
 
 
 def prepare(code: CodeType) -> Prepared:

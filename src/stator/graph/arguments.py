@@ -3,11 +3,10 @@
 The side table of the graph lives here: the node of each fake tensor, by identity.
 """
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
-
-import operator
 
 import torch
 import torch.fx as fx

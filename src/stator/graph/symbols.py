@@ -86,5 +86,3 @@ class Symbols:
             if number is not None:
                 node.meta.setdefault("example_value", number)
         return node
-
-

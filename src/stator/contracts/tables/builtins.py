@@ -8,9 +8,9 @@ FUNCTIONS: Functions = {
         "pure | .": "callable",
         "pure identity | .": "id",
         "pure calls | z d": "isinstance issubclass",
-        "reads calls | az s .": "getattr hasattr",
-        "mutates calls | am s .": "setattr",
-        "mutates calls | am s": "delattr",
+        "reads calls | az sh .": "getattr hasattr",
+        "mutates calls | am dh .": "setattr",
+        "mutates calls | am dh": "delattr",
         "reads calls identity | da s": "repr ascii format",
         "reads calls identity | dh": "hash",
         # numbers

@@ -50,7 +50,6 @@ TYPES: Types = {
         "pure | .": "() __get__@3.13+",
         "pure | . .": "__new__",
         "pure calls identity | s": "__hash__",
-        "reads calls | az s": "__getattribute__",
     },
     types.BuiltinFunctionType: {**_BOUND, "pure | .": ""},
     types.MethodWrapperType: {**_BOUND, "pure | .": ""},

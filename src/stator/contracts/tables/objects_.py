@@ -46,6 +46,7 @@ TYPES: Types = {
         "reads calls | a": "__dir__",
         "pure | s": "__name__ __qualname__ __mro__ __bases__ __base__ __flags__ __basicsize__ "
         "__itemsize__ __dictoffset__ __weakrefoffset__",
+        "mutates | am": "__annotations__",  # makes an empty one
     },
     super: {
         "frame | .": "()",
@@ -94,7 +95,10 @@ TYPES: Types = {
         for cls in vars(builtins).values()
         if isinstance(cls, type) and issubclass(cls, BaseException)
     },
-    SyntaxError: {**_EXCEPTION, "mutates calls | am di": "__init__", "reads calls | di": "()"},
+    **{
+        cls: {**_EXCEPTION, "mutates calls | am di": "__init__", "reads calls | di": "()"}
+        for cls in (SyntaxError, IndentationError, TabError)
+    },
     BaseExceptionGroup: {**_EXCEPTION, "reads calls | di": "()", "reads calls | . di": "__new__"},
     ExceptionGroup: {**_EXCEPTION, "reads calls | di": "()"},
 }

@@ -19,9 +19,9 @@ ORDER: Final = "__lt__ __le__ __gt__ __ge__"
 
 # Special methods that nearly every C type inherits or repeats. A type's own row wins.
 COMMON: Final[Rows] = {
-    "reads calls | az s": "__getattribute__",
-    "mutates calls | am s .": "__setattr__",
-    "mutates calls | am s": "__delattr__",
+    "reads calls | az dh": "__getattribute__",
+    "mutates calls | am dh .": "__setattr__",
+    "mutates calls | am dh": "__delattr__",
     "reads calls | . s": "__class_getitem__",
     "forbidden memory": "__sizeof__",
 }

@@ -1,0 +1,308 @@
+"""What each torch callable is to a trace, as data; `leaves` reads it.
+
+Functions are named by the dotted path a user writes, methods by name. A path that this build of
+torch doesn't have is skipped.
+"""
+
+from typing import Any, Final
+
+# ---------------------------------------------------------------------------- by module
+
+# Python functions of these modules are leaves: one node each.
+RECORDED_MODULES: Final[frozenset[str]] = frozenset(
+    {"torch.nn.functional", "torch.functional", "torch.signal.windows.windows"}
+)
+# So are the C functions of these.
+RECORDED_C_MODULES: Final[frozenset[str]] = frozenset(
+    {
+        "torch._C._fft",
+        "torch._C._linalg",
+        "torch._C._nested",
+        "torch._C._nn",
+        "torch._C._sparse",
+        "torch._C._special",
+    }
+)
+RECORDED_C_CLASSES: Final[tuple[str, ...]] = ("_VariableFunctionsClass.",)  # torch.relu and so on
+
+# Modules whose functions do something that can't be part of a trace; the reason is shown.
+FORBIDDEN_MODULES: Final[dict[str, str]] = {
+    "torch._dynamo": "it drives another compiler",
+    "torch._inductor": "it drives another compiler",
+    "torch.compiler": "it drives another compiler",
+    "torch.export": "it drives another compiler",
+    "torch.hub": "it loads files",
+    "torch.jit": "it drives another compiler",
+    "torch.multiprocessing": "it starts processes",
+    "torch.onnx": "it drives another compiler",
+    "torch.package": "it loads files",
+    "torch.profiler": "profiling happens at run time",
+    "torch.random": "it reads or changes the random number generator's state",
+    "torch.cuda.random": "it reads or changes the random number generator's state",
+    "torch.serialization": "it reads or writes files",
+    "torch.utils.cpp_extension": "it runs a compiler",
+    "torch.utils.data": "data loading is not part of a graph",
+    "torch.utils.dlpack": "it shares memory with another library",
+}
+
+# ---------------------------------------------------------------------------- exceptions
+
+# Python functions of recorded modules that are evaluated: what they call is recorded instead.
+# Private helpers of these modules are evaluated too.
+EVALUATED: Final[tuple[str, ...]] = (
+    "torch.nn.functional.boolean_dispatch",
+    "torch.nn.functional.grouped_mm",
+    "torch.nn.functional.handle_torch_function",
+    "torch.nn.functional.linear_cross_entropy",
+    "torch.nn.functional.lp_pool3d",
+    "torch.nn.functional.pad",
+    "torch.nn.functional.rms_norm",
+    "torch.nn.functional.scaled_grouped_mm",
+    "torch.nn.functional.scaled_mm",
+    "torch.nn.functional.threshold",
+    "torch.nn.functional.triplet_margin_with_distance_loss",
+)
+
+# Python functions elsewhere in torch that are leaves.
+RECORDED: Final[tuple[str, ...]] = (
+    "torch._assert",
+    "torch.pca_lowrank",
+    "torch.sparse.sum",
+    "torch.svd_lowrank",
+    "torch.sym_float",
+    "torch.sym_int",
+    "torch.sym_ite",
+    "torch.sym_max",
+    "torch.sym_min",
+    "torch.sym_not",
+    "torch.sym_sqrt",
+    "torch.sym_sum",
+)
+
+# ---------------------------------------------------------------------------- constants
+
+# Answered while tracing, with this answer.
+ANSWERS: Final[dict[str, Any]] = {
+    "torch._utils.is_compiling": True,
+    "torch.compiler.is_compiling": True,
+    "torch.compiler.is_dynamo_compiling": True,
+    "torch.compiler.is_exporting": False,
+    "torch._jit_internal.is_scripting": False,
+    "torch.jit.is_scripting": False,
+    "torch.jit.is_tracing": False,
+    "torch._C._get_tracing_state": None,
+    "torch._C._is_tracing": False,
+    "torch.onnx.is_in_onnx_export": False,
+    "torch.overrides.has_torch_function": False,
+    "torch.overrides.has_torch_function_unary": False,
+    "torch.overrides.has_torch_function_variadic": False,
+}
+
+# Answered while tracing, by calling them.
+CONSTANT: Final[tuple[str, ...]] = (
+    "torch._C._functorch.maybe_current_level",
+    "torch._C._get_cudnn_sdp_enabled",
+    "torch._C._get_default_device",
+    "torch._C._get_flash_sdp_enabled",
+    "torch._C._get_math_sdp_enabled",
+    "torch._C._get_mem_efficient_sdp_enabled",
+    "torch._C._is_torch_function_enabled",
+    "torch._C._is_torch_function_mode_enabled",
+    "torch._C._len_torch_function_stack",
+    "torch._utils._get_device_index",
+    "torch.are_deterministic_algorithms_enabled",
+    "torch.backends.cuda.cudnn_sdp_enabled",
+    "torch.backends.cuda.flash_sdp_enabled",
+    "torch.backends.cuda.is_built",
+    "torch.backends.cuda.math_sdp_enabled",
+    "torch.backends.cuda.mem_efficient_sdp_enabled",
+    "torch.backends.cudnn.is_acceptable",
+    "torch.backends.cudnn.is_available",
+    "torch.backends.cudnn.version",
+    "torch.backends.mps.is_available",
+    "torch.backends.mps.is_built",
+    "torch.broadcast_shapes",
+    "torch.can_cast",
+    "torch.cuda.current_device",
+    "torch.cuda.device_count",
+    "torch.cuda.get_device_capability",
+    "torch.cuda.get_device_name",
+    "torch.cuda.get_device_properties",
+    "torch.cuda.is_available",
+    "torch.cuda.is_bf16_supported",
+    "torch.cuda.is_initialized",
+    "torch.distributed.get_rank",
+    "torch.distributed.get_world_size",
+    "torch.distributed.is_available",
+    "torch.distributed.is_initialized",
+    "torch.finfo",
+    "torch.get_autocast_dtype",
+    "torch.get_autocast_cpu_dtype",
+    "torch.get_autocast_gpu_dtype",
+    "torch.get_default_device",
+    "torch.get_default_dtype",
+    "torch.get_deterministic_debug_mode",
+    "torch.get_device",
+    "torch.get_device_module",
+    "torch.get_float32_matmul_precision",
+    "torch.get_num_interop_threads",
+    "torch.get_num_threads",
+    "torch.iinfo",
+    "torch.is_anomaly_check_nan_enabled",
+    "torch.is_anomaly_enabled",
+    "torch.is_autocast_cache_enabled",
+    "torch.is_autocast_cpu_enabled",
+    "torch.is_autocast_enabled",
+    "torch.is_complex",
+    "torch.is_conj",
+    "torch.is_deterministic_algorithms_warn_only_enabled",
+    "torch.is_floating_point",
+    "torch.is_grad_enabled",
+    "torch.is_inference",
+    "torch.is_inference_mode_enabled",
+    "torch.is_neg",
+    "torch.is_same_size",
+    "torch.is_signed",
+    "torch.is_storage",
+    "torch.is_tensor",
+    "torch.is_warn_always_enabled",
+    "torch.numel",
+    "torch.overrides.is_tensor_like",
+    "torch.promote_types",
+    "torch.result_type",
+    "torch.Size",
+    "torch.device",
+    "torch.typename",
+    "torch.amp.autocast_mode.is_autocast_available",
+    "torch.xpu.is_available",
+)
+
+CONSTANT_METHODS: Final[frozenset[str]] = frozenset(
+    ["__hash__", "__len__", "_is_view", "_is_zerotensor", "dense_dim", "dim", "dim_order", "element_size", "get_device", "is_complex", "is_conj", "is_contiguous", "is_distributed", "is_floating_point", "is_inference", "is_neg", "is_same_size", "is_signed", "ndimension", "nelement", "numel", "size", "sparse_dim", "storage_offset", "stride"]
+)
+
+# ---------------------------------------------------------------------------- state
+
+# Changes of state that a graph can hold; the value names what to do (see `graph.state`).
+STATE: Final[dict[str, str]] = {
+    "torch._C._set_grad_enabled": "set_grad_enabled",
+    "torch.amp.autocast_mode._enter_autocast": "enter_autocast",
+    "torch.amp.autocast_mode._exit_autocast": "exit_autocast",
+    "torch.amp.autocast_mode.autocast.__enter__": "enter_autocast",
+    "torch.amp.autocast_mode.autocast.__exit__": "exit_autocast",
+    "torch.autograd.grad_mode._enter_inference_mode": "enter_inference_mode",
+    "torch.autograd.grad_mode._exit_inference_mode": "exit_inference_mode",
+    "torch.autograd.grad_mode.inference_mode.__enter__": "enter_inference_mode",
+    "torch.autograd.grad_mode.inference_mode.__exit__": "exit_inference_mode",
+}
+
+# ---------------------------------------------------------------------------- forbidden
+
+_VALUES: Final = "it needs the values in a tensor, which are not known while tracing"
+_AUTOGRAD: Final = "it runs or changes the autograd graph of tensors outside of the captured graph"
+_MEMORY: Final = "it reaches into a tensor's memory"
+_STATE: Final = "it changes torch's global state in a way that a graph can't hold"
+_RNG: Final = "it reads or changes the random number generator's state"
+_PRINT: Final = "it prints or copies the values in a tensor"
+_SUBCLASS: Final = "it makes a tensor of another type"
+
+FORBIDDEN: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        (
+            "torch.sparse_bsc_tensor",
+            "torch.sparse_bsr_tensor",
+            "torch.sparse_compressed_tensor",
+            "torch.sparse_coo_tensor",
+            "torch.sparse_csc_tensor",
+            "torch.sparse_csr_tensor",
+        ),
+        "sparse tensors are not captured",
+    ),
+    "torch.allclose": _VALUES,
+    "torch.autograd.backward": _AUTOGRAD,
+    "torch.autograd.grad": _AUTOGRAD,
+    "torch.equal": _VALUES,
+    "torch.from_numpy": "it shares memory with a numpy array",
+    "torch.frombuffer": "it shares memory with a buffer",
+    "torch.from_dlpack": "it shares memory with another library",
+    "torch.to_dlpack": "it shares memory with another library",
+    "torch.from_file": "it reads a file",
+    "torch.is_nonzero": _VALUES,
+    "torch.Generator": "a random number generator is not part of a graph",
+    "torch.nn.Parameter": _SUBCLASS,
+    "torch.nn.parameter.UninitializedParameter": _SUBCLASS,
+    "torch.compile": "it drives another compiler",
+    "torch.load": "it reads files",
+    "torch.save": "it writes files",
+    "torch.get_rng_state": _RNG,
+    "torch.initial_seed": _RNG,
+    "torch.manual_seed": _RNG,
+    "torch.seed": _RNG,
+    "torch.set_rng_state": _RNG,
+    "torch.set_anomaly_enabled": _STATE,
+    "torch.set_autocast_cache_enabled": _STATE,
+    "torch.set_autocast_dtype": _STATE,
+    "torch.set_autocast_enabled": _STATE,
+    "torch.set_default_device": _STATE,
+    "torch.set_default_dtype": _STATE,
+    "torch.set_default_tensor_type": _STATE,
+    "torch.set_deterministic_debug_mode": _STATE,
+    "torch.set_float32_matmul_precision": _STATE,
+    "torch.set_flush_denormal": _STATE,
+    "torch.set_num_interop_threads": _STATE,
+    "torch.set_num_threads": _STATE,
+    "torch.set_printoptions": _STATE,
+    "torch.set_warn_always": _STATE,
+    "torch.use_deterministic_algorithms": _STATE,
+    "torch.utils.checkpoint.checkpoint": "activation checkpointing is not captured yet",
+}
+
+FORBIDDEN_METHODS: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        ["__bool__", "__complex__", "__contains__", "__float__", "__index__", "__int__", "__nonzero__", "allclose", "equal", "is_nonzero", "item", "tolist"],
+        _VALUES,
+    ),
+    **dict.fromkeys(
+        ["backward", "register_hook", "register_post_accumulate_grad_hook", "reinforce", "requires_grad_", "retain_grad"],
+        _AUTOGRAD,
+    ),
+    **dict.fromkeys(
+        ["__array__", "__array_wrap__", "__dlpack__", "__dlpack_device__", "_typed_storage", "data_ptr", "is_pinned", "is_set_to", "is_shared", "map_", "map2_", "numpy", "pin_memory", "record_stream", "share_memory_", "storage", "storage_type", "untyped_storage"],
+        _MEMORY,
+    ),
+    **dict.fromkeys(
+        ["__deepcopy__", "__dir__", "__format__", "__reduce__", "__reduce_ex__", "__repr__", "__setstate__", "__str__", "module_load"],
+        _PRINT,
+    ),
+    **dict.fromkeys(
+        ["_make_subclass", "_make_wrapper_subclass", "as_subclass"],
+        _SUBCLASS,
+    ),
+    "__delitem__": "tensors have no items to delete",
+    "apply_": "it calls Python for each element",
+}
+
+# Methods written in Python that are evaluated: what they call is recorded.
+EVALUATED_METHODS: Final[frozenset[str]] = frozenset({"__iter__", "__torch_function__"})
+
+# ---------------------------------------------------------------------------- attributes
+
+CONSTANT_ATTRIBUTES: Final[frozenset[str]] = frozenset(
+    ["device", "dtype", "is_cpu", "is_cuda", "is_ipu", "is_leaf", "is_maia", "is_meta", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized", "is_sparse", "is_sparse_csr", "is_vulkan", "is_xla", "is_xpu", "itemsize", "layout", "name", "names", "nbytes", "ndim", "output_nr", "requires_grad", "retains_grad", "shape"]
+)
+RECORDED_ATTRIBUTES: Final[frozenset[str]] = frozenset(
+    {"H", "T", "data", "imag", "mH", "mT", "real"}
+)
+# Read from the real tensor, as a graph input of its own.
+INPUT_ATTRIBUTES: Final[frozenset[str]] = frozenset({"grad", "_grad"})
+FORBIDDEN_ATTRIBUTES: Final[dict[str, str]] = {
+    "__array_interface__": _MEMORY,
+    "__cuda_array_interface__": _MEMORY,
+    "_backward_hooks": _AUTOGRAD,
+    "_base": "it gives the tensor that a view looks into",
+    "_cdata": _MEMORY,
+    "_version": "it counts changes that happen at run time",
+    "grad_dtype": _AUTOGRAD,
+    "grad_fn": _AUTOGRAD,
+    "volatile": _AUTOGRAD,
+}

@@ -1,0 +1,253 @@
+"""torch's leaf rules: what a trace does with a torch callable or a tensor attribute.
+
+In: a callable, or the name of an attribute. Out: a `Rule`: record it as one node, evaluate it like
+the user's code, answer it now, change state, or leave it out of the graph, with the reason. The
+facts are in `leaf_tables`; a C function of torch that no table covers is forbidden.
+"""
+
+import functools
+import operator
+import types
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+import torch
+from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
+
+from . import leaf_tables as tables
+from .output import Target
+
+
+class Kind(Enum):
+    """What a trace does with a torch callable."""
+
+    RECORD = "record"  # one node
+    EVALUATE = "evaluate"  # Python code, evaluated like the user's
+    CONSTANT = "constant"  # answered while tracing
+    STATE = "state"  # changes global state, in the graph too
+    INPUT = "input"  # an attribute that is read from the real tensor, as another graph input
+    FORBIDDEN = "forbidden"  # not in a graph
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`reason` says why something is forbidden; `action` names a change of state."""
+
+    kind: Kind
+    reason: str = ""
+    action: str = ""
+
+
+RECORD: Final = Rule(Kind.RECORD)
+EVALUATE: Final = Rule(Kind.EVALUATE)
+CONSTANT: Final = Rule(Kind.CONSTANT)
+
+_TENSOR_CLASSES: Final = (torch._C.TensorBase, torch.Tensor)
+_UNBOUND: Final = (
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+)
+_BOUND: Final = (types.BuiltinMethodType, types.MethodWrapperType)
+
+
+def _forbidden(reason: str) -> Rule:
+    return Rule(Kind.FORBIDDEN, reason)
+
+
+def _resolve(path: str) -> Any:
+    """The object at a dotted path, as far as it is loaded; None if this torch has none."""
+    root, *names = path.split(".")
+    assert root == "torch"
+    found: Any = torch
+    for name in names:
+        try:
+            found = getattr(found, name)
+        except (AttributeError, ImportError):
+            return None
+    return found
+
+
+@functools.cache
+def _named() -> dict[int, tuple[Any, Rule]]:
+    """The named exceptions, by identity of the callable (kept, so that ids stay taken)."""
+    rules: dict[int, tuple[Any, Rule]] = {}
+    entries: list[tuple[str, Rule]] = [
+        *((path, RECORD) for path in tables.RECORDED),
+        *((path, EVALUATE) for path in tables.EVALUATED),
+        *((path, CONSTANT) for path in tables.CONSTANT),
+        *((path, CONSTANT) for path in tables.ANSWERS),
+        *((path, Rule(Kind.STATE, action=action)) for path, action in tables.STATE.items()),
+        *((path, _forbidden(reason)) for path, reason in tables.FORBIDDEN.items()),
+    ]
+    for path, rule in entries:
+        found = _resolve(path)
+        if found is not None:
+            rules[id(found)] = (found, rule)
+    return rules
+
+
+@functools.cache
+def _answers() -> dict[int, tuple[Any, Any]]:
+    found = ((_resolve(path), answer) for path, answer in tables.ANSWERS.items())
+    return {id(function): (function, answer) for function, answer in found if function is not None}
+
+
+def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The answer of a CONSTANT callable."""
+    known = _answers().get(id(function))
+    if known is not None:
+        return known[1]
+    with torch._C.DisableTorchFunction():
+        return function(*args, **kwargs)
+
+
+# ---------------------------------------------------------------------------- callables
+
+
+def classify(function: Any) -> Rule | None:
+    """The rule of a callable; None if it is not torch's."""
+    named = _named().get(id(function))
+    if named is not None:
+        return named[1]
+    if isinstance(function, OpOverload | OpOverloadPacket):
+        return RECORD
+    if isinstance(function, HigherOrderOperator):
+        return _forbidden("higher-order operators are not captured yet")
+    name = tensor_method(function)
+    if name is not None:
+        return method(name)
+    if isinstance(function, types.MethodType):
+        return classify(function.__func__)
+    if isinstance(function, types.FunctionType):
+        return _python_function(function)
+    if isinstance(function, types.BuiltinFunctionType):
+        return _c_function(function)
+    if isinstance(function, type):
+        return _class(function)
+    return None
+
+
+def tensor_method(function: Any) -> str | None:
+    """The name of a tensor method: unbound, bound to a tensor, or one written in Python."""
+    kind = type(function)
+    if kind in _UNBOUND:
+        return function.__name__ if function.__objclass__ in _TENSOR_CLASSES else None
+    if kind in _BOUND:
+        return function.__name__ if isinstance(function.__self__, torch.Tensor) else None
+    if kind is types.MethodType:
+        return tensor_method(function.__func__)
+    if kind is types.FunctionType and function.__module__ in {
+        "torch._tensor",
+        "torch.nn.parameter",
+    }:
+        name: str = function.__name__
+        wrapped = torch.Tensor.__dict__.get(name) is function
+        return name if wrapped or function.__qualname__.startswith("Tensor.") else None
+    return None
+
+
+def method(name: str) -> Rule:
+    """The rule of a tensor method."""
+    if name in tables.CONSTANT_METHODS:
+        return CONSTANT
+    if name in tables.FORBIDDEN_METHODS:
+        return _forbidden(f"Tensor.{name}: {tables.FORBIDDEN_METHODS[name]}")
+    if name in tables.EVALUATED_METHODS:
+        return EVALUATE
+    return RECORD
+
+
+def _python_function(function: types.FunctionType) -> Rule | None:
+    module = function.__module__ or ""
+    if not _within(module, "torch"):
+        return None
+    if module in tables.RECORDED_MODULES:
+        return EVALUATE if function.__name__.startswith("_") else RECORD
+    return _by_module(function.__name__, module) or EVALUATE
+
+
+def _c_function(function: types.BuiltinFunctionType) -> Rule | None:
+    module = function.__module__ or ""
+    if not _within(module, "torch"):
+        return None
+    if module in tables.RECORDED_C_MODULES:
+        return RECORD
+    if function.__qualname__.startswith(tables.RECORDED_C_CLASSES):
+        return RECORD
+    return _forbidden(f"no rule says what the C function {module}.{function.__name__} does")
+
+
+def _class(cls: type) -> Rule | None:
+    module = cls.__module__
+    if not _within(module, "torch"):
+        return None
+    if issubclass(cls, torch.Tensor) or cls in torch._tensor_classes:
+        return RECORD if cls is torch.Tensor else _forbidden("it makes a tensor of another type")
+    if not cls.__flags__ & (1 << 9):  # a C type
+        return _forbidden(f"no rule says what the C class {module}.{cls.__qualname__} does")
+    return _by_module(cls.__qualname__, module) or EVALUATE
+
+
+def _by_module(name: str, module: str) -> Rule | None:
+    for prefix, reason in tables.FORBIDDEN_MODULES.items():
+        if _within(module, prefix):
+            return _forbidden(f"{module}.{name}: {reason}")
+    return None
+
+
+def _within(module: str, prefix: str) -> bool:
+    return module == prefix or module.startswith(f"{prefix}.")
+
+
+# Special methods that a graph holds as functions of `operator`, as users wrote them.
+_OPERATORS: Final[dict[str, Any]] = {
+    name: getattr(operator, name)
+    for name in ["__add__", "__and__", "__eq__", "__floordiv__", "__ge__", "__getitem__", "__gt__", "__iadd__", "__iand__", "__ifloordiv__", "__ilshift__", "__imod__", "__imul__", "__invert__", "__ior__", "__ipow__", "__irshift__", "__isub__", "__itruediv__", "__ixor__", "__le__", "__lshift__", "__lt__", "__matmul__", "__mod__", "__mul__", "__ne__", "__neg__", "__or__", "__pos__", "__pow__", "__rshift__", "__setitem__", "__sub__", "__truediv__", "__xor__"]
+}
+
+
+def target_of(function: Any) -> tuple[Target, tuple[Any, ...]]:
+    """How `OutputGraph.call` records a RECORD callable: the target, and the object that a bound
+    method brings along as its first argument."""
+    name = tensor_method(function)
+    if name is None:
+        return function, ()
+    bound = isinstance(
+        function, types.MethodType | types.BuiltinMethodType | types.MethodWrapperType
+    )
+    first = (function.__self__,) if bound else ()
+    return _OPERATORS.get(name, ("method", name)), first
+
+
+# ---------------------------------------------------------------------------- attributes
+
+
+def attribute(name: str) -> Rule | None:
+    """The rule of a tensor attribute that is not a method; None if torch knows no such attribute.
+
+    A RECORD attribute is recorded as `getattr(x, name)`.
+    """
+    if name in tables.CONSTANT_ATTRIBUTES or name == "__class__":
+        return CONSTANT
+    if name in tables.RECORDED_ATTRIBUTES:
+        return RECORD
+    if name in tables.INPUT_ATTRIBUTES:
+        return Rule(Kind.INPUT)
+    if name in tables.FORBIDDEN_ATTRIBUTES:
+        return _forbidden(f"Tensor.{name}: {tables.FORBIDDEN_ATTRIBUTES[name]}")
+    return None
+
+
+def constant_attribute(fake: torch.Tensor, name: str) -> Any:
+    """The answer of a CONSTANT attribute."""
+    if name == "__class__":
+        return python_type(fake)
+    with torch._C.DisableTorchFunction():
+        return getattr(fake, name)
+
+
+def python_type(fake: torch.Tensor) -> type:
+    """What `type(x)` answers for a traced tensor: never `FakeTensor`."""
+    return torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
