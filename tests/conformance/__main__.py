@@ -66,6 +66,7 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     )
     add("--min-rate", type=float, default=0, metavar="PCT", help="fail below this pass rate")
     add("--slice", action="store_true", help="run the fast slice of modules used by make test")
+    add("--extended", action="store_true", help="run further modules, not in the default list")
     add("modules", nargs="*", help="test modules (default: the whole list)")
     options = parser.parse_args(argv)
     if (options.resume or options.redo) and not options.out:
@@ -125,6 +126,8 @@ class Run:
     def names(self) -> tuple[str, ...]:
         if self.options.modules:
             return tuple(self.options.modules)
+        if self.options.extended:
+            return modules.EXTENDED
         return modules.SLICE if self.options.slice else modules.DEFAULT
 
     def elapsed(self) -> float:

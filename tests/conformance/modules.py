@@ -39,6 +39,16 @@ SLOW: Final = frozenset(
     """.split()  # noqa: SIM905
 )
 SLICE: Final = tuple(name for name in DEFAULT if name not in SLOW)
+# Further modules, for looking for bugs: no list of known failures is kept for them.
+EXTENDED: Final = tuple(
+    """
+    test_descr test_types test_scope test_traceback test_inspect test_weakref test_generators
+    test_property test_code test_gc test_copyreg test_slice test_sort test_list test_float test_int
+    test_warnings test_threading test_context test_generator_stop test_ast test_sys_settrace
+    test_sys_setprofile test_bdb test_pdb test_doctest test_asyncio.test_tasks
+    test_asyncio.test_futures test_pickle test_unicode test_tempfile test_atexit
+    """.split()  # noqa: SIM905
+)
 # Also collected by the harness, but too slow for a default run: test_datetime.
 
 # Prefixes that moved in a later version: old name -> new name.

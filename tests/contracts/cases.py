@@ -47,12 +47,12 @@ class Case:
         rng = random.Random(self.label)
         pool = list(POOL.values())
         tails: list[list[Maker]] = [[], *([maker] for maker in pool)]
-        tails += [rng.choices(pool, k=2) for _ in range(36)]
-        tails += [rng.choices(pool, k=3) for _ in range(12)]
+        tails += [rng.choices(pool, k=2) for _ in range(20)]
+        tails += [rng.choices(pool, k=3) for _ in range(8)]
         curated = CURATED.get(self.label, CURATED.get(f"*.{self.name}", ()))
         tails = [*([_maker(item) for item in row] for row in curated), *tails]
         for number, maker in enumerate(self.selves):
-            yield from ([maker, *tail] for tail in (tails[:-36] if number else tails))
+            yield from ([maker, *tail] for tail in (tails[:-20] if number else tails))
         if not self.selves:
             yield from tails
 

@@ -36,7 +36,7 @@ SELVES_BY_CALL: dict[str, list[Any]] = {
     "itemgetter": [((0,),), (("abc",),)],
     "methodcaller": [(("copy",),)],
     "Struct": [(("i",),)],
-    "array": [(("i",), "numbers")],
+    "array": [(("i",), lambda k: [1001, 1002, 1003][k.own :])],
     "date": [((2020,), (1,), lambda k: 1 + k.own)],
     "datetime": [((2020,), (1,), lambda k: 1 + k.own)],
     "time": [((3,), "index")],

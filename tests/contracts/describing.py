@@ -44,8 +44,6 @@ def parts(value: Any) -> list[Any]:
     elif cls is _LIST_ITERATOR:
         reduced = value.__reduce__()
         found = [reduced[1][0], *reduced[2:]]
-    elif cls is types.MappingProxyType:
-        found = [*value.keys(), *value.values()]
     elif cls is slice:
         found = [value.start, value.stop, value.step]
     elif cls is functools.partial:
@@ -85,19 +83,6 @@ def unmistakable(value: object) -> bool:
     return cls not in (bool, type(None)) and not is_class(value)
 
 
-def label(values: list[Any]) -> Labels:
-    """Labels for some values and for what they hold."""
-    labels: Labels = {}
-    for number, value in enumerate(values):
-        for place, part in enumerate(parts(value)):
-            if unmistakable(part):
-                labels.setdefault(id(part), f"{number}.{place}")
-    for number, value in enumerate(values):
-        if unmistakable(value):
-            labels[id(value)] = f"{number}"
-    return labels
-
-
 def describe(value: Any, labels: Labels, top: bool = False, depth: int = 0) -> str:
     """Text for a value; equal texts mean equal structure up to labelled objects."""
     if not top and id(value) in labels:
@@ -111,7 +96,8 @@ def describe(value: Any, labels: Labels, top: bool = False, depth: int = 0) -> s
     if bytearray in cls.__mro__:
         name += repr(bytes(value))
     if is_class(value) and is_heap_type(value):
-        name += str(sorted(type.__dict__["__dict__"].__get__(value)))
+        # Asking a class for its annotations makes them: not of interest.
+        name += str(sorted({*type.__dict__["__dict__"].__get__(value)} - {"__annotations__"}))
     if cls.__name__ in ("Pattern", "Match", "Struct"):
         name += re.sub(r"0x\w+", "", repr(value))
     inner = [describe(part, labels, depth=depth + 1) for part in parts(value)]

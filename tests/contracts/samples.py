@@ -31,8 +31,8 @@ class Plain:
     """An object with attributes."""
 
     def __init__(self, knobs: Knobs) -> None:
-        self.name = number(1300 + knobs.attributes)
-        self.other = text("alpha", "omega")[knobs.attributes]
+        self.name = born(number(1300 + knobs.attributes))
+        self.other = born(text("alpha", "omega")[knobs.attributes])
 
 
 class PlainList(list[Any]):
@@ -41,6 +41,14 @@ class PlainList(list[Any]):
 
 class PlainDict(dict[Any, Any]):
     """A dict with attributes."""
+
+
+BORN: list[Any] = []  # the parts of the argument that is being made, in order
+
+
+def born(part: Any) -> Any:
+    BORN.append(part)
+    return part
 
 
 def number(value: int) -> int:
@@ -52,24 +60,30 @@ def text(*words: str) -> list[str]:
     return ["".join(list(word)) for word in words]
 
 
-def numbers(k: Knobs) -> list[int]:
-    return [number(1001 + place * 10 + 500 * k.items) for place in range(2 + k.own)]
+def numbers(k: Knobs) -> Any:
+    return born([born(number(1001 + place * 10 + 500 * k.items)) for place in range(2 + k.own)])
 
 
-def words(k: Knobs) -> list[str]:
-    return text(*(["abc", "def", "ghi"], ["jkl", "mno", "pqr"])[k.items][: 2 + k.own])
+def words(k: Knobs) -> Any:
+    choice = text(*(["abc", "def", "ghi"], ["jkl", "mno", "pqr"])[k.items])
+    return born([born(word) for word in choice[: 2 + k.own]])
 
 
-def pairs(k: Knobs) -> list[Any]:
-    return list(zip(words(Knobs(k.own)), numbers(k), strict=True))
+def pairs(k: Knobs) -> Any:
+    return born([born(pair) for pair in zip(words(k), numbers(k), strict=True)])
 
 
-def tokens(k: Knobs) -> list[Any]:
-    return [Token() for _ in range(2 + k.own)]
+def tokens(k: Knobs) -> Any:
+    return born([born(Token()) for _ in range(2 + k.own)])
 
 
-def mapping(k: Knobs) -> dict[str, int]:
-    return dict(zip(text("abc", "def", "ghi"), numbers(k), strict=False))
+def mapping(k: Knobs) -> Any:
+    return born(dict(zip(text("abc", "def", "ghi"), numbers(k), strict=False)))
+
+
+def elements(k: Knobs) -> Any:
+    """Items of a set: their values are part of what the set is."""
+    return numbers(Knobs(k.own))
 
 
 def with_attributes(value: Any, k: Knobs) -> Any:
@@ -78,7 +92,11 @@ def with_attributes(value: Any, k: Knobs) -> Any:
 
 
 def generator(k: Knobs) -> Iterator[int]:
-    yield from numbers(k)
+    return _generate(numbers(k))
+
+
+def _generate(items: list[int]) -> Iterator[int]:
+    yield from items
 
 
 def two_arguments(a: object = 0, b: object = 0, *more: object) -> bool:
@@ -112,8 +130,8 @@ POOL: dict[str, Maker] = {
     "tuple": lambda k: tuple(numbers(k)),
     "texts": lambda k: tuple(words(k)),
     "mapping": mapping,
-    "set": lambda k: set(numbers(k)),
-    "frozenset": lambda k: frozenset(numbers(k)),
+    "set": lambda k: set(elements(k)),
+    "frozenset": lambda k: frozenset(elements(k)),
     "iterator": lambda k: iter(numbers(k)),
     "generator": generator,
     "plain": Plain,
@@ -125,10 +143,6 @@ POOL: dict[str, Maker] = {
     "exception": exception,
     "plainlist": lambda k: with_attributes(PlainList(numbers(k)), k),
 }
-# Kinds of samples whose contents can change: a pure function does not look into them.
-MUTABLE = frozenset(
-    "bytearray numbers words pairs tokens lists mapping set iterator generator plain plainlist".split()
-)
 
 
 def _match(k: Knobs) -> "re.Match[str]":

@@ -4,7 +4,8 @@ Each callable runs on samples. Then single arguments are changed in a respect th
 says it does not read, or replaced by canaries: a wrong entry shows.
 """
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -15,8 +16,8 @@ from stator.contracts import Argument, Depth, SymInt, Verdict
 from .canaries import CONCRETE, LAYOUTS, LOG, Canary, Symbolic, symbol
 from .cases import GROUPS, Case
 from .curated import DELEGATES
-from .describing import describe, label, unmistakable
-from .samples import PLAIN, POOL, Knobs, Maker
+from .describing import Labels, describe, unmistakable
+from .samples import BORN, PLAIN, Knobs, Maker
 
 _ITERATORS = ("list_iterator", "generator")
 _MUTABLE = (list, dict, set, bytearray, type(iter([])))
@@ -30,26 +31,41 @@ class Run(NamedTuple):
     succeeded: bool
 
 
-def run(case: Case, values: list[Any]) -> Run:
-    labels = label(values)
+def run(case: Case, values: list[Any], labels: Labels) -> Run:
     before = [describe(value, labels, top=True) for value in values]
     try:
         result = case.function(*values)
         outcome, succeeded = describe(result, labels), True
     except Exception as error:
-        outcome, succeeded = f"{type(error).__name__}{describe(error.args, labels)}", False
+        outcome = f"{type(error).__name__}{describe(error.args, labels)}"
+        outcome, succeeded = re.sub("0x[0-9a-f]+", "…", outcome), False
     after = [describe(value, labels, top=True) for value in values]
     return Run(outcome, before, after, succeeded)
 
 
-def make(makers: list[Maker], changed: int = -1, knobs: Knobs = PLAIN) -> list[Any]:
-    return [maker(knobs if i == changed else PLAIN) for i, maker in enumerate(makers)]
+def make(makers: list[Maker]) -> list[Any]:
+    return [maker(PLAIN) for maker in makers]
+
+
+def variant(
+    makers: list[Maker], changed: int = -1, knobs: Knobs = PLAIN
+) -> tuple[list[Any], Labels]:
+    """Arguments of which one differs, and labels for them and their parts."""
+    values: list[Any] = []
+    labels: Labels = {}
+    for i, maker in enumerate(makers):
+        BORN.clear()
+        values.append(maker(knobs if i == changed else PLAIN))
+        labels.update((id(part), f"{i}.{j}") for j, part in enumerate(BORN))
+        if unmistakable(values[-1]):
+            labels[id(values[-1])] = f"{i}"
+    return values, labels
 
 
 def runs(case: Case) -> Iterator[tuple[list[Maker], list[Any], Run]]:
     for makers in case.arguments():
-        values = make(makers)
-        yield makers, values, run(case, values)
+        values, labels = variant(makers)
+        yield makers, values, run(case, values, labels)
 
 
 def check_unchanged(case: Case, values: list[Any], seen: Run) -> Iterator[str]:
@@ -88,7 +104,7 @@ def check_not_read(case: Case, makers: list[Maker], values: list[Any], seen: Run
         return
     for i in positions(case, makers):
         for knobs in blind_to(case.contract.argument(i), case.contract.verdict, make(makers)[i]):
-            other = run(case, make(makers, i, knobs))
+            other = run(case, *variant(makers, i, knobs))
             after = [text for j, text in enumerate(other.after) if j != i]
             expected = [text for j, text in enumerate(seen.after) if j != i]
             if (other.outcome, after) != (seen.outcome, expected):
@@ -153,6 +169,8 @@ def symbolic(value: Any, argument: Argument) -> Iterator[Any]:
 def check_symbolic(case: Case, makers: list[Maker]) -> Iterator[str]:
     """Where symbolic integers may be passed, the call works and never asks for their value."""
     for i in positions(case, makers):
+        if case.selves and i == 0 and type(make(makers)[0]) is int:
+            continue
         for stand_in in symbolic(make(makers)[i], case.contract.argument(i)):
             values = make(makers)
             values[i] = stand_in

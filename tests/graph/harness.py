@@ -52,7 +52,7 @@ def spd(n: int) -> Make:
 
 @dataclass(frozen=True)
 class Program:
-    """`nodes` is the number of nodes besides placeholders, constants, getitem of results, output."""
+    """`nodes` counts nodes besides placeholders, constants, getitem of results and output."""
 
     name: str
     inputs: Sequence[Make]
@@ -121,8 +121,8 @@ def same(actual: Any, expected: Any, *, exact: bool) -> None:
     assert actual.shape == expected.shape
     assert actual.stride() == expected.stride()
     assert actual.requires_grad == expected.requires_grad
-    tolerance = {"rtol": 0.0, "atol": 0.0} if exact else {"rtol": 1e-4, "atol": 1e-5}
-    torch.testing.assert_close(actual, expected, equal_nan=True, **tolerance)
+    rtol, atol = (0.0, 0.0) if exact else (1e-4, 1e-5)
+    torch.testing.assert_close(actual, expected, equal_nan=True, rtol=rtol, atol=atol)
 
 
 def is_item(node: torch.fx.Node) -> bool:

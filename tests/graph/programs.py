@@ -9,6 +9,7 @@ import torch.nn.functional as F  # noqa: N812  (torch's own convention)
 from .harness import Program, bools, complexes, floats, ints, positive, spd
 
 P = Program
+_CL: Final = torch.channels_last
 M = "method"
 
 
@@ -319,7 +320,6 @@ CONVERSIONS: Final = [
     ),
     P("fft2", [complexes(4, 4)], lambda op, x: op(torch.fft.fft2, x), exact=False),
 ]
-_CL = torch.channels_last
 
 FAMILIES: Final = {
     "pointwise": POINTWISE,

@@ -1,13 +1,13 @@
 """Backends turn a graph into a callable. Importing this package loads none of them."""
 
-from .errors import BackendError, UnknownBackend
+from .errors import BackendError, UnknownBackendError
 from .registry import Backend, Compiled, list_backends, lookup, register_backend
 
 __all__ = [
     "Backend",
     "BackendError",
     "Compiled",
-    "UnknownBackend",
+    "UnknownBackendError",
     "list_backends",
     "lookup",
     "register_backend",

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch.fx as fx
-from torch._functorch.aot_autograd import aot_module_simplified, make_boxed_func
+from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch._functorch.aot_autograd import aot_module_simplified
 
 
-def _as_it_is(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-    boxed: Callable[..., Any] = make_boxed_func(module.forward)
+def _as_it_is(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    boxed: Callable[..., Any] = make_boxed_func(gm.forward)
     return boxed
 
 

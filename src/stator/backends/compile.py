@@ -1,7 +1,7 @@
 """From a recorded graph to a callable: the one place where backends are called.
 
-In: the graph module, example inputs and the fake mode they belong to. Out: a callable that takes the
-graph's inputs and returns its outputs. A backend may change the graph module it is given.
+In: the graph module, example inputs and the fake mode they belong to. Out: a callable that takes
+the graph's inputs and returns its outputs. A backend may change the graph module it is given.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,7 +39,7 @@ def compile_graph(
     context = TracingContext(fake_mode)
     try:
         with tracing(context):
-            compiled = function(module, list(example_inputs), **(options or {}))
+            compiled: object = function(module, list(example_inputs), **(options or {}))
     except Exception as error:
         problem = f"failed: {type(error).__name__}: {error}"
         raise BackendError(name, problem, text) from error

@@ -14,5 +14,5 @@ class BackendError(RuntimeError):
         self.graph = graph
 
 
-class UnknownBackend(LookupError):
+class UnknownBackendError(LookupError):
     """No backend has this name."""

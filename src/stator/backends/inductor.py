@@ -38,7 +38,10 @@ def inductor(
     options: Mapping[str, Any] | None = None,
     patches: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
-    """What Inductor compiles the graph to. `patches` are our own settings: options overrule them."""
+    """What Inductor compiles the graph to.
+
+    `patches` are settings of ours: the user's mode and options overrule them.
+    """
     settings = {**(patches or {}), **config_patches(mode, options)}
     compile_fx = import_module("torch._inductor.compile_fx").compile_fx
     compiled: Callable[..., Any] = compile_fx(

@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, TypeAlias, overload
 
-from .errors import UnknownBackend
+from .errors import UnknownBackendError
 
 Compiled: TypeAlias = Callable[..., Any]
 Backend: TypeAlias = Callable[..., Compiled]
@@ -80,7 +80,7 @@ def lookup(backend: str | Backend) -> Backend:
         known = list_backends()
         close = difflib.get_close_matches(backend, known, 1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise UnknownBackend(
+        raise UnknownBackendError(
             f"there is no backend named {backend!r}.{hint} Known: {', '.join(known)}"
         )
     return _registered.setdefault(backend, point.load())

@@ -5,7 +5,7 @@ from .errors import (
     OperatorError,
     RecordingError,
     Unsupported,
-    UntrackedTensor,
+    UntrackedTensorError,
 )
 from .output import Input, OutputGraph, Recorded
 
@@ -17,5 +17,5 @@ __all__ = [
     "Recorded",
     "RecordingError",
     "Unsupported",
-    "UntrackedTensor",
+    "UntrackedTensorError",
 ]

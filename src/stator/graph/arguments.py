@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 import torch
 import torch.fx as fx
 
-from .errors import Unsupported, UntrackedTensor
+from .errors import Unsupported, UntrackedTensorError
 from .symbols import Symbols
 
 
@@ -80,7 +80,7 @@ class Arguments:
         found = self._nodes.get(id(tensor))
         if found is None:
             kind = f"{type(tensor).__name__} of shape {tuple(tensor.shape)}"
-            raise UntrackedTensor(f"a {kind} was not made by the graph that uses it")
+            raise UntrackedTensorError(f"a {kind} was not made by the graph that uses it")
         if isinstance(found, Item):
             found = self._nodes[id(tensor)] = self._take(found)
         return found

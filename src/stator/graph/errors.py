@@ -17,7 +17,7 @@ class OperatorError(RecordingError):
         self.error = error
 
 
-class DataDependent(RecordingError):
+class DataDependent(RecordingError):  # noqa: N818  (an outcome, not a fault)
     """The result depends on the values in a tensor, which are not known while recording."""
 
     def __init__(self, reason: str) -> None:
@@ -25,7 +25,7 @@ class DataDependent(RecordingError):
         self.reason = reason
 
 
-class Unsupported(RecordingError):
+class Unsupported(RecordingError):  # noqa: N818
     """The operation can't be carried out on fake tensors, or can't be written into a graph."""
 
     def __init__(self, reason: str) -> None:
@@ -33,5 +33,5 @@ class Unsupported(RecordingError):
         self.reason = reason
 
 
-class UntrackedTensor(AssertionError):
+class UntrackedTensorError(AssertionError):
     """A tensor reached the graph that no placeholder, constant or node has produced: our bug."""

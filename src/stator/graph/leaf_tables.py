@@ -178,7 +178,33 @@ CONSTANT: Final[tuple[str, ...]] = (
 )
 
 CONSTANT_METHODS: Final[frozenset[str]] = frozenset(
-    ["__hash__", "__len__", "_is_view", "_is_zerotensor", "dense_dim", "dim", "dim_order", "element_size", "get_device", "is_complex", "is_conj", "is_contiguous", "is_distributed", "is_floating_point", "is_inference", "is_neg", "is_same_size", "is_signed", "ndimension", "nelement", "numel", "size", "sparse_dim", "storage_offset", "stride"]
+    [
+        "__hash__",
+        "__len__",
+        "_is_view",
+        "_is_zerotensor",
+        "dense_dim",
+        "dim",
+        "dim_order",
+        "element_size",
+        "get_device",
+        "is_complex",
+        "is_conj",
+        "is_contiguous",
+        "is_distributed",
+        "is_floating_point",
+        "is_inference",
+        "is_neg",
+        "is_same_size",
+        "is_signed",
+        "ndimension",
+        "nelement",
+        "numel",
+        "size",
+        "sparse_dim",
+        "storage_offset",
+        "stride",
+    ]
 )
 
 # ---------------------------------------------------------------------------- state
@@ -259,19 +285,68 @@ FORBIDDEN: Final[dict[str, str]] = {
 
 FORBIDDEN_METHODS: Final[dict[str, str]] = {
     **dict.fromkeys(
-        ["__bool__", "__complex__", "__contains__", "__float__", "__index__", "__int__", "__nonzero__", "allclose", "equal", "is_nonzero", "item", "tolist"],
+        [
+            "__bool__",
+            "__complex__",
+            "__contains__",
+            "__float__",
+            "__index__",
+            "__int__",
+            "__nonzero__",
+            "allclose",
+            "equal",
+            "is_nonzero",
+            "item",
+            "tolist",
+        ],
         _VALUES,
     ),
     **dict.fromkeys(
-        ["backward", "register_hook", "register_post_accumulate_grad_hook", "reinforce", "requires_grad_", "retain_grad"],
+        [
+            "backward",
+            "register_hook",
+            "register_post_accumulate_grad_hook",
+            "reinforce",
+            "requires_grad_",
+            "retain_grad",
+        ],
         _AUTOGRAD,
     ),
     **dict.fromkeys(
-        ["__array__", "__array_wrap__", "__dlpack__", "__dlpack_device__", "_typed_storage", "data_ptr", "is_pinned", "is_set_to", "is_shared", "map_", "map2_", "numpy", "pin_memory", "record_stream", "share_memory_", "storage", "storage_type", "untyped_storage"],
+        [
+            "__array__",
+            "__array_wrap__",
+            "__dlpack__",
+            "__dlpack_device__",
+            "_typed_storage",
+            "data_ptr",
+            "is_pinned",
+            "is_set_to",
+            "is_shared",
+            "map_",
+            "map2_",
+            "numpy",
+            "pin_memory",
+            "record_stream",
+            "share_memory_",
+            "storage",
+            "storage_type",
+            "untyped_storage",
+        ],
         _MEMORY,
     ),
     **dict.fromkeys(
-        ["__deepcopy__", "__dir__", "__format__", "__reduce__", "__reduce_ex__", "__repr__", "__setstate__", "__str__", "module_load"],
+        [
+            "__deepcopy__",
+            "__dir__",
+            "__format__",
+            "__reduce__",
+            "__reduce_ex__",
+            "__repr__",
+            "__setstate__",
+            "__str__",
+            "module_load",
+        ],
         _PRINT,
     ),
     **dict.fromkeys(
@@ -288,7 +363,36 @@ EVALUATED_METHODS: Final[frozenset[str]] = frozenset({"__iter__", "__torch_funct
 # ---------------------------------------------------------------------------- attributes
 
 CONSTANT_ATTRIBUTES: Final[frozenset[str]] = frozenset(
-    ["device", "dtype", "is_cpu", "is_cuda", "is_ipu", "is_leaf", "is_maia", "is_meta", "is_mkldnn", "is_mps", "is_mtia", "is_nested", "is_quantized", "is_sparse", "is_sparse_csr", "is_vulkan", "is_xla", "is_xpu", "itemsize", "layout", "name", "names", "nbytes", "ndim", "output_nr", "requires_grad", "retains_grad", "shape"]
+    [
+        "device",
+        "dtype",
+        "is_cpu",
+        "is_cuda",
+        "is_ipu",
+        "is_leaf",
+        "is_maia",
+        "is_meta",
+        "is_mkldnn",
+        "is_mps",
+        "is_mtia",
+        "is_nested",
+        "is_quantized",
+        "is_sparse",
+        "is_sparse_csr",
+        "is_vulkan",
+        "is_xla",
+        "is_xpu",
+        "itemsize",
+        "layout",
+        "name",
+        "names",
+        "nbytes",
+        "ndim",
+        "output_nr",
+        "requires_grad",
+        "retains_grad",
+        "shape",
+    ]
 )
 RECORDED_ATTRIBUTES: Final[frozenset[str]] = frozenset(
     {"H", "T", "data", "imag", "mH", "mT", "real"}

@@ -204,7 +204,44 @@ def _within(module: str, prefix: str) -> bool:
 # Special methods that a graph holds as functions of `operator`, as users wrote them.
 _OPERATORS: Final[dict[str, Any]] = {
     name: getattr(operator, name)
-    for name in ["__add__", "__and__", "__eq__", "__floordiv__", "__ge__", "__getitem__", "__gt__", "__iadd__", "__iand__", "__ifloordiv__", "__ilshift__", "__imod__", "__imul__", "__invert__", "__ior__", "__ipow__", "__irshift__", "__isub__", "__itruediv__", "__ixor__", "__le__", "__lshift__", "__lt__", "__matmul__", "__mod__", "__mul__", "__ne__", "__neg__", "__or__", "__pos__", "__pow__", "__rshift__", "__setitem__", "__sub__", "__truediv__", "__xor__"]
+    for name in [
+        "__add__",
+        "__and__",
+        "__eq__",
+        "__floordiv__",
+        "__ge__",
+        "__getitem__",
+        "__gt__",
+        "__iadd__",
+        "__iand__",
+        "__ifloordiv__",
+        "__ilshift__",
+        "__imod__",
+        "__imul__",
+        "__invert__",
+        "__ior__",
+        "__ipow__",
+        "__irshift__",
+        "__isub__",
+        "__itruediv__",
+        "__ixor__",
+        "__le__",
+        "__lshift__",
+        "__lt__",
+        "__matmul__",
+        "__mod__",
+        "__mul__",
+        "__ne__",
+        "__neg__",
+        "__or__",
+        "__pos__",
+        "__pow__",
+        "__rshift__",
+        "__setitem__",
+        "__sub__",
+        "__truediv__",
+        "__xor__",
+    ]
 }
 
 
@@ -250,4 +287,5 @@ def constant_attribute(fake: torch.Tensor, name: str) -> Any:
 
 def python_type(fake: torch.Tensor) -> type:
     """What `type(x)` answers for a traced tensor: never `FakeTensor`."""
-    return torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
+    kind: type = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
+    return kind

@@ -124,7 +124,7 @@ class OutputGraph:
 
     def _add_int(self, name: str, value: int) -> torch.SymInt | int:
         unique = self._names.unique(name)
-        number = self.shape_env.create_unspecified_symint_and_symbol(
+        number: torch.SymInt | int = self.shape_env.create_unspecified_symint_and_symbol(
             value, InputSource(unique), DimDynamic.DYNAMIC
         )
         node = self._placeholder(unique, torch.SymInt)
@@ -312,7 +312,8 @@ class OutputGraph:
                 with self.graph.inserting_after(node):
                     copy = self.graph.call_function(torch.clone, (node,))
                 copy.meta["example_value"] = fake
-                node.replace_all_uses_with(copy, lambda user, copy=copy: user is not copy)
+                for user in [user for user in node.users if user is not copy]:
+                    user.replace_input_with(node, copy)
 
     def _attributes_in_use(self) -> dict[str, Any]:
         names = {node.target for node in self.graph.nodes if node.op == "get_attr"}

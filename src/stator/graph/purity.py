@@ -18,17 +18,90 @@ KEEP: Final = "stator_keep"  # in node.meta: the recorder saw an effect
 # They advance the random number generator. The names are those of functions and methods; a test
 # compares them with the operators that torch tags as random.
 RANDOM: Final[frozenset[str]] = frozenset(
-    ["_sample_dirichlet", "_standard_gamma", "alpha_dropout", "bernoulli", "binomial", "cauchy", "dropout", "dropout1d", "dropout2d", "dropout3d", "exponential", "feature_alpha_dropout", "feature_dropout", "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d", "fractional_max_pool3d_with_indices", "geometric", "gru", "gumbel_softmax", "log_normal", "lstm", "multi_head_attention_forward", "multinomial", "native_dropout", "normal", "normal_functional", "pca_lowrank", "poisson", "rand", "rand_like", "randint", "randint_like", "randn", "randn_like", "random", "randperm", "rnn_relu", "rnn_tanh", "rrelu", "rrelu_with_noise", "rrelu_with_noise_functional", "scaled_dot_product_attention", "svd_lowrank", "lobpcg", "uniform"]
+    [
+        "_sample_dirichlet",
+        "_standard_gamma",
+        "alpha_dropout",
+        "bernoulli",
+        "binomial",
+        "cauchy",
+        "dropout",
+        "dropout1d",
+        "dropout2d",
+        "dropout3d",
+        "exponential",
+        "feature_alpha_dropout",
+        "feature_dropout",
+        "fractional_max_pool2d",
+        "fractional_max_pool2d_with_indices",
+        "fractional_max_pool3d",
+        "fractional_max_pool3d_with_indices",
+        "geometric",
+        "gru",
+        "gumbel_softmax",
+        "log_normal",
+        "lstm",
+        "multi_head_attention_forward",
+        "multinomial",
+        "native_dropout",
+        "normal",
+        "normal_functional",
+        "pca_lowrank",
+        "poisson",
+        "rand",
+        "rand_like",
+        "randint",
+        "randint_like",
+        "randn",
+        "randn_like",
+        "random",
+        "randperm",
+        "rnn_relu",
+        "rnn_tanh",
+        "rrelu",
+        "rrelu_with_noise",
+        "rrelu_with_noise_functional",
+        "scaled_dot_product_attention",
+        "svd_lowrank",
+        "lobpcg",
+        "uniform",
+    ]
 )
 
 # They change running statistics without counting it in the tensors' versions.
 UNCOUNTED: Final[frozenset[str]] = frozenset(
-    ["batch_norm", "native_batch_norm", "cudnn_batch_norm", "instance_norm", "sync_batch_norm", "miopen_batch_norm", "_batch_norm_impl_index", "batch_norm_update_stats", "batch_norm_gather_stats", "batch_norm_gather_stats_with_counts", "fused_moving_avg_obs_fake_quant"]
+    [
+        "batch_norm",
+        "native_batch_norm",
+        "cudnn_batch_norm",
+        "instance_norm",
+        "sync_batch_norm",
+        "miopen_batch_norm",
+        "_batch_norm_impl_index",
+        "batch_norm_update_stats",
+        "batch_norm_gather_stats",
+        "batch_norm_gather_stats_with_counts",
+        "fused_moving_avg_obs_fake_quant",
+    ]
 )
 
 # They check something, or are called for what they do.
 EFFECTS: Final[frozenset[str]] = frozenset(
-    ["_assert", "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "_check", "_functional_assert_async", "__setitem__", "setattr", "setitem", "set_", "record_stream", "register_hook", "backward"]
+    [
+        "_assert",
+        "_assert_async",
+        "_assert_scalar",
+        "_assert_tensor_metadata",
+        "_check",
+        "_functional_assert_async",
+        "__setitem__",
+        "setattr",
+        "setitem",
+        "set_",
+        "record_stream",
+        "register_hook",
+        "backward",
+    ]
 )
 
 _KEPT: Final = RANDOM | UNCOUNTED | EFFECTS

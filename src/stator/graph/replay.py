@@ -14,7 +14,7 @@ import torch
 LARGEST: Final = 1 << 28  # bytes of one stand-in tensor
 
 
-class NotReplayed(Exception):
+class NotReplayableError(Exception):
     """No eager error is to be had: the arguments can't be imitated."""
 
 
@@ -27,7 +27,7 @@ def eager_error(
     twins = _Twins()
     try:
         real_args, real_kwargs = twins.of(args), twins.of(kwargs)
-    except NotReplayed:
+    except NotReplayableError:
         return None
     with torch.random.fork_rng(devices=twins.cuda_devices()), torch._C.DisableTorchFunction():
         try:
@@ -72,22 +72,22 @@ def _hint(number: torch.SymInt | int) -> int:
     if not isinstance(number, torch.SymInt):
         return number
     if not number.node.has_hint():
-        raise NotReplayed
+        raise NotReplayableError
     return int(number.node.hint)
 
 
 def _twin(fake: torch.Tensor) -> torch.Tensor:
     if fake.layout is not torch.strided or fake.is_quantized:
-        raise NotReplayed
+        raise NotReplayableError
     size = [_hint(n) for n in fake.shape]
     stride = [_hint(n) for n in fake.stride()]
     extent = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True) if n)
     if extent * fake.dtype.itemsize > LARGEST:
-        raise NotReplayed
+        raise NotReplayableError
     try:
         twin = torch.empty_strided(size, stride, dtype=fake.dtype, device=fake.device)
     except RuntimeError as error:
-        raise NotReplayed from error
+        raise NotReplayableError from error
     if twin.numel():
         torch.as_strided(twin, (extent,), (1,)).zero_()
     if fake.requires_grad:

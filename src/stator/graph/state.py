@@ -13,7 +13,6 @@ from typing import Any, Final
 import torch
 import torch.fx as fx
 import torch.utils._device
-import torch.utils.deterministic
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
@@ -42,10 +41,6 @@ def _set_deterministic(mode: tuple[bool, bool]) -> None:
     torch.use_deterministic_algorithms(mode[0], warn_only=mode[1])
 
 
-def _set_fill_uninitialized(value: bool) -> None:
-    torch.utils.deterministic.fill_uninitialized_memory = value
-
-
 # Flags that change which kernel runs or what it computes. Where torch offers an older and a newer
 # way to the same flag, the C function underneath is used: mixing the two raises.
 FLAGS: Final[dict[str, Flag]] = {
@@ -57,7 +52,8 @@ FLAGS: Final[dict[str, Flag]] = {
         _set_deterministic,
     ),
     "fill_uninitialized_memory": Flag(
-        lambda: torch.utils.deterministic.fill_uninitialized_memory, _set_fill_uninitialized
+        torch._C._get_deterministic_fill_uninitialized_memory,
+        torch._C._set_deterministic_fill_uninitialized_memory,
     ),
     "float32_matmul_precision": Flag(
         torch._C._get_float32_matmul_precision, torch._C._set_float32_matmul_precision
@@ -89,6 +85,11 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
+def _call(untyped: Callable[..., Any], *args: Any) -> Any:
+    """A call of a torch function that has no annotations."""
+    return untyped(*args)
+
+
 def _default_device() -> torch.device | None:
     device: torch.device | None = torch.utils._device.CURRENT_DEVICE
     return device
@@ -97,7 +98,7 @@ def _default_device() -> torch.device | None:
 def _rng_states() -> tuple[bytes, ...]:
     """The CPU generator's state and, once CUDA is in use, those of its devices."""
     states = [torch.get_rng_state()]
-    if torch.cuda.is_initialized():
+    if _call(torch.cuda.is_initialized):
         states += torch.cuda.get_rng_state_all()
     return tuple(bytes(state.numpy()) for state in states)
 
@@ -123,7 +124,8 @@ class State:
 
     @classmethod
     def capture(cls, *, rng: bool = True) -> "State":
-        return _untraced(cls._capture, rng)
+        state: State = _untraced(cls._capture, rng)
+        return state
 
     @classmethod
     def _capture(cls, rng: bool) -> "State":
@@ -280,12 +282,12 @@ class StateRecorder:
         cache_enabled: bool | None = None,
     ) -> Scope:
         args = (device_type, dtype, enabled, cache_enabled)
-        guard = _enter_autocast(*args)
+        guard = _call(_enter_autocast, *args)
         torch.set_autocast_cache_enabled(False)  # see `preserved`
         return self._opened(Scope("autocast", self._graph.effect(_enter_autocast, *args), guard))
 
     def enter_inference_mode(self, mode: bool = True) -> Scope:
-        guard = _enter_inference_mode(mode)
+        guard = _call(_enter_inference_mode, mode)
         return self._opened(
             Scope("inference", self._graph.effect(_enter_inference_mode, mode), guard)
         )

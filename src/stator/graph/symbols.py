@@ -1,13 +1,14 @@
 """Symbolic ints in the graph: FX nodes made from sympy expressions when they are used.
 
-torch's `ShapeEnv` owns the symbols. This module knows where each comes from (a size, a stride or the
-storage offset of an input; an int input) and writes an expression over them as nodes, once each.
+torch's `ShapeEnv` owns the symbols. This module knows where each comes from (a size, a stride or
+the storage offset of an input; an int input) and writes an expression over them as nodes, once
+each.
 """
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-import sympy
+import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
 import torch.fx as fx
 from torch.fx.proxy import GraphAppendingTracer

@@ -20,7 +20,7 @@ _DATA_DESCRIPTOR: Rows = {
     "pure | .": "__reduce__",
 }
 _BOUND: Rows = {
-    "pure calls | c .": "__call__",
+    "reads calls | asc .": "__call__",
     "pure calls | s": COMPARE,
     "reads calls identity | s": "__hash__",
     "reads calls identity | da": "__repr__",
@@ -66,7 +66,8 @@ TYPES: Types = {
         "reads | s": "cell_contents",
     },
     types.CodeType: {
-        "pure | s": "co_lines co_positions _varname_from_oparg",
+        "pure | s": "co_lines co_positions",
+        "pure calls | s": "_varname_from_oparg",
         "pure calls | d": COMPARE,
         "pure | d": "__hash__",
         "pure identity | .": "__repr__",

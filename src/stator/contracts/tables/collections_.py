@@ -26,8 +26,8 @@ _DEQUE_ITERATOR = {
 
 TYPES: Types = {
     "_collections:deque": {
-        "reads | s": "__len__ __iter__ __reversed__ __add__ maxlen",
-        "reads calls | s": "__mul__ __rmul__ __copy__ copy __getitem__",
+        "reads | s": "__len__ __iter__ __reversed__ maxlen",
+        "reads calls | s": "__add__ __mul__ __rmul__ __copy__ copy __getitem__",
         "reads calls | as": "__reduce__",
         "reads calls | dp": COMPARE,
         "reads calls | dp dp s": "__contains__ count index",

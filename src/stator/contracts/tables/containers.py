@@ -18,7 +18,7 @@ _SET: Rows = {
     "reads calls | s dhi": f"{_SET_TESTS} __contains__",
     "reads identity | s": "__iter__ copy",
     "reads calls identity | da": "__repr__",
-    "reads identity | as": "__reduce__",
+    "reads calls identity | as": "__reduce__",
     "reads calls identity | dhi": "()",
 }
 
@@ -60,10 +60,10 @@ TYPES: Types = {
         "mutates calls | dmp sc": "sort",
     },
     dict: {
-        "reads | s": "__len__ __iter__ __reversed__ keys values items copy",
+        "reads | s": "__len__ __iter__ __reversed__ keys values items",
         "reads calls | s dh .": "__contains__ __getitem__ get",
         "reads calls | dp": COMPARE,
-        "reads calls | s": "__or__ __ror__",
+        "reads calls | s": "__or__ __ror__ copy",
         "reads calls identity | da": "__repr__",
         "reads calls | dhi .": "()",
         "reads calls | c dhi .": "fromkeys",

@@ -26,7 +26,7 @@ DRIVER: Rows = {
     "reads | s": "__iter__ __length_hint__",
     "reads calls | s": "__reduce__",
     "mutates calls | smc": "__next__",
-    "mutates calls | sm s": "__setstate__",
+    "mutates calls | sm d": "__setstate__",
 }
 _GENERATOR: Rows = {
     "pure | .": "__iter__ __await__ __aiter__ __name__ __qualname__",

@@ -17,7 +17,7 @@ _SCANNER = type(re.compile("").scanner(""))  # type: ignore[attr-defined]
 TYPES: Types = {
     re.Pattern: {
         "reads calls | s": "match fullmatch search findall split finditer scanner",
-        "reads calls | s sc s": "sub subn",
+        "reads calls | s dhc s": "sub subn",
         "pure | s": f"{COMPARE} __hash__ __copy__ __deepcopy__ __repr__",
     },
     re.Match: {

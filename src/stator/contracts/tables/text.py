@@ -51,7 +51,7 @@ TYPES: Types = {
     bytearray: {
         **_BYTES,
         "reads | s": f"{_BYTES['reads | s']} __str__ copy __buffer__@3.12+",
-        "reads | as": "__reduce__ __reduce_ex__",
+        "reads calls | as s": "__reduce__ __reduce_ex__",
         "reads calls | di s": "()",
         "pure | .": "__new__",
         "mutates calls | sm di s": "__init__ extend",
@@ -61,10 +61,10 @@ TYPES: Types = {
         "forbidden memory": "__alloc__ __sizeof__",
     },
     memoryview: {
-        "reads | s": f"{COMPARE} __hash__ __iter__ __len__ hex tobytes tolist toreadonly "
+        "reads | s": f"{COMPARE} __hash__ __iter__ __len__ tobytes tolist toreadonly "
         "__enter__ obj nbytes readonly itemsize format ndim shape strides suboffsets "
         "c_contiguous f_contiguous contiguous __buffer__@3.12+ ()",
-        "reads calls | s d": "__getitem__ cast",
+        "reads calls | s d": "__getitem__ cast hex",
         "reads identity | s": "__repr__",
         "reads | . s": "__new__ _from_flags@3.12+",
         "mutates calls | sm s": "__setitem__ __delitem__",
