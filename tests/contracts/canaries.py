@@ -5,7 +5,7 @@ from typing import Any
 
 LOG: list[tuple[object, str]] = []
 
-_BINARY = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or".split()
+_BINARY = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or"
 
 
 def _raise(exception: type[BaseException]) -> Any:
@@ -69,7 +69,7 @@ _ANSWERS: dict[str, Callable[..., Any]] = {
     **{f"__{name}__": lambda self: self for name in ("neg", "pos", "abs", "invert")},
     **{
         f"__{prefix}{name}__": lambda self, other, *more: self
-        for name in _BINARY
+        for name in _BINARY.split()
         for prefix in ("", "r", "i")
     },
 }
@@ -93,10 +93,13 @@ LAYOUTS: dict[type, type] = {
 }
 
 # Methods by which a symbolic integer would have to show its value.
-CONCRETE = (
+_CONCRETE = (
     "__index__ __int__ __float__ __complex__ __hash__ __repr__ __str__ __format__ __round__ "
     "__trunc__ __floor__ __ceil__ __divmod__ __rdivmod__"
-).split()
+)
+CONCRETE = frozenset(_CONCRETE.split())
+_SYMBOLIC = "add sub mul truediv floordiv mod pow lshift rshift and xor or"
+_SYMBOLIC_ONLY = "eq ne lt le gt ge bool neg pos abs"
 
 
 class Symbolic:
@@ -118,6 +121,8 @@ def _plain(value: Any) -> Any:
 def _arithmetic(name: str) -> Callable[..., Any]:
     def method(self: Symbolic, *others: Any) -> Any:
         result = getattr(int, name)(self.value, *map(_plain, others))
+        if result is NotImplemented:
+            result = getattr(float, name)(float(self.value), *map(_plain, others))
         return symbol(result) if type(result) is int else result
 
     return method
@@ -131,10 +136,10 @@ def _concrete(name: str) -> Callable[..., Any]:
     return method
 
 
-for _name in _BINARY[:3] + _BINARY[4:7] + _BINARY[8:]:
+for _name in _SYMBOLIC.split():
     setattr(Symbolic, f"__{_name}__", _arithmetic(f"__{_name}__"))
     setattr(Symbolic, f"__r{_name}__", _arithmetic(f"__r{_name}__"))
-for _name in "eq ne lt le gt ge bool neg pos abs".split():
+for _name in _SYMBOLIC_ONLY.split():
     setattr(Symbolic, f"__{_name}__", _arithmetic(f"__{_name}__"))
 for _name in CONCRETE:
     setattr(Symbolic, _name, _concrete(_name))

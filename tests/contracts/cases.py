@@ -49,18 +49,21 @@ class Case:
         tails: list[list[Maker]] = [[], *([maker] for maker in pool)]
         tails += [rng.choices(pool, k=2) for _ in range(20)]
         tails += [rng.choices(pool, k=3) for _ in range(8)]
-        curated = CURATED.get(self.label, CURATED.get(f"*.{self.name}", ()))
-        tails = [*([_maker(item) for item in row] for row in curated), *tails]
+        rows = [*CURATED.get(self.label, ()), *CURATED.get(f"*.{self.name}", ())]
+        tails = [*([self._maker(item) for item in row] for row in rows), *tails]
         for number, maker in enumerate(self.selves):
             yield from ([maker, *tail] for tail in (tails[:-20] if number else tails))
         if not self.selves:
             yield from tails
 
+    def _maker(self, item: Any) -> Maker:
+        return self.selves[0] if item == "self" and self.selves else _maker(item)
+
 
 def _maker(item: Any) -> Maker:
     """A curated argument: the name of a sample, or a maker, or a constant in a tuple."""
     if type(item) is str:
-        return POOL[item]
+        return POOL[item if item != "self" else "none"]
     if type(item) is tuple:
         return lambda k: item[0]
     return item  # type: ignore[no-any-return]
@@ -77,9 +80,7 @@ def selves_of(cls: type) -> tuple[Maker, ...]:
         return (lambda k: cls(*text("abc", "name")[k.own :]),)
     rows = SELVES_BY_CALL.get(cls.__name__, ())
     return tuple(
-        (lambda k, row=row: cls(*(_maker(item)(k) for item in row)))  # type: ignore[misc]
-        if type(row) is tuple
-        else row
+        (lambda k, row=row: cls(*(_maker(item)(k) for item in row))) if type(row) is tuple else row
         for row in rows
     )
 
@@ -96,13 +97,13 @@ def type_cases(cls: type) -> list[Case]:
             continue
         function: Any = member
         selves = selves_of(cls)
-        if type(member) in ATTRIBUTE_KINDS:
-            function = type(member).__get__.__get__(member)
+        if type(member) in ATTRIBUTE_KINDS and selves:
+            function = types.MethodType(type(member).__dict__["__get__"], member)
         elif type(member) is types.BuiltinFunctionType:
             selves = (lambda k: cls,) if name == "__new__" else ()
         elif type(member) is types.ClassMethodDescriptorType:
             selves = (lambda k: cls,)
-        elif not selves:
+        elif not selves or type(member) in ATTRIBUTE_KINDS:
             continue
         found.append(Case(owner, name, function, contract, selves))
     return found

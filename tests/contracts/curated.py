@@ -3,15 +3,261 @@
 A string names a sample of the pool, a 1-tuple holds a constant.
 """
 
+import builtins
+import importlib
+from collections import deque
+from datetime import date, time, timedelta
 from typing import Any
 
-CURATED: dict[str, list[tuple[Any, ...]]] = {}
+from .samples import Knobs, born, number, numbers, slotted, two_arguments
+
+
+_abc_init = importlib.import_module("_abc")._abc_init
+
+
+def _format(k: Knobs) -> str:
+    return ("i", "h")[k.own]
+
+
+def _packed(k: Knobs) -> bytes:
+    return (b"\1\0\0\0", b"\2\0\0\0")[k.own]
+
+
+def _room(k: Knobs) -> bytearray:
+    return bytearray(8 + k.own)
+
+
+def _ordered(k: Knobs) -> Any:
+    return born(sorted(numbers(k)))
+
+
+def _abstract(k: Knobs) -> type:
+    made = type("Abstract", (), {})
+    _abc_init(made)
+    return made
+
+
+def _swapped(k: Knobs) -> Any:
+    return born(list(reversed(numbers(k))))
+
+
+NAME = ("name",)
+CLASS = ("__class__",)
+EMPTY = ("",)
+
+# By "owner.name", or "*.name" for all owners. "self" stands for another object of the owner.
+CURATED: dict[str, list[tuple[Any, ...]]] = {
+    "*.__getattribute__": [(CLASS,), (("__doc__",),), (NAME,)],
+    "*.__setattr__": [(NAME, "number"), (("x",), "tokens"), (("__doc__",), "text")],
+    "*.__delattr__": [(NAME,), (("x",),), (("__doc__",),)],
+    "*.__format__": [(EMPTY,)],
+    "*.__reduce_ex__": [((2,),), ((4,),)],
+    "*.__setstate__": [((0,),), ((1,),), (((0,),),), (((0, 1),),)],
+    "*.fromhex": [(("0a",),)],
+    "*.fromisoformat": [(("2020-01-01",),), (("03:04",),)],
+    **{f"KeyWrapper.__{name}__": [("self",)] for name in ("lt", "le", "eq", "ne", "gt", "ge")},
+    "*.insert": [((1,), (2,))],
+    "*.__setitem__": [((0,), (2,)), ((0,), "token"), (("abc",), "token")],
+    "*.__add__": [("self",)],
+    "*.__iadd__": [("self",)],
+    "type.__new__": [(("Made",), ((int,),), "mapping"), (("Made",), ((),), "mapping")],
+    "type.()": [(("Made",), ((),), "mapping")],
+    "BaseExceptionGroup.()": [("text", lambda k: [ValueError(*numbers(k))])],
+    "ExceptionGroup.()": [("text", lambda k: [ValueError(*numbers(k))])],
+    "BaseExceptionGroup.__new__": [("text", lambda k: [ValueError(*numbers(k))])],
+    "BaseExceptionGroup.derive": [(lambda k: [ValueError(*numbers(k))],)],
+    "BaseExceptionGroup.split": [((ValueError,),), ((KeyError,),)],
+    "BaseExceptionGroup.subgroup": [((ValueError,),)],
+    "BaseException.with_traceback": [((None,),)],
+    "UnicodeDecodeError.()": [("text", "bytes", (0,), (1,), "text")],
+    "UnicodeEncodeError.()": [("text", "text", (0,), (1,), "text")],
+    "UnicodeTranslateError.()": [("text", (0,), (1,), "text")],
+    "UnicodeDecodeError.__init__": [("text", "bytes", (0,), (1,), "text")],
+    "UnicodeEncodeError.__init__": [("text", "text", (0,), (1,), "text")],
+    "UnicodeTranslateError.__init__": [("text", (0,), (1,), "text")],
+    "str.replace": [("text", "text")],
+    "str.maketrans": [("mapping",), (lambda k: {97: numbers(k)[0]},), ("text", "text")],
+    "str.translate": [(lambda k: {97: numbers(k)[0]},)],
+    "bytes.join": [(lambda k: [b"ab", bytearray((b"cd", b"ef")[k.items])],)],
+    "bytearray.join": [(lambda k: [b"ab", bytearray((b"cd", b"ef")[k.items])],)],
+    "bytes.maketrans": [("bytes", "bytes")],
+    "bytearray.maketrans": [("bytes", "bytearray")],
+    "bytes.replace": [("bytes", "bytearray")],
+    "bytearray.replace": [("bytes", "bytearray")],
+    "bytearray.remove": [((97,),)],
+    "int.from_bytes": [("bytes", ("little",)), (lambda k: [number(1 + k.items)], ("big",))],
+    "memoryview.cast": [(("B",),)],
+    "memoryview.__setitem__": [((0,), (1,))],
+    "defaultdict.__init__": [((int,), "pairs")],
+    "function.()": [(lambda k: two_arguments.__code__, "mapping")],
+    "function.__new__": [(lambda k: two_arguments.__code__, "mapping")],
+    "classmethod_descriptor.__call__": [((dict,), "numbers")],
+    "member_descriptor.__get__": [(slotted,)],
+    "member_descriptor.__set__": [(slotted, "token")],
+    "member_descriptor.__delete__": [(slotted,)],
+    "getset_descriptor.__get__": [("function",)],
+    "getset_descriptor.__set__": [("function", "tuple")],
+    "getset_descriptor.__delete__": [("function",)],
+    "Pattern.sub": [("text", "text"), ("function", "text")],
+    "Pattern.subn": [("text", "text")],
+    "partial.__setstate__": [(lambda k: (two_arguments, tuple(numbers(k)), {}, None),)],
+    "deque.__setitem__": [((0,), "token")],
+    "deque.index": [((1001,),)],
+    "deque.remove": [((1001,),)],
+    "list.index": [((1001,),)],
+    "list.remove": [((1001,),)],
+    "OrderedDict.move_to_end": [(("abc",),)],
+    "Struct.()": [(_format,)],
+    "Struct.__init__": [(_format,)],
+    "Struct.pack_into": [(_room, (0,), "number")],
+    "Struct.unpack": [(_packed,)],
+    "date.()": [((2020,), (1,), lambda k: 1 + k.own)],
+    "date.__new__": [((2020,), (1,), lambda k: 1 + k.own)],
+    "date.fromisocalendar": [((2020,), (1,), lambda k: 1 + k.own)],
+    "datetime.()": [((2020,), (1,), lambda k: 1 + k.own)],
+    "datetime.__new__": [((2020,), (1,), lambda k: 1 + k.own)],
+    "datetime.combine": [(lambda k: date(2020, 1, 1 + k.own), lambda k: time(3))],
+    "timezone.()": [(lambda k: timedelta(hours=1 + k.own),)],
+    "timezone.__new__": [(lambda k: timedelta(hours=1 + k.own),)],
+    "array.()": [(("i",), "numbers")],
+    "array.__new__": [(("i",), "numbers")],
+    "array.index": [((1002,),)],
+    "array.remove": [((1002,),)],
+    "struct_time.()": [(lambda k: tuple(range(9)),)],
+    "struct_time.__new__": [(lambda k: tuple(range(9)),)],
+    "_lru_cache_wrapper.()": [("function", (None,), (False,), (tuple,))],
+    "_lru_cache_wrapper.__new__": [("function", (None,), (False,), (tuple,))],
+    "_tuplegetter.()": [("index", "text")],
+    "_deque_iterator.()": [(lambda k: deque(numbers(k)),)],
+    "_deque_iterator.__new__": [(lambda k: deque(numbers(k)),)],
+    "_deque_reverse_iterator.()": [(lambda k: deque(numbers(k)),)],
+    "_deque_reverse_iterator.__new__": [(lambda k: deque(numbers(k)),)],
+    "builtins.issubclass": [("class", "class"), ("class", lambda k: (int, str))],
+    "builtins.getattr": [("plain", NAME), ("plain", ("missing",), "token")],
+    "builtins.hasattr": [("plain", NAME)],
+    "builtins.setattr": [("plain", NAME, "token")],
+    "builtins.delattr": [("plain", NAME)],
+    "builtins.divmod": [("number", "index"), ("float", "number")],
+    "builtins.pow": [("number", "index"), ("index", "index", "number")],
+    "builtins.ord": [(lambda k: "ab"[k.own],), (lambda k: bytearray((b"a", b"b")[k.own]),)],
+    "builtins.sorted": [("numbers",), ("words",)],
+    "builtins.max": [("number", "number"), ("numbers",)],
+    "builtins.sum": [("numbers", "number"), ("lists", lambda k: [])],
+    "_operator._compare_digest": [("bytes", "bytearray"), ("text", "text")],
+    "_operator.indexOf": [("numbers", (1001,))],
+    "_operator.countOf": [("numbers", (1001,))],
+    "_operator.contains": [("numbers", (1001,)), ("mapping", "text")],
+    "_operator.setitem": [("numbers", "index", "token"), ("mapping", "text", "token")],
+    "_operator.delitem": [("numbers", "index"), ("mapping", ("abc",))],
+    "_operator.getitem": [("numbers", "index"), ("mapping", ("abc",)), ("text", "slice")],
+    "_operator.iconcat": [("numbers", "iterator"), ("tuple", "tuple")],
+    "_operator.concat": [("numbers", "tokens"), ("text", "text")],
+    **{
+        f"_operator.{name}": [("number", "number"), ("float", "number"), ("number", "index")]
+        for name in (
+            "sub",
+            "mul",
+            "floordiv",
+            "truediv",
+            "lshift",
+            "rshift",
+            "pow",
+            "lt",
+            "le",
+            "gt",
+            "ge",
+            "eq",
+            "ne",
+            "isub",
+            "imul",
+            "ifloordiv",
+            "itruediv",
+            "ilshift",
+            "irshift",
+            "imod",
+            "ipow",
+        )
+    },
+    **{
+        f"_operator.{name}": [("number", "number"), ("set", lambda k: {1, 2}), ("set", "set")]
+        for name in ("and_", "or_", "xor", "sub", "iand", "ior", "ixor", "isub")
+    },
+    "_operator.add": [("numbers", "tokens"), ("tuple", "tuple"), ("number", "float")],
+    "_operator.iadd": [("numbers", "iterator"), ("tuple", "tuple"), ("number", "float")],
+    "_operator.mul": [("numbers", "index"), ("number", "index"), ("text", "index")],
+    "_operator.imul": [("numbers", (2,)), ("number", "index")],
+    "_operator.mod": [("number", "index"), (("%s",), "tuple"), (("%s",), "plain")],
+    "_bisect.bisect_left": [(_ordered, "number")],
+    "_bisect.bisect_right": [(_ordered, "number")],
+    "_bisect.insort_left": [(_ordered, "number")],
+    "_bisect.insort_right": [(_ordered, "number")],
+    **{
+        f"_heapq.{name}": [(_ordered, (5000,)), (_swapped, (5000,))]
+        for name in ("heappush", "heappushpop", "heapreplace", "_heapreplace_max")
+    },
+    **{
+        f"math.{name}": [("float", "float"), ("index", "index"), ("number", "index")]
+        for name in (
+            "atan2",
+            "comb",
+            "fmod",
+            "isclose",
+            "nextafter",
+            "pow",
+            "remainder",
+            "perm",
+            "ldexp",
+            "dist",
+        )
+    },
+    "math.dist": [("numbers", "numbers")],
+    "math.sumprod": [("numbers", "numbers")],
+    "math.fma": [("float", "float", "number")],
+    "cmath.isclose": [("complex", "float")],
+    "_statistics._normal_dist_inv_cdf": [("float", "float", "float")],
+    "_abc._abc_instancecheck": [(_abstract, "plain")],
+    "_abc._abc_subclasscheck": [(_abstract, "class")],
+    "_abc._abc_register": [(_abstract, "class")],
+    "_weakref._remove_dead_weakref": [("mapping", ("zzz",))],
+    "_struct.calcsize": [(_format,)],
+    "_struct.iter_unpack": [(("i",), _packed)],
+    "_struct.pack": [(_format, "number")],
+    "_struct.unpack": [(("i",), _packed)],
+    "_struct.unpack_from": [(("i",), _packed)],
+    "_struct.pack_into": [(("i",), _room, (0,), "number")],
+    "_json.scanstring": [(('"abc"',), (1,))],
+    **{f"{owner}.normalize": [(("NFC",), "text")] for owner in ("unicodedata",)},
+    "unicodedata.is_normalized": [(("NFC",), "text")],
+    "unicodedata.lookup": [(("DIGIT ONE",),)],
+    **{
+        f"unicodedata.{name}": [(lambda k: "12"[k.own],)]
+        for name in (
+            "bidirectional",
+            "category",
+            "combining",
+            "decimal",
+            "decomposition",
+            "digit",
+            "east_asian_width",
+            "mirrored",
+            "name",
+            "numeric",
+        )
+    },
+    "binascii.crc_hqx": [("bytes", "index")],
+    "binascii.a2b_uu": [((b"#86)C",),)],
+    **{
+        f"_codecs.{name}_decode": [((b"\0\0\0\0",),)]
+        for name in ("utf_32", "utf_32_be", "utf_32_le")
+    },
+}
+
 SELVES_BY_CALL: dict[str, list[Any]] = {
     "enumerate": [("numbers",)],
     "reversed": [("numbers",)],
     "zip": [("numbers", "iterator")],
     "map": [("function", "numbers")],
-    "filter": [("function", "numbers")],
+    "filter": [((bool,), "numbers")],
     "accumulate": [("numbers",)],
     "batched": [("numbers", (2,))],
     "chain": [("numbers", "iterator")],
@@ -29,7 +275,7 @@ SELVES_BY_CALL: dict[str, list[Any]] = {
     "product": [("numbers",)],
     "repeat": [("numbers", (2,))],
     "starmap": [("function", "pairs")],
-    "takewhile": [("function", "numbers")],
+    "takewhile": [((bool,), "numbers")],
     "zip_longest": [("numbers", "iterator")],
     "_tee": [("numbers",)],
     "attrgetter": [(("name",),)],
@@ -48,3 +294,92 @@ SELVES_BY_CALL: dict[str, list[Any]] = {
 }
 # Besides all that is named __call__: arguments behind the first go to what is called.
 DELEGATES = {"_operator.call"}
+# A sequence times a symbolic integer asks it for its value: it specializes itself.
+SYMBOLIC_ANYWAY = {"_operator.mul", "_operator.imul"}
+
+# Callables that no sample makes succeed, and why that is all right.
+NEVER_SUCCEED = {
+    **dict.fromkeys(
+        (
+            "type.__abstractmethods__",
+            "BaseException.__delattr__",
+            "OSError.characters_written",
+            "GenericAlias.__instancecheck__",
+            "GenericAlias.__subclasscheck__",
+            "GenericAlias.__getitem__",
+            "UnionType.__getitem__",
+            "memoryview.__hash__",
+            "memoryview.__delitem__",
+            "mappingproxy.__lt__",
+            "mappingproxy.__le__",
+            "mappingproxy.__gt__",
+            "mappingproxy.__ge__",
+            "mappingproxy.__ior__",
+            "method.__setattr__",
+            "method.__delattr__",
+            "_tuplegetter.__set__",
+            "_tuplegetter.__delete__",
+            "ReferenceType.__hash__",
+            "Struct.__setattr__",
+            "Struct.__delattr__",
+            "array.fromunicode",
+        ),
+        "raises for every object made here, or for all there are",
+    ),
+    "generator.throw": "raises what it is given",
+    **dict.fromkeys(
+        (
+            "code.()",
+            "code.__new__",
+            "traceback.()",
+            "traceback.__new__",
+            "_sre.compile",
+            "Scanner.()",
+            "Scanner.__new__",
+            "Encoder.()",
+            "Encoder.__new__",
+            "_tee_dataobject.()",
+            "_tee_dataobject.__new__",
+            "_grouper.()",
+            "_grouper.__new__",
+            "_tee.__setstate__",
+            "chain.__setstate__",
+            "cycle.__setstate__",
+            "groupby.__setstate__",
+            "permutations.__setstate__",
+        ),
+        "wants objects that only the interpreter or a pickle holds",
+    ),
+    **dict.fromkeys(
+        ("builtins.aiter", "builtins.anext", "_operator.matmul", "_operator.imatmul"),
+        "no C type of the samples has the protocol",
+    ),
+}
+# Mutations that the samples do not bring about, or that can not be seen from outside.
+UNSEEN: dict[str, str] = {
+    "type.__annotations__": "left out of the description",
+    "BaseException.with_traceback": "tracebacks are left out of the description",
+    "property.__set_name__": "the name is not kept before 3.13",
+    **{
+        f"{cls.__name__}.__init__": "__new__ has done it, unless a subclass overrides it"
+        for cls in vars(builtins).values()
+        if isinstance(cls, type) and issubclass(cls, OSError)
+    },
+    **dict.fromkeys(
+        (
+            "memory_iterator.__next__",
+            "callable_iterator.__next__",
+            "odict_iterator.__next__",
+            "pairwise.__next__",
+            "batched.__next__",
+            "SRE_Scanner.match",
+            "SRE_Scanner.search",
+            "OrderedDict.move_to_end",
+            "_abc._abc_register",
+            "_weakref._remove_dead_weakref",
+        ),
+        "the state does not show",
+    ),
+    "SimpleNamespace.__init__": "keywords only, before 3.13",
+}
+OTHER_VERSIONS = {"batched.__next__", "method.__setattr__", "method.__delattr__"}

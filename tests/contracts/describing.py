@@ -13,15 +13,23 @@ from typing import Any
 
 Labels = dict[int, str]
 
-_LIST_ITERATOR = type(iter([]))
+_LIST_ITERATOR: type = type(iter([]))
 _ATOMS = (int, float, complex, str, bytes, bool, type(None), range, types.EllipsisType)
 _SEQUENCES = (list, tuple, deque, set, frozenset)
 _MAPPINGS = (dict, OrderedDict, defaultdict)
-_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
+_DRIVERS = ("enumerate", "reversed", "zip", "map", "filter", "list_reverseiterator")
 
 
 def layout(cls: type, *bases: type) -> type | None:
     return next((base for base in cls.__mro__ if base in bases), None)
+
+
+def content(value: Any) -> object:
+    try:
+        return bytes(value)
+    except ValueError as error:
+        return error  # a released memoryview
 
 
 def is_class(value: object) -> bool:
@@ -38,12 +46,26 @@ def parts(value: Any) -> list[Any]:
     if base := layout(cls, *_SEQUENCES):
         found = list(base.__iter__(value))  # type: ignore[attr-defined]
     elif layout(cls, *_MAPPINGS):
-        found = [*dict.keys(value), *dict.values(value)]
+        found = [*map(_key, dict.keys(value)), *dict.values(value)]
     elif cls in _VIEWS:
         found = parts(dict(value.mapping))
     elif cls is _LIST_ITERATOR:
         reduced = value.__reduce__()
         found = [reduced[1][0], *reduced[2:]]
+    elif cls.__module__ == "itertools" or cls.__name__ in _DRIVERS:
+        found = list(value.__reduce__()[1:]) if "__reduce__" in vars(cls) else []
+    elif "__length_hint__" in vars(cls):
+        found = [value.__length_hint__()]
+    elif cls.__name__ == "Slotted":
+        found = [getattr(value, "slot", None)]
+    elif cls is types.FunctionType:
+        found = [value.__defaults__]
+    elif cls is property:
+        found = [value.fget, value.fset, value.fdel]
+    elif cls is types.ModuleType:
+        found = parts(vars(value))
+    elif cls.__name__ == "array":
+        found = value.tolist()
     elif cls is slice:
         found = [value.start, value.stop, value.step]
     elif cls is functools.partial:
@@ -70,7 +92,12 @@ def attributes(value: Any) -> list[Any]:
         namespace = object.__getattribute__(value, "__dict__")
     except AttributeError:
         return []
-    return [*namespace, *namespace.values()] if type(namespace) is dict else []
+    return [*map(_key, namespace), *namespace.values()] if type(namespace) is dict else []
+
+
+def _key(key: object) -> object:
+    """Names are interned at will, so which object they are does not count."""
+    return f".{key}" if type(key) is str else key
 
 
 def unmistakable(value: object) -> bool:
@@ -93,12 +120,14 @@ def describe(value: Any, labels: Labels, top: bool = False, depth: int = 0) -> s
     if depth > 6:
         return "…"
     name = f"class {value.__name__}" if is_class(value) else cls.__name__
-    if bytearray in cls.__mro__:
-        name += repr(bytes(value))
+    if layout(cls, bytearray, memoryview):
+        name += repr(content(value))
     if is_class(value) and is_heap_type(value):
         # Asking a class for its annotations makes them: not of interest.
         name += str(sorted({*type.__dict__["__dict__"].__get__(value)} - {"__annotations__"}))
-    if cls.__name__ in ("Pattern", "Match", "Struct"):
+    if cls.__name__ == "Struct":
+        name += value.format
+    if cls.__name__ in ("Pattern", "Match"):
         name += re.sub(r"0x\w+", "", repr(value))
     inner = [describe(part, labels, depth=depth + 1) for part in parts(value)]
     if layout(cls, set, frozenset):

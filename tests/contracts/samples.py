@@ -43,6 +43,23 @@ class PlainDict(dict[Any, Any]):
     """A dict with attributes."""
 
 
+class Sequence:
+    """Only what the old iteration protocol needs."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def __getitem__(self, index: int) -> Any:
+        return self.items[index]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+class Slotted:
+    __slots__ = ("slot",)
+
+
 BORN: list[Any] = []  # the parts of the argument that is being made, in order
 
 
@@ -103,6 +120,21 @@ def two_arguments(a: object = 0, b: object = 0, *more: object) -> bool:
     return a is b
 
 
+def compare(a: Any, b: Any) -> int:
+    return int(a.name - b.name)
+
+
+def fresh_function() -> Any:
+    namespace = {"__name__": "samples"}
+    return types.FunctionType(two_arguments.__code__, namespace, "two_arguments", (0, 0))
+
+
+def slotted(k: Knobs) -> Slotted:
+    made = Slotted()
+    made.slot = born(number(1700 + k.attributes))  # type: ignore[attr-defined]
+    return made
+
+
 def make_class(k: Knobs) -> type:
     return type("Made", (), {"x": 1})
 
@@ -138,7 +170,7 @@ POOL: dict[str, Maker] = {
     "token": lambda k: Token(),
     "class": lambda k: int,
     "made": make_class,
-    "function": lambda k: types.FunctionType(two_arguments.__code__, {"__name__": "samples"}),
+    "function": lambda k: fresh_function(),
     "slice": lambda k: slice(0, 1 + k.own),
     "exception": exception,
     "plainlist": lambda k: with_attributes(PlainList(numbers(k)), k),
@@ -168,7 +200,7 @@ SELVES: dict[type, list[Maker]] = {
     bytearray: [POOL["bytearray"], lambda k: bytearray(b"%s")],
     memoryview: [lambda k: memoryview(bytearray((b"abcd", b"dcba")[k.own]))],
     tuple: [POOL["tuple"], POOL["texts"], lambda k: tuple(tokens(k)), lambda k: (numbers(k), 1)],
-    list: [numbers, words, tokens, POOL["lists"]],
+    list: [numbers, words, lambda k: born(list(reversed(numbers(k)))), tokens, POOL["lists"]],
     dict: [mapping, lambda k: dict(enumerate(tokens(k))), lambda k: dict(enumerate(words(k)))],
     set: [POOL["set"], lambda k: set(text("abc", "def", "ghi")[: 2 + k.own])],
     frozenset: [POOL["frozenset"]],
@@ -187,11 +219,11 @@ SELVES: dict[type, list[Maker]] = {
     types.MethodDescriptorType: [lambda k: list.copy],
     types.WrapperDescriptorType: [lambda k: list.__len__],
     types.ClassMethodDescriptorType: [lambda k: dict.__dict__["fromkeys"]],
-    types.GetSetDescriptorType: [lambda k: int.__dict__["real"]],
-    types.MemberDescriptorType: [lambda k: slice.__dict__["start"]],
+    types.GetSetDescriptorType: [lambda k: types.FunctionType.__dict__["__defaults__"]],
+    types.MemberDescriptorType: [lambda k: Slotted.__dict__["slot"]],
     types.CellType: [lambda k: types.CellType(number(700 + k.own))],
     types.CodeType: [lambda k: two_arguments.__code__],
-    property: [lambda k: property(two_arguments, two_arguments, two_arguments)],
+    property: [lambda k: property(*[two_arguments] * 3)],
     classmethod: [lambda k: classmethod(two_arguments)],
     staticmethod: [lambda k: staticmethod(two_arguments)],
     types.ModuleType: [lambda k: types.ModuleType(("one", "two")[k.own])],
@@ -201,7 +233,9 @@ SELVES: dict[type, list[Maker]] = {
     type(None): [POOL["none"]],
     type(...): [lambda k: ...],
     type(NotImplemented): [lambda k: NotImplemented],
-    functools.partial: [lambda k: with_attributes(functools.partial(two_arguments, *numbers(k)), k)],
+    functools.partial: [
+        lambda k: with_attributes(functools.partial(two_arguments, *numbers(k)), k)
+    ],
     deque: [lambda k: deque(numbers(k)), lambda k: deque(tokens(k))],
     defaultdict: [lambda k: defaultdict(list, mapping(k))],
     OrderedDict: [_ordered],
@@ -210,5 +244,36 @@ SELVES: dict[type, list[Maker]] = {
     type(re.compile("").scanner("")): [  # type: ignore[attr-defined]
         lambda k: re.compile("a").scanner("aba")  # type: ignore[attr-defined]
     ],
+    **{
+        type(maker(PLAIN)): [maker]
+        for maker in (
+            lambda k: iter(tuple(numbers(k))),
+            lambda k: reversed(numbers(k)),
+            lambda k: iter(mapping(k)),
+            lambda k: iter(mapping(k).values()),
+            lambda k: iter(mapping(k).items()),
+            lambda k: reversed(mapping(k)),
+            lambda k: reversed(mapping(k).values()),
+            lambda k: reversed(mapping(k).items()),
+            lambda k: iter("abc"[k.own :]),
+            lambda k: iter("\u1234\u1235"[k.own :]),
+            lambda k: iter(b"abc"[k.own :]),
+            lambda k: iter(bytearray(b"abc"[k.own :])),
+            lambda k: iter(memoryview(b"abc"[k.own :])),
+            lambda k: iter(range(3 + k.own)),
+            lambda k: iter(range(1 << 70, (1 << 70) + 3 + k.own)),
+            lambda k: iter(set(elements(k))),
+            lambda k: iter(Sequence(numbers(k))),
+            lambda k: iter(numbers(k).pop, None),
+            lambda k: reversed(Sequence(numbers(k))),
+            lambda k: iter(deque(numbers(k))),
+            lambda k: reversed(deque(numbers(k))),
+            lambda k: _ordered(k).keys(),
+            lambda k: _ordered(k).values(),
+            lambda k: _ordered(k).items(),
+            lambda k: iter(_ordered(k)),
+            lambda k: functools.cmp_to_key(compare)(Plain(k)),
+        )
+    },
     super: [lambda k: super(PlainList, PlainList(numbers(k)))],
 }

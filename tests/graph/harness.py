@@ -4,6 +4,7 @@ A program is a function `(op, *inputs)` that makes each torch call as `op(target
 Eager runs the target; recording hands it to `OutputGraph.call`.
 """
 
+import operator
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -148,6 +149,7 @@ def check(
     assert (len(calls) - len(items), len(items)) == (program.nodes, program.items), recorded.module
     for node in calls:
         assert node.meta["source_fn_stack"]
+        assert "example_value" in node.meta or node.target is operator.setitem
     inputs = list(second) if second is not None else fresh(program, seed=1)
     reference = [value.clone() for value in inputs]
     torch.manual_seed(7)

@@ -2,8 +2,6 @@
 
 import pytest
 
-pytest.importorskip("torch")
-
 from .harness import Program, check
 from .programs import FAMILIES
 

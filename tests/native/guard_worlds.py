@@ -1,7 +1,7 @@
 """Random object graphs, guards that hold for them, and ways to change them.
 
 A world is what a call sees: locals, and a function with globals, a closure and defaults. All
-randomness comes from one generator, so that a failing example can be replayed and shrunk.
+randomness comes from one generator, so that a seed is enough to replay an example.
 """
 
 import math
@@ -349,12 +349,12 @@ class World:
                 target.__defaults__ = (self.pick(),)
                 return lambda: setattr(target, "__defaults__", old)
             case 1:
-                was = target.__kwdefaults__["q"]
+                was = target.__kwdefaults__.get("q")
                 target.__kwdefaults__["q"] = self.pick()
                 return lambda: target.__kwdefaults__.__setitem__("q", was)
             case 2:
                 cell = target.__closure__[0]
-                held = cell.cell_contents
+                held = cell.cell_contents  # never empty: see make_function
                 cell.cell_contents = self.pick()
                 return lambda: setattr(cell, "cell_contents", held)
             case 3:

@@ -7,8 +7,8 @@
  * that are loaded already. When anything is missing or any answer is wrong,
  * tensors are matched by a Python function instead, which torch_api.py gives us.
  *
- * Order of a match: type, key set, requires_grad, dtype, device, sizes,
- * strides. The key set comes before the C functions because they are slow, or
+ * Order of a match: type, key set, requires_grad, dtype, device index, sizes,
+ * strides; the device's type is part of the key set. The key set comes before the C functions because they are slow, or
  * run Python, on tensors of other kinds (fake tensors, wrapper subclasses).
  */
 #include "guards.h"
@@ -25,7 +25,7 @@ static struct {
     uint64_t python_keys;   /* tensors with one of these run Python for their metadata */
     PyTypeObject *base;     /* torch._C.TensorBase */
     PyObject *match;        /* match(spec, tensor): the same in Python */
-    GetInt32 dtype, device_type, device_index;
+    GetInt32 dtype, device_index;
     GetInt64 dim;
     GetArray sizes, strides;
     _Bool (*requires_grad)(const void *);
@@ -37,7 +37,7 @@ struct TensorSpec {
     int native;
     int requires_grad;      /* -1: any */
     uint64_t keys;
-    int32_t dtype, device_type, device_index;
+    int32_t dtype, device_index;
     int has_strides, is_static;
     int64_t ndim;
     int64_t *sizes, *strides; /* -1: any; one block */
@@ -88,8 +88,6 @@ matches_natively(const TensorSpec *s, PyObject *tensor)
     if (s->requires_grad != ANY && torch_api.requires_grad(impl) != s->requires_grad)
         return 0;
     if (torch_api.dtype(handle, &word) || word != s->dtype)
-        return 0;
-    if (torch_api.device_type(handle, &word) || word != s->device_type)
         return 0;
     if (torch_api.device_index(handle, &word) || word != s->device_index)
         return 0;
@@ -187,15 +185,15 @@ read_extents(PyObject *tuple, int64_t *out, int *is_static)
     return 0;
 }
 
-/* From (type, keys, requires_grad, dtype, device type, device index, sizes, strides, native, description). */
+/* From (type, keys, requires_grad, dtype, device index, sizes, strides, native, description). */
 TensorSpec *
 tensor_spec_new(PyObject *arg)
 {
     PyObject *type, *sizes, *strides, *description;
     unsigned long long keys;
-    int requires_grad, dtype, device_type, device_index, native;
-    if (!PyArg_ParseTuple(arg, "O!KiiiiO!OpO", &PyType_Type, &type, &keys, &requires_grad, &dtype, &device_type,
-                          &device_index, &PyTuple_Type, &sizes, &strides, &native, &description))
+    int requires_grad, dtype, device_index, native;
+    if (!PyArg_ParseTuple(arg, "O!KiiiO!OpO", &PyType_Type, &type, &keys, &requires_grad, &dtype, &device_index,
+                          &PyTuple_Type, &sizes, &strides, &native, &description))
         return NULL;
     if (torch_api.base == NULL || !PyType_IsSubtype((PyTypeObject *)type, torch_api.base)) {
         PyErr_SetString(PyExc_TypeError, "a tensor check needs torch, and a tensor type");
@@ -222,7 +220,6 @@ tensor_spec_new(PyObject *arg)
     s->keys = keys;
     s->requires_grad = requires_grad;
     s->dtype = dtype;
-    s->device_type = device_type;
     s->device_index = device_index;
     if (read_extents(sizes, s->sizes, &s->is_static) < 0
         || (s->has_strides && read_extents(strides, s->strides, &s->is_static) < 0)) {
@@ -305,7 +302,6 @@ find_functions(void)
     void *c10 = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
     if (cpu != NULL) {
         torch_api.dtype = (GetInt32)dlsym(cpu, "aoti_torch_get_dtype");
-        torch_api.device_type = (GetInt32)dlsym(cpu, "aoti_torch_get_device_type");
         torch_api.device_index = (GetInt32)dlsym(cpu, "aoti_torch_get_device_index");
         torch_api.dim = (GetInt64)dlsym(cpu, "aoti_torch_get_dim");
         torch_api.sizes = (GetArray)dlsym(cpu, "aoti_torch_get_sizes");
@@ -313,7 +309,7 @@ find_functions(void)
     }
     if (c10 != NULL) /* c10::TensorImpl::requires_grad() const */
         torch_api.requires_grad = (_Bool (*)(const void *))dlsym(c10, "_ZNK3c1010TensorImpl13requires_gradEv");
-    return torch_api.dtype && torch_api.device_type && torch_api.device_index && torch_api.dim && torch_api.sizes
+    return torch_api.dtype && torch_api.device_index && torch_api.dim && torch_api.sizes
         && torch_api.strides && torch_api.requires_grad;
 }
 
@@ -379,21 +375,20 @@ tensor_calibrate(PyObject *Py_UNUSED(m), PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* tensor_codes(tensor) -> (dtype, device type, device index) as torch numbers them, or None. */
+/* tensor_codes(tensor) -> (dtype, device index) as torch numbers them, or None. */
 static PyObject *
 tensor_codes(PyObject *Py_UNUSED(m), PyObject *tensor)
 {
-    int32_t dtype, type, index;
+    int32_t dtype, index;
     if (!torch_api.native || !PyObject_TypeCheck(tensor, torch_api.base) || !tensor_is_native(tensor)
-        || torch_api.dtype(handle_of(tensor), &dtype) || torch_api.device_type(handle_of(tensor), &type)
-        || torch_api.device_index(handle_of(tensor), &index))
+        || torch_api.dtype(handle_of(tensor), &dtype) || torch_api.device_index(handle_of(tensor), &index))
         Py_RETURN_NONE;
-    return Py_BuildValue("iii", dtype, type, index);
+    return Py_BuildValue("ii", dtype, index);
 }
 
 PyMethodDef tensor_functions[] = {
     {"tensor_calibrate", tensor_calibrate, METH_VARARGS,
      "tensor_calibrate(base, samples, python_keys, match, without='') -> None, or what is missing"},
-    {"tensor_codes", tensor_codes, METH_O, "tensor_codes(tensor) -> (dtype, device type, device index) or None"},
+    {"tensor_codes", tensor_codes, METH_O, "tensor_codes(tensor) -> (dtype, device index) or None"},
     {NULL},
 };

@@ -45,11 +45,26 @@ eval_call(GuardTree *t, Node *node)
     return pass;
 }
 
+/* The commonest check and source are in line here: a call of a small function
+ * takes about as long as the rest of its dispatch. */
+static inline int
+eval_check(const Check *c, PyObject *value)
+{
+    return c->op == CHECK_TYPE_IS ? (PyObject *)Py_TYPE(value) == c->arg : check_value(c, value);
+}
+
+static inline PyObject *
+eval_source(Node *node, PyObject *base, PyObject *const *locals, PyObject *function)
+{
+    return node->op == SOURCE_LOCAL && locals != NULL ? locals[node->index]
+                                                      : fetch(node, base, locals, function);
+}
+
 static inline int
 eval_checks(GuardTree *t, Node *node, PyObject *value)
 {
     for (int32_t i = 0; i < node->n_checks; i++)
-        if (!check_value(&node->checks[i], value))
+        if (!eval_check(&node->checks[i], value))
             return fail(t, node->checks[i].guard, value);
     return 1;
 }
@@ -75,7 +90,7 @@ eval_level(GuardTree *t, Py_ssize_t index, PyObject *const *locals, PyObject *fu
                 return 0;
             continue;
         }
-        PyObject *value = fetch(node, base, locals, function);
+        PyObject *value = eval_source(node, base, locals, function);
         if (value == NULL)
             return fail(t, node->guard, NULL);
         node->value = value;
@@ -93,7 +108,7 @@ eval_level(GuardTree *t, Py_ssize_t index, PyObject *const *locals, PyObject *fu
                 if (tensor_spec_is_native(node->tensors[j].spec) && !tensor_matches(node->tensors[j].spec, value))
                     return fail(t, node->tensors[j].guard, value);
     }
-    if (t->shortcuts)
+    if (t->shortcuts && !(level->uses & USES_RAW))
         level_arm(t, level, record);
     return 1;
 }

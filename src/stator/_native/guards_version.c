@@ -276,8 +276,6 @@ void
 level_arm(GuardTree *tree, Level *level, Record *r)
 {
     PyObject *o = r->value;
-    if (level->uses & USES_RAW)
-        return;
     if (level->seen != o) {
         level->seen = o; /* fresh objects are not worth a record */
         return;

@@ -59,7 +59,8 @@ def _find(function: object) -> Contract | None:
 def _builtin(function: object) -> Contract | None:
     """A function of a module has been found by its id; the others are bound methods."""
     bound_to, name = _builtin_self(function), _builtin_name(function)
-    if type in _mro(type(bound_to)):
+    # Not `type in …`: that compares, and a metaclass may have a say in it.
+    if any(base is type for base in _mro(type(bound_to))):
         for members in _members_along(bound_to):
             member = members.get(name)
             if type(member) is types.ClassMethodDescriptorType and (

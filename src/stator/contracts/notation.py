@@ -56,7 +56,7 @@ def _argument(letters: str) -> Argument:
         depth = Depth.SHALLOW
     else:
         depth = Depth.NOTHING
-    specialized = "h" in given or "z" in given or (depth > Depth.NOTHING and "p" not in given)
+    specialized = "z" in given or ("p" not in given and (depth > Depth.NOTHING or "h" in given))
     return Argument(
         depth=depth,
         attributes="a" in given,

@@ -93,8 +93,8 @@ class Registry:
         if "()" in named:
             self._add(cls, named["()"])
         for name, member in members.items():
-            if name in named:
-                self._add(member, named[name])
+            if contract := named.get(name, named.get("*")):
+                self._add(member, contract)
             elif type(member) in ATTRIBUTE_KINDS:
                 self._add(member, ATTRIBUTE)
 

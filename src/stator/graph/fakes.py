@@ -99,11 +99,12 @@ class Fakes:
         return made
 
     def constant(self, real: torch.Tensor) -> torch.Tensor:
-        """The fake of a tensor whose values are known while recording, too."""
+        """The fake of a tensor whose values are known while recording, too.
+
+        It gets a tensor of its own: fake tensors with known values are changed together with them.
+        """
         converter = self.mode.fake_tensor_converter
-        with torch._C.DisableTorchFunction():
-            fake: torch.Tensor = converter.from_real_tensor(self.mode, real, make_constant=True)
-        return fake
+        return converter.from_real_tensor(self.mode, real.clone(), make_constant=True)
 
     def pristine(self) -> tuple[FakeTensorMode, list[torch.Tensor]]:
         """The inputs as they are when the graph starts, with the mode they belong to."""
@@ -121,11 +122,10 @@ def _fake(
     context: StatefulSymbolicContext | None,
 ) -> torch.Tensor:
     try:
-        with torch._C.DisableTorchFunction():
-            if context is None:
-                # No source: with one, a zero-dimensional tensor's value would become a symbol.
-                return mode.from_tensor(real, static_shapes=True)
-            return mode.from_tensor(real, source=source, symbolic_context=context)
+        if context is None:
+            # No source: with one, a zero-dimensional tensor's value would become a symbol.
+            return mode.from_tensor(real, static_shapes=True)
+        return mode.from_tensor(real, source=source, symbolic_context=context)
     except (UnsupportedFakeTensorException, NotImplementedError) as error:
         what = f"{type(real).__name__} with layout {real.layout}"
         raise Unsupported(f"no fake tensor can stand for a {what}: {error}") from error

@@ -385,7 +385,6 @@ CONSTANT_ATTRIBUTES: Final[frozenset[str]] = frozenset(
         "itemsize",
         "layout",
         "name",
-        "names",
         "nbytes",
         "ndim",
         "output_nr",

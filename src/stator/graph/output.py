@@ -8,9 +8,10 @@ The values a traced program works with are the fake tensors themselves. A side t
 node of each; tensors inside a tuple or list get a `getitem` node when they are first used.
 """
 
+import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
 
 import torch
 import torch.fx as fx
@@ -26,10 +27,13 @@ from .failures import failure_of, quiet
 from .fakes import Fakes, InputSource, tensors_in, version
 from .naming import Names
 from .purity import KEEP, changes_by_name, may_drop
-from .symbols import Symbols
+from .symbols import Origin, Symbols
 
 Target: TypeAlias = Callable[..., Any] | tuple[str, str]  # a function, or ("method", name)
 ModuleStack: TypeAlias = Mapping[str, tuple[str, type]]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 _TENSOR_TYPES: Final = frozenset({torch.Tensor, torch.nn.Parameter})
 
@@ -64,8 +68,21 @@ def operator_name(target: Target) -> str:
 def run_target(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """What a node of this target does."""
     if isinstance(target, tuple):
-        return getattr(torch.Tensor, target[1])(*args, **kwargs)
+        return getattr(args[0], target[1])(*args[1:], **kwargs)
     return target(*args, **kwargs)
+
+
+def _unseen(
+    method: Callable[Concatenate["OutputGraph", _P], _R],
+) -> Callable[Concatenate["OutputGraph", _P], _R]:
+    """No torch function mode, the user's or ours, sees what the recorder does with tensors."""
+
+    @functools.wraps(method)
+    def unseen(graph: "OutputGraph", /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with torch._C.DisableTorchFunction():
+            return method(graph, *args, **kwargs)
+
+    return unseen
 
 
 class OutputGraph:
@@ -74,11 +91,11 @@ class OutputGraph:
     def __init__(self) -> None:
         self.graph = fx.Graph()
         self.fakes = Fakes()
-        self.symbols = Symbols(self.graph)
+        self.symbols = Symbols(self.graph, lambda: self._placeholders[-1][0])
         self.arguments = Arguments(self.graph, self.symbols)
         self._names = Names()
         self._inputs: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
-        self._placeholders: list[tuple[fx.Node, Input, torch.SymInt | None]] = []
+        self._placeholders: list[tuple[fx.Node, Input, torch.SymInt | int | None]] = []
         self._constants: list[tuple[fx.Node, torch.Tensor, int | None]] = []
         self._attributes: dict[str, torch.Tensor] = {}
         self._real: list[torch.Tensor] = []  # ids in _inputs stay taken
@@ -93,6 +110,7 @@ class OutputGraph:
 
     # ------------------------------------------------------------------ inputs and constants
 
+    @_unseen
     def add_input(
         self, name: str, value: torch.Tensor | int, *, dynamic_dims: Collection[int] = ()
     ) -> Any:
@@ -115,7 +133,7 @@ class OutputGraph:
         node = self._placeholder(unique, type(value))
         node.meta["example_value"] = made.fake
         node.meta["tensor_dict"] = {}
-        self.symbols.define_tensor(made.fake, lambda how, args: self._size_node(node, how, args))
+        self.symbols.define_tensor(made.fake, node)
         self.arguments.bind(made.fake, node)
         self._inputs[id(value)] = made.fake
         self._real.append(value)
@@ -129,7 +147,7 @@ class OutputGraph:
         )
         node = self._placeholder(unique, torch.SymInt)
         node.meta["example_value"] = number
-        self.symbols.define(number, lambda: node)
+        self.symbols.define(number, Origin(node))
         self._placeholders.append((node, Input(unique, value), number))
         return number
 
@@ -142,23 +160,15 @@ class OutputGraph:
         with where:
             return self.graph.create_node("placeholder", name, type_expr=kind)
 
-    def _size_node(self, of: fx.Node, method: str, args: tuple[int, ...]) -> fx.Node:
-        """`x.size(dim)` of an input, read before anything could change it."""
-        with self.graph.inserting_after(self._placeholders[-1][0]):
-            node = self.graph.call_method(method, (of, *args))
-        node.meta["source_fn_stack"] = [(node.name, method)]
-        node.meta["example_value"] = getattr(of.meta["example_value"], method)(*args)
-        return node
-
+    @_unseen
     def constant(self, value: Any) -> torch.Tensor:
         """A tensor with known values as an attribute of the graph module; its fake.
 
         `value` is a real tensor made while tracing, a numpy array or Python data. The attribute is
         a copy, and a graph that changes or returns it works on a fresh copy each time.
         """
-        with torch._C.DisableTorchFunction():
-            real = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(value)
-            real = real.clone()
+        real = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(value)
+        real = real.clone()
         fake = self.fakes.constant(real)
         name = f"_tensor_constant{len(self._attributes)}"
         self._attributes[name] = real
@@ -170,6 +180,7 @@ class OutputGraph:
 
     # ------------------------------------------------------------------ operations
 
+    @_unseen
     def call(
         self,
         target: Target,
@@ -212,7 +223,7 @@ class OutputGraph:
 
     def _run(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
-            with quiet, torch._C.DisableTorchFunction(), self.fakes.mode:
+            with quiet, self.fakes.mode:
                 if not self.symbols:
                     return run_target(target, args, kwargs)
                 with enable_python_dispatcher():
@@ -280,6 +291,7 @@ class OutputGraph:
 
     # ------------------------------------------------------------------ the end
 
+    @_unseen
     def finish(self, outputs: Sequence[Any]) -> Recorded:
         """Closes the graph with these results and drops what nothing needs."""
         self.graph.output(tuple(self.arguments.of(list(outputs))))

@@ -2,10 +2,12 @@
 
 torch's `ShapeEnv` owns the symbols. This module knows where each comes from (a size, a stride or
 the storage offset of an input; an int input) and writes an expression over them as nodes, once
-each.
+each. What it knows is also what must hold for other inputs: `shape_guards`.
 """
 
+import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -17,35 +19,67 @@ from torch.utils._sympy.reference import OptimizedPythonReferenceAnalysis
 
 from .errors import Unsupported
 
-Origin: TypeAlias = Callable[[], fx.Node]
 SymbolicNumber: TypeAlias = torch.SymInt | torch.SymFloat | torch.SymBool
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a symbolic number is read: `input.method(*args)`, or the input itself."""
+
+    placeholder: fx.Node
+    method: str | None = None
+    args: tuple[int, ...] = ()
+
+    @property
+    def input(self) -> str:
+        return str(self.placeholder.target)
+
+    def read(self, value: Any) -> int:
+        """The number, given the value of the input."""
+        return int(value if self.method is None else getattr(value, self.method)(*self.args))
+
+    def __str__(self) -> str:
+        call = f".{self.method}({', '.join(map(str, self.args))})" if self.method else ""
+        return f"{self.input}{call}"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What was assumed of an input: the number at `origin` is `number`, over the symbols."""
+
+    origin: Origin
+    number: torch.SymInt
 
 
 class Symbols:
     """The origin of each symbol, and the nodes of the expressions used so far."""
 
-    def __init__(self, graph: fx.Graph) -> None:
+    def __init__(self, graph: fx.Graph, last_placeholder: Callable[[], fx.Node]) -> None:
+        self._graph = graph
+        self._last_placeholder = last_placeholder
         self._tracer = GraphAppendingTracer(graph)
-        self._origins: dict[sympy.Symbol, Origin] = {}
         self._nodes: dict[sympy.Basic, fx.Node] = {}
+        self._defined: dict[sympy.Symbol, Fact] = {}  # the first one that reads just the symbol
+        self.facts: list[Fact] = []
 
     def __bool__(self) -> bool:
-        return bool(self._origins)
+        return bool(self.facts)
 
     def define(self, number: object, origin: Origin) -> None:
-        """`origin` makes the node of this number, if it is a symbol that has none yet."""
+        """Notes that a number, if it is symbolic, can be read at `origin`."""
         if isinstance(number, torch.SymInt):
-            expr = number.node.expr
-            if isinstance(expr, sympy.Symbol):
-                self._origins.setdefault(expr, origin)
+            fact = Fact(origin, number)
+            self.facts.append(fact)
+            if isinstance(number.node.expr, sympy.Symbol):
+                self._defined.setdefault(number.node.expr, fact)
 
-    def define_tensor(self, fake: torch.Tensor, size_of: Callable[[str, Any], fx.Node]) -> None:
-        """Sizes, strides and the offset of an input; `size_of(method, args)` makes the node."""
+    def define_tensor(self, fake: torch.Tensor, placeholder: fx.Node) -> None:
+        """Notes the sizes, strides and the offset of an input."""
         for dim, size in enumerate(fake.shape):
-            self.define(size, lambda dim=dim: size_of("size", (dim,)))  # type: ignore[misc]
+            self.define(size, Origin(placeholder, "size", (dim,)))
         for dim, stride in enumerate(fake.stride()):
-            self.define(stride, lambda dim=dim: size_of("stride", (dim,)))  # type: ignore[misc]
-        self.define(fake.storage_offset(), lambda: size_of("storage_offset", ()))
+            self.define(stride, Origin(placeholder, "stride", (dim,)))
+        self.define(fake.storage_offset(), Origin(placeholder, "storage_offset"))
 
     def argument(self, number: SymbolicNumber) -> fx.Node | int | float | bool:
         """A symbolic number as the argument of a node: another node, or what it always is."""
@@ -57,33 +91,45 @@ class Symbols:
             return float(expr)
         if expr in (sympy.true, sympy.false):
             return bool(expr)
-        return self._node(expr, number)
+        return self._node(expr)
 
-    def _node(self, expr: sympy.Basic, number: SymbolicNumber) -> fx.Node:
+    def _node(self, expr: sympy.Basic) -> fx.Node:
         known = self._nodes.get(expr)
-        if known is not None:
-            return known
-        if isinstance(expr, sympy.Symbol):
-            return self._symbol(expr, number)
+        if known is None:
+            made = self._symbol(expr) if isinstance(expr, sympy.Symbol) else self._expression(expr)
+            known = self._nodes[expr] = made
+        return known
+
+    def _expression(self, expr: sympy.Basic) -> fx.Node:
         env = {
-            symbol: fx.Proxy(self._symbol(symbol, None), self._tracer)
+            symbol: fx.Proxy(self._node(symbol), self._tracer)
             for symbol in sorted(expr.free_symbols, key=str)
-            if isinstance(symbol, sympy.Symbol)
         }
+        last = next(iter(reversed(self._graph.nodes)), None)
         made = sympy_interp(OptimizedPythonReferenceAnalysis, env, expr)
+        self._describe_since(last)
         node: fx.Node = made.node
-        node.meta["example_value"] = number
-        node.meta["source_fn_stack"] = [(node.name, node.target)]
-        self._nodes[expr] = node
         return node
 
-    def _symbol(self, symbol: sympy.Symbol, number: SymbolicNumber | None) -> fx.Node:
-        node = self._nodes.get(symbol)
-        if node is None:
-            origin = self._origins.get(symbol)
-            if origin is None:
-                raise Unsupported(f"the symbolic int {symbol} is not a size of any graph input")
-            node = self._nodes[symbol] = origin()
-            if number is not None:
-                node.meta.setdefault("example_value", number)
+    def _describe_since(self, last: fx.Node | None) -> None:
+        """Metadata for the nodes behind `last`: their values follow from their arguments'."""
+        new = list(itertools.takewhile(lambda n: n is not last, reversed(self._graph.nodes)))
+        for node in reversed(new):
+            args = fx.map_arg(node.args, lambda n: n.meta["example_value"])
+            assert callable(node.target)
+            node.meta["example_value"] = node.target(*args)  # type: ignore[misc, unused-ignore]
+            node.meta["source_fn_stack"] = [(node.name, node.target)]
+
+    def _symbol(self, symbol: sympy.Symbol) -> fx.Node:
+        """The node of a symbol: an int input, or a size read before anything could change it."""
+        fact = self._defined.get(symbol)
+        if fact is None:
+            raise Unsupported(f"the symbolic int {symbol} is not a size of any graph input")
+        origin = fact.origin
+        if origin.method is None:
+            return origin.placeholder
+        with self._graph.inserting_after(self._last_placeholder()):
+            node = self._graph.call_method(origin.method, (origin.placeholder, *origin.args))
+        node.meta["source_fn_stack"] = [(node.name, origin.method)]
+        node.meta["example_value"] = fact.number
         return node

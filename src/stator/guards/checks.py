@@ -46,6 +46,10 @@ class Check:
     def text(self) -> str:
         raise NotImplementedError
 
+    def actual(self, value: Any) -> str:
+        """What to say of a value for which the check fails."""
+        return show(value)
+
     def sources(self) -> tuple[Source, ...]:
         """Sources the check reads besides the guard's own."""
         return ()
@@ -70,6 +74,9 @@ class TypeIs(Check):
 
     def holds(self, value: Any, read: Reader) -> bool:
         return type(value) is self.cls
+
+    def actual(self, value: Any) -> str:
+        return f"type {show(type(value))}"
 
     def text(self) -> str:
         return f"type {show(self.cls)}"
@@ -182,6 +189,9 @@ class Length(Check):
     def holds(self, value: Any, read: Reader) -> bool:
         return length_of(value) == self.length
 
+    def actual(self, value: Any) -> str:
+        return f"length {length_of(value)}"
+
     def text(self) -> str:
         return f"length {self.length}"
 
@@ -203,8 +213,18 @@ class Keys(Check):
         base: type[dict[Any, Any]] = OrderedDict if is_ordered(value) else dict
         return all(map(typed_equal, self.keys, base.__iter__(value)))
 
+    def actual(self, value: Any) -> str:
+        return shown_keys(value)
+
     def text(self) -> str:
         return f"keys {show(self.keys)}, in this order"
+
+
+def shown_keys(value: Any) -> str:
+    for kind in (OrderedDict, dict, set, frozenset):
+        if kind in type(value).__mro__:
+            return f"keys {show(tuple(kind.__iter__(value)))}"
+    return show(value)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,6 +246,9 @@ class KeySet(Check):
                     any(typed_equal(key, other) for other in found) for key in self.keys
                 )
         return False
+
+    def actual(self, value: Any) -> str:
+        return shown_keys(value)
 
     def text(self) -> str:
         return f"keys {show(self.keys)}, in any order"

@@ -14,7 +14,6 @@ from typing import Any, Final
 from .._native import _core
 from .checks import Aliased, Check, TypeIs
 from .sources import Source
-from .text import show
 
 SOURCES: Final = {name: number for number, name in enumerate(_core.GUARD_SOURCES)}
 CHECKS: Final = {name: number for number, name in enumerate(_core.GUARD_CHECKS)}
@@ -55,14 +54,14 @@ class Missing:
 
 @dataclass(eq=False)
 class Node:
-    """A step of one or more sources."""
+    """A step of one or more sources. Numbers instead of a parent: no cycles to collect."""
 
     op: int
     argument: Any
-    parent: Node | None
     children: dict[Any, Node] = field(default_factory=dict)
     checks: list[tuple[int, int, Check]] = field(default_factory=list)
     number: int = -1
+    parent: int = -1
 
     def rank(self) -> tuple[int, int]:
         """Leaves before inner nodes, cheap checks before dear ones."""
@@ -73,7 +72,7 @@ class Builder:
     """The tree under construction."""
 
     def __init__(self) -> None:
-        self.root = Node(SOURCES["ROOT"], None, None)
+        self.root = Node(SOURCES["ROOT"], None)
         self.known: dict[int, tuple[Source, Node]] = {}
         self.relations: list[tuple[int, Check]] = []
 
@@ -89,7 +88,7 @@ class Builder:
             key = step.op, identity(step.argument)
             child = node.children.get(key)
             if child is None:
-                child = node.children[key] = Node(SOURCES[step.op], step.argument, node)
+                child = node.children[key] = Node(SOURCES[step.op], step.argument)
             self.known[id(step)] = step, child
             node = child
         return node
@@ -109,7 +108,9 @@ class Builder:
             node = stack.pop()
             node.number = len(nodes)
             nodes.append(node)
-            stack.extend(sorted(node.children.values(), key=Node.rank, reverse=True))
+            for child in sorted(node.children.values(), key=Node.rank, reverse=True):
+                child.parent = node.number
+                stack.append(child)
         return nodes
 
     def number(self, source: Source) -> int:
@@ -149,7 +150,7 @@ def compile(  # noqa: A001 - what it is called everywhere
     ]
     checks += [builder.lower(0, index, check) for index, check in builder.relations]
     return _core.GuardTree(
-        tuple((n.op, n.parent.number if n.parent else -1, n.argument) for n in nodes),
+        tuple((n.op, n.parent, n.argument) for n in nodes),
         tuple(checks),
         outputs=tuple(map(builder.number, outputs)),
         explainer=Explainer(guards),
@@ -176,6 +177,6 @@ class Explainer:
             guard=guard,
             path=str(guard.source) if guard.source else "relation",
             expected=str(guard.check),
-            actual=show(value) if found else "nothing there",
+            actual=guard.check.actual(value) if found else "nothing there",
             value=value if found else Missing,
         )

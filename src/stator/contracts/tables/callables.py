@@ -6,7 +6,7 @@ Python functions are evaluated when called; for C functions the contract of the 
 
 import types
 
-from .rows import COMPARE, Rows, Types
+from .rows import COMPARE, Rows, Types, override
 
 _DESCRIPTOR: Rows = {
     "pure | .": "__get__ __reduce__",
@@ -45,18 +45,20 @@ TYPES: Types = {
         "reads | s": "()",
         "reads | . s": "__new__",
     },
-    types.MethodType: {
-        **_BOUND,
-        "pure | .": "() __get__@3.13+",
-        "pure | . .": "__new__",
-        "pure calls identity | s": "__hash__",
-    },
-    types.BuiltinFunctionType: {**_BOUND, "pure | .": ""},
-    types.MethodWrapperType: {**_BOUND, "pure | .": ""},
+    types.MethodType: override(
+        _BOUND,
+        {
+            "pure | .": "() __get__@3.13+",
+            "pure | . .": "__new__",
+            "pure calls identity | s": "__hash__",
+        },
+    ),
+    types.BuiltinFunctionType: override(_BOUND, {"pure | .": ""}),
+    types.MethodWrapperType: override(_BOUND, {"pure | .": ""}),
     types.MethodDescriptorType: _DESCRIPTOR,
     types.WrapperDescriptorType: _DESCRIPTOR,
-    types.ClassMethodDescriptorType: {**_DESCRIPTOR, "pure | .": "__get__"},
-    types.GetSetDescriptorType: {**_DATA_DESCRIPTOR, "pure | .": ""},
+    types.ClassMethodDescriptorType: override(_DESCRIPTOR, {"pure | .": "__get__"}),
+    types.GetSetDescriptorType: override(_DATA_DESCRIPTOR, {"pure | .": ""}),
     types.MemberDescriptorType: _DATA_DESCRIPTOR,
     types.CellType: {
         "reads calls | dp": COMPARE,
@@ -83,13 +85,14 @@ TYPES: Types = {
         "pure | .": "__new__",
         "reads calls | .": "()",
         "mutates calls | am .": "__init__ __set_name__",
-        "reads calls | asc .": "__get__ getter setter deleter",
-        "mutates calls | asc m .": "__set__ __delete__",
+        "reads calls | asc .": "__get__ __set__ __delete__ getter setter deleter",
         "reads calls | asc": "__isabstractmethod__",
     },
     classmethod: _WRAPPER,
-    staticmethod: {
-        **_WRAPPER,
-        "reads calls | asc .": "__get__ __call__",
-    },
+    staticmethod: override(
+        _WRAPPER,
+        {
+            "reads calls | asc .": "__get__ __call__",
+        },
+    ),
 }

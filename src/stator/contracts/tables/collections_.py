@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 from .containers import SET_VIEW, VIEW
 from .iterators import ITERATOR
-from .rows import COMPARE, Functions, Types
+from .rows import COMPARE, Functions, Types, override
 
 FUNCTIONS: Functions = {
     "_collections": {"mutates calls | dhm dhi": "_count_elements"},
@@ -18,15 +18,18 @@ FUNCTIONS: Functions = {
     },
 }
 
-_DEQUE_ITERATOR = {
-    **ITERATOR,
-    "reads calls | s": "()",
-    "reads calls | . s": "__new__",
-}
+_DEQUE_ITERATOR = override(
+    ITERATOR,
+    {
+        "reads calls | s": "()",
+        "reads calls | . s": "__new__",
+    },
+)
 
 TYPES: Types = {
     "_collections:deque": {
-        "reads | s": "__len__ __iter__ __reversed__ maxlen",
+        "reads | s": "__len__ __iter__ __reversed__",
+        "reads | a": "maxlen",
         "reads calls | s": "__add__ __mul__ __rmul__ __copy__ copy __getitem__",
         "reads calls | as": "__reduce__",
         "reads calls | dp": COMPARE,

@@ -6,7 +6,7 @@ order that may come from addresses, hence `identity`.
 
 import types
 
-from .rows import COMPARE, Rows, Types
+from .rows import COMPARE, Rows, Types, override
 
 _SET_READS = "__sub__ __rsub__ __and__ __rand__ __xor__ __rxor__ __or__ __ror__"
 _SET_METHODS = "difference intersection symmetric_difference union"
@@ -26,11 +26,13 @@ VIEW: Rows = {
     "reads | s": "__len__ __iter__ __reversed__ mapping",
     "reads calls identity | da": "__repr__",
 }
-SET_VIEW: Rows = {
-    **VIEW,
-    "reads calls | d dhi": f"{COMPARE} isdisjoint __contains__",
-    "reads calls identity | dh dhi": _SET_READS,
-}
+SET_VIEW: Rows = override(
+    VIEW,
+    {
+        "reads calls | d dhi": f"{COMPARE} isdisjoint __contains__",
+        "reads calls identity | dh dhi": _SET_READS,
+    },
+)
 
 TYPES: Types = {
     tuple: {
@@ -73,20 +75,24 @@ TYPES: Types = {
         "mutates calls | sm dhi .": "__init__ update",
         "mutates calls | sm dhi": "__ior__",
     },
-    set: {
-        **_SET,
-        "pure | .": "__new__",
-        "mutates | sm": "clear",
-        "mutates identity | sm": "pop",
-        "mutates calls | sm dh": "add discard remove",
-        "mutates calls | sm dhi": "__init__ update difference_update intersection_update "
-        "symmetric_difference_update __isub__ __iand__ __ixor__ __ior__",
-    },
-    frozenset: {
-        **_SET,
-        "reads identity | s": "__iter__ copy __hash__",
-        "reads calls identity | . dhi": "__new__",
-    },
+    set: override(
+        _SET,
+        {
+            "pure | .": "__new__",
+            "mutates | sm": "clear",
+            "mutates identity | sm": "pop",
+            "mutates calls | sm dh": "add discard remove",
+            "mutates calls | sm dhi": "__init__ update difference_update intersection_update "
+            "symmetric_difference_update __isub__ __iand__ __ixor__ __ior__",
+        },
+    ),
+    frozenset: override(
+        _SET,
+        {
+            "reads identity | s": "__iter__ copy __hash__",
+            "reads calls identity | . dhi": "__new__",
+        },
+    ),
     range: {
         "reads calls | s": f"__len__ __iter__ __reversed__ __getitem__ __bool__ __hash__ __repr__ "
         f"__reduce__ __contains__ count index {COMPARE} () start stop step",

@@ -11,15 +11,15 @@ _ENCODINGS += "utf_32_le utf_32 utf_7 utf_8"
 
 FUNCTIONS: Functions = {
     "_struct": {
-        "reads calls | s": "calcsize iter_unpack pack unpack unpack_from",
-        "mutates calls | s sm s": "pack_into",
+        "reads calls | dh s": "calcsize iter_unpack pack unpack unpack_from",
+        "mutates calls | dh sm s": "pack_into",
         "forbidden hidden_state": "_clearcache",
     },
     "_json": {
         "pure | s": "encode_basestring encode_basestring_ascii",
         "pure calls | s": "scanstring",
     },
-    "unicodedata": {"pure | s .": _UNICODE},
+    "unicodedata": {"reads calls | s .": _UNICODE},
     "binascii": {
         "reads calls | s": "a2b_base64 a2b_hex a2b_qp a2b_uu b2a_base64 b2a_hex b2a_qp b2a_uu "
         "crc32 crc_hqx hexlify unhexlify",
@@ -60,7 +60,7 @@ TYPES: Types = {
         "reads calls | . dac": "__new__",
         "reads calls identity | ac da s": "__call__",
     },
-    "unicodedata:UCD": {"pure | . s .": _UNICODE},
+    "unicodedata:UCD": {"reads calls | . s .": _UNICODE},
     "_datetime:date": {
         "pure calls | s": f"() {_DATE} {_MOVED} replace __replace__@3.13+",
         "pure calls | s s": "strftime __format__",
@@ -100,21 +100,20 @@ TYPES: Types = {
         "as_tuple as_integer_ratio canonical conjugate is_canonical is_finite is_infinite is_nan "
         "is_qnan is_snan is_signed is_zero radix real imag copy_abs copy_negate __float__ __int__ "
         "__trunc__ __floor__ __ceil__ __complex__",
-        "forbidden hidden_state": "() __new__ from_float __abs__ __add__ __radd__ __sub__ __rsub__ "
-        "__mul__ __rmul__ __mod__ __rmod__ __divmod__ __rdivmod__ __pow__ __rpow__ __neg__ "
-        f"__pos__ __floordiv__ __rfloordiv__ __truediv__ __rtruediv__ {COMPARE} "
-        "__round__ __format__",
+        "forbidden hidden_state": "() *",
     },
-    "_decimal:Context": {"forbidden hidden_state": "() __new__ __setattr__ __delattr__"},
+    "_decimal:Context": {"forbidden hidden_state": "() * __setattr__ __delattr__ __getattribute__"},
     "array:array": {
-        "reads | s": "__len__ __iter__ __add__ __copy__ __deepcopy__ tobytes tolist "
-        "__buffer__@3.12+",
+        "reads | s": "__len__ __iter__ __add__ __copy__ __deepcopy__ tobytes tolist",
         "reads calls | s": f"{COMPARE} __getitem__ __mul__ __rmul__ __contains__ __repr__ "
-        "__reduce_ex__ count index",
+        "__reduce_ex__ count index __buffer__@3.12+",
         "reads calls | s di": "()",
         "reads calls | . s di": "__new__",
         "mutates calls | sm di s": "append extend frombytes fromlist fromunicode insert pop remove "
         "__setitem__ __delitem__ __iadd__ __imul__",
-        "mutates | sm": "byteswap reverse clear@3.13+",
+        "mutates | sm .": "byteswap reverse clear@3.13+ __release_buffer__@3.12+",
+        "forbidden memory": "buffer_info",
+        "forbidden io": "tofile fromfile",
+        "reads | as": "tounicode",
     },
 }

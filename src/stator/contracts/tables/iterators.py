@@ -8,19 +8,21 @@ advanced with it.
 import types
 from collections.abc import Iterator
 
-from .rows import Rows, Types
+from .rows import Rows, Types, override
 
 ITERATOR: Rows = {
     "reads | s": "__iter__ __length_hint__ __reduce__",
     "mutates | sm": "__next__",
     "mutates calls | sm s": "__setstate__",
 }
-SET_ITERATOR: Rows = {
-    **ITERATOR,
-    "reads | s": "__iter__ __length_hint__",
-    "mutates identity | sm": "__next__",
-    "reads identity | s": "__reduce__",
-}
+SET_ITERATOR: Rows = override(
+    ITERATOR,
+    {
+        "reads | s": "__iter__ __length_hint__",
+        "mutates identity | sm": "__next__",
+        "reads identity | s": "__reduce__",
+    },
+)
 # Iterators that run other iterators or callables.
 DRIVER: Rows = {
     "reads | s": "__iter__ __length_hint__",
@@ -73,11 +75,13 @@ TYPES: Types = {
     type(iter(set())): SET_ITERATOR,
     type(iter(_Sequence())): DRIVER,
     type(iter(int, 1)): DRIVER,
-    enumerate: {**DRIVER, "reads calls | si s": "()", "reads calls | . si s": "__new__"},
-    reversed: {**DRIVER, "reads calls | s": "() __reduce__", "reads calls | . s": "__new__"},
-    zip: {**DRIVER, "reads calls | si": "()", "reads calls | . si": "__new__"},
-    map: {**DRIVER, "reads calls | c si": "()", "reads calls | . c si": "__new__"},
-    filter: {**DRIVER, "reads calls | c si": "()", "reads calls | . c si": "__new__"},
+    enumerate: override(DRIVER, {"reads calls | si s": "()", "reads calls | . si s": "__new__"}),
+    reversed: override(
+        DRIVER, {"reads calls | s": "() __reduce__", "reads calls | . s": "__new__"}
+    ),
+    zip: override(DRIVER, {"reads calls | si": "()", "reads calls | . si": "__new__"}),
+    map: override(DRIVER, {"reads calls | c si": "()", "reads calls | . c si": "__new__"}),
+    filter: override(DRIVER, {"reads calls | c si": "()", "reads calls | . c si": "__new__"}),
     types.GeneratorType: _GENERATOR,
     types.CoroutineType: _GENERATOR,
     types.AsyncGeneratorType: _GENERATOR,

@@ -1,16 +1,18 @@
 """`itertools`: constructors take iterators of their arguments, `__next__` drives them."""
 
 from .iterators import DRIVER
-from .rows import Functions, Rows, Types
+from .rows import Functions, Rows, Types, override
 
 
 def _driver(arguments: str, *more: tuple[str, str]) -> Rows:
-    return {
-        **DRIVER,
-        f"reads calls | {arguments}": "()",
-        f"reads calls | . {arguments}": "__new__",
-        **dict(more),
-    }
+    return override(
+        DRIVER,
+        {
+            f"reads calls | {arguments}": "()",
+            f"reads calls | . {arguments}": "__new__",
+            **dict(more),
+        },
+    )
 
 
 FUNCTIONS: Functions = {"itertools": {"reads calls | si s": "tee"}}
@@ -37,18 +39,20 @@ TYPES: Types = {
     "itertools:pairwise": _driver("si"),
     "itertools:permutations": _driver("si s"),
     "itertools:product": _driver("si"),
-    "itertools:repeat": {
-        **DRIVER,
-        "pure calls | . s": "()",
-        "pure calls | . . s": "__new__",
-        "reads | s": "__iter__ __length_hint__ __reduce__",
-        "mutates | sm": "__next__",
-        "reads calls identity | da": "__repr__",
-    },
+    "itertools:repeat": override(
+        DRIVER,
+        {
+            "pure calls | . s": "()",
+            "pure calls | . . s": "__new__",
+            "reads | s": "__iter__ __length_hint__ __reduce__",
+            "mutates | sm": "__next__",
+            "reads calls identity | da": "__repr__",
+        },
+    ),
     "itertools:starmap": _driver("c si"),
     "itertools:takewhile": _driver("c si"),
     "itertools:zip_longest": _driver("si"),
     "itertools:_grouper": _driver("s"),
-    "itertools:_tee": {**_driver("si"), "reads | s": "__iter__ __copy__"},
+    "itertools:_tee": override(_driver("si"), {"reads | s": "__iter__ __copy__"}),
     "itertools:_tee_dataobject": _driver("si d"),
 }

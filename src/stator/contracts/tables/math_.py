@@ -8,7 +8,8 @@ FUNCTIONS: Functions = {
         "degrees erf erfc exp exp2 expm1 fabs factorial floor fmod frexp gamma gcd hypot isclose "
         "isfinite isinf isnan isqrt lcm ldexp lgamma log log10 log1p log2 modf nextafter perm pow "
         "radians remainder sin sinh sqrt tan tanh trunc ulp fma@3.13+",
-        "reads calls | di": "fsum dist prod sumprod@3.12+",
+        "reads calls | di": "fsum dist sumprod@3.12+",
+        "reads calls | dip": "prod",
     },
     "cmath": {
         "pure calls | s": "acos acosh asin asinh atan atanh cos cosh exp isclose isfinite isinf "

@@ -15,24 +15,23 @@ _ROUND = "__int__ __float__ __trunc__ __floor__ __ceil__ as_integer_ratio"
 TYPES: Types = {
     int: {
         "pure | s": f"{_ARITHMETIC} {_DIVISION} {_BITS} {_UNARY} {_ROUND} {COMPARE} __invert__ "
-        "__index__ bit_length bit_count numerator denominator is_integer@3.12+ __format__",
-        "pure calls | s": "to_bytes __round__",
+        "__index__ bit_length bit_count numerator denominator is_integer@3.12+",
+        "pure calls | s": "to_bytes __round__ __format__",
         "reads calls | s": "()",
         "reads calls | . s": "__new__",
         "reads calls | .c di s": "from_bytes",
     },
     float: {
-        "pure | s": f"{_ARITHMETIC} {_DIVISION} {_UNARY} {_ROUND} {COMPARE} hex is_integer "
-        "__format__",
-        "pure calls | s": "__round__",
+        "pure | s": f"{_ARITHMETIC} {_DIVISION} {_UNARY} {_ROUND} {COMPARE} hex is_integer",
+        "pure calls | s": "__round__ __format__",
         "reads calls | s": "()",
         "reads calls | . s": "__new__",
         "pure calls | .c s": "fromhex",
         "constant | . s": "__getformat__",
     },
     complex: {
-        "pure | s": f"{_ARITHMETIC} {_UNARY} {COMPARE} __complex__ __format__",
-        "pure calls | s": "()",
+        "pure | s": f"{_ARITHMETIC} {_UNARY} {COMPARE} __complex__",
+        "pure calls | s": "() __format__",
         "pure calls | . s": "__new__",
     },
     bool: {

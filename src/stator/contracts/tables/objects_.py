@@ -3,7 +3,7 @@
 import builtins
 import types
 
-from .rows import COMPARE, ORDER, Rows, Types
+from .rows import COMPARE, ORDER, Rows, Types, override
 
 _SINGLETON: Rows = {
     "pure | .": f"__bool__ __repr__ __reduce__ __hash__@3.12+ {COMPARE} ()",
@@ -34,8 +34,8 @@ TYPES: Types = {
         "pure | z": "__class__",
     },
     type: {
-        "reads calls | z s d": "()",
-        "reads calls | . z s d": "__new__",
+        "reads calls | z d d": "()",
+        "reads calls | . z d d": "__new__",
         "pure calls | .": "__init__",
         "pure identity | .": "__repr__",
         "pure calls | s": "__or__ __ror__",
@@ -63,12 +63,14 @@ TYPES: Types = {
         "pure | . .": "__new__",
         "mutates calls | am .": "__init__",
         "reads calls | a": "__dir__",
-        "reads calls identity | a": "__repr__",
+        "mutates | am": "__annotations__",
+        "reads calls identity | as": "__repr__",
+        "reads calls | azs dh": "__getattribute__",
     },
     types.SimpleNamespace: {
-        "reads calls | dh .": "()",
+        "reads calls | dhi .": "()",
         "pure | .": "__new__",
-        "mutates calls | am dh .": "__init__",
+        "mutates calls | am dhi .": "__init__",
         "reads calls | dap": COMPARE,
         "reads calls identity | da": "__repr__",
         "reads | as": "__reduce__",
@@ -96,9 +98,12 @@ TYPES: Types = {
         if isinstance(cls, type) and issubclass(cls, BaseException)
     },
     **{
-        cls: {**_EXCEPTION, "mutates calls | am di": "__init__", "reads calls | di": "()"}
-        for cls in (SyntaxError, IndentationError, TabError)
+        cls: override(_EXCEPTION, {"mutates calls | am di": "__init__", "reads calls | di": "()"})
+        for cls in vars(builtins).values()
+        if isinstance(cls, type) and issubclass(cls, SyntaxError)
     },
-    BaseExceptionGroup: {**_EXCEPTION, "reads calls | di": "()", "reads calls | . di": "__new__"},
-    ExceptionGroup: {**_EXCEPTION, "reads calls | di": "()"},
+    BaseExceptionGroup: override(
+        _EXCEPTION, {"reads calls | di": "()", "reads calls | . di": "__new__"}
+    ),
+    ExceptionGroup: override(_EXCEPTION, {"reads calls | di": "()"}),
 }

@@ -21,7 +21,7 @@ TYPES: Types = {
         "pure | s": f"{COMPARE} __hash__ __copy__ __deepcopy__ __repr__",
     },
     re.Match: {
-        "reads calls | s d": "group groups groupdict __getitem__ start end span expand",
+        "reads calls | s dh": "group groups groupdict __getitem__ start end span expand",
         "reads | s": "__copy__ __deepcopy__ __repr__ regs",
     },
     _SCANNER: {"mutates | sm": "match search"},

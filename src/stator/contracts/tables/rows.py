@@ -3,7 +3,8 @@
 A *row* is ``contract: names``: all callables that share a contract stand on one line. A name may
 carry the Pythons that have it: ``sumprod@3.12+``, ``_getquickenedcount@-3.11``.
 
-In the rows of a type, ``()`` is the call of the type itself.
+In the rows of a type, ``()`` is the call of the type itself and ``*`` all members that no row
+names. `override` makes rows from other rows.
 """
 
 import sys
@@ -49,3 +50,15 @@ def spread(rows: Rows, *, absent: bool = False) -> Iterator[tuple[str, str]]:
         for name in names.split():
             if present(name) is not absent:
                 yield name.partition("@")[0], contract
+
+
+def override(base: Rows, rows: Rows) -> Rows:
+    """The rows of `base`, except for the names that `rows` speak of; a name stands in one row."""
+    new = {name for names in rows.values() for name in names.split()}
+    merged = {
+        contract: [name for name in names.split() if name not in new]
+        for contract, names in base.items()
+    }
+    for contract, names in rows.items():
+        merged.setdefault(contract, []).extend(names.split())
+    return {contract: " ".join(names) for contract, names in merged.items()}

@@ -1,0 +1,228 @@
+"""Guards on tensors and on torch's global state.
+
+Stage: guards; the only part of them that needs torch. In: example tensors. Out: checks for the
+native tree.
+
+The native side reads tensors without torch's headers. At the first use it is calibrated here on a
+few tensors whose answers are known; when anything disagrees, `matches` below is called instead,
+which is slower and means the same. `STATOR_TENSOR_GUARDS` forces that for tests: `attributes`, or
+what to pretend is missing (`impl`, `keys`, `functions`, `agreement`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from dataclasses import dataclass
+from types import BuiltinFunctionType
+from typing import Any, ClassVar, Final
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from .._native import _core
+from .checks import Check, Numbering, Reader
+from .sources import State
+from .text import show
+
+ENVIRONMENT: Final = "STATOR_TENSOR_GUARDS"
+Extents = tuple[int | None, ...]
+
+
+def raw_keys(tensor: torch.Tensor) -> int:
+    return int(torch._C._dispatch_keys(tensor).raw_repr()) & (2**64 - 1)
+
+
+def python_keys() -> int:
+    """The key set bits of tensors that answer in Python: wrapper subclasses, fake tensors."""
+    mask = 0
+    for name in ("Python", "PythonTLSSnapshot"):
+        key = getattr(torch._C.DispatchKey, name)
+        mask |= int(torch._C.DispatchKeySet(key).raw_repr())
+    return mask & (2**64 - 1)
+
+
+# -- what a tensor must look like --
+
+
+@dataclass(frozen=True, eq=False)
+class TensorMatch(Check):
+    """Type, dispatch keys, requires_grad, dtype, device, sizes and strides of a tensor.
+
+    A None among sizes or strides matches any: the dimension is dynamic, and what must hold between
+    dimensions is said by relations. `strides` is None for layouts that have none.
+    """
+
+    op: ClassVar[str] = "TENSOR"
+    cost: ClassVar[int] = 2
+    type: type
+    keys: int
+    requires_grad: bool
+    dtype: torch.dtype
+    device: torch.device
+    sizes: Extents
+    strides: Extents | None
+
+    def argument(self, number: Numbering) -> tuple[Any, ...]:
+        found = codes(self.dtype, self.device) if calibrate() is None else None
+        native = found is not None and not self.keys & python_keys()
+        return (
+            self.type,
+            self.keys,
+            int(self.requires_grad),
+            *(found or (0, 0)),
+            self.sizes,
+            self.strides,
+            native,
+            self,
+        )
+
+    def holds(self, value: Any, read: Reader) -> bool:
+        return type(value) is self.type and matches(self, value)
+
+    def actual(self, value: Any) -> str:
+        if torch._C.TensorBase not in type(value).__mro__:
+            return show(value)
+        with torch._C.DisableTorchFunction():
+            found = tensor_match(value)
+        same = found.text() == self.text() and found.keys != self.keys
+        return found.text() + (" with other dispatch keys" if same else "")
+
+    def text(self) -> str:
+        shape = ", ".join("any" if size is None else str(size) for size in self.sizes)
+        grad = ", requires_grad" if self.requires_grad else ""
+        strides = "" if self.strides is None else f", strides {self.strides}".replace("None", "any")
+        return f"{self.type.__name__}({shape}) of {self.dtype} on {self.device}{strides}{grad}"
+
+
+def tensor_match(tensor: torch.Tensor, dynamic: Collection[int] = ()) -> TensorMatch:
+    """What holds for this tensor, any size being right in the dynamic dimensions.
+
+    The strides of the other dimensions may follow from dynamic sizes, so they are compared only
+    where no dynamic size comes into them, taking the tensor as dense.
+    """
+    sizes: Extents = tuple(tensor.shape)
+    strides: Extents | None = None
+    if tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_mkldnn:
+        strides = tensor.stride()
+    if dynamic:
+        sizes = tuple(None if d in dynamic else n for d, n in enumerate(sizes))
+        if strides is not None:
+            smallest = min(
+                (n for d, n in enumerate(tensor.stride()) if d in dynamic), default=0
+            )
+            strides = tuple(n if n <= smallest else None for n in strides)
+    return TensorMatch(
+        type=type(tensor),
+        keys=raw_keys(tensor),
+        requires_grad=tensor.requires_grad,
+        dtype=tensor.dtype,
+        device=tensor.device,
+        sizes=sizes,
+        strides=strides,
+    )
+
+
+def matches(expected: TensorMatch, tensor: torch.Tensor) -> bool:
+    """The same by attribute access, for tensors or builds that can't be read natively."""
+    with torch._C.DisableTorchFunction():
+        return (
+            raw_keys(tensor) == expected.keys
+            and tensor.requires_grad == expected.requires_grad
+            and tensor.dtype == expected.dtype
+            and tensor.device == expected.device
+            and extents_match(expected.sizes, tuple(tensor.shape))
+            and (expected.strides is None or extents_match(expected.strides, tensor.stride()))
+        )
+
+
+def extents_match(expected: Extents, actual: tuple[int, ...]) -> bool:
+    return len(expected) == len(actual) and all(
+        e is None or e == a for e, a in zip(expected, actual, strict=True)
+    )
+
+
+# -- calibration --
+
+_missing: list[str | None] = []  # what calibration found; empty before the first use
+
+
+def samples() -> tuple[tuple[Any, ...], ...]:
+    """Tensors that differ in every word a calibration might take for the right one."""
+    with torch.inference_mode():
+        inference = torch.empty(2)
+    tensors = [
+        torch.empty(3, 4),
+        torch.empty(5, requires_grad=True),
+        torch.nn.Parameter(torch.empty(2, 2)),
+        torch.empty(2, 3, 4, dtype=torch.int64).transpose(0, 2),
+        torch.empty(3, dtype=torch.complex64).conj(),
+        torch.empty((), dtype=torch.bfloat16),
+        torch.empty(0, 7, device="meta"),
+        inference,
+    ]
+    return tuple(
+        (t, t._cdata, raw_keys(t), t.requires_grad, tuple(t.shape), t.stride()) for t in tensors
+    )
+
+
+def calibrate(without: str | None = None) -> str | None:
+    """Prepare the native side once; None, or what is missing and makes tensors slow to check."""
+    if without is None:
+        if _missing:
+            return _missing[0]
+        without = os.environ.get(ENVIRONMENT, "")
+    if without == "attributes":
+        without = "functions"
+    try:
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            known = samples()
+    except Exception:
+        known = ()  # a build we don't know: leave it alone
+    missing = _core.tensor_calibrate(
+        torch._C.TensorBase, known, python_keys(), matches, without
+    )
+    _missing[:] = [missing]
+    _codes.clear()
+    return missing
+
+
+_codes: dict[tuple[torch.dtype, torch.device], tuple[int, int] | None] = {}
+
+
+def codes(dtype: torch.dtype, device: torch.device) -> tuple[int, int] | None:
+    """How torch's C functions number a dtype and a device; None if they can't tell."""
+    key = dtype, device
+    if key not in _codes:
+        try:
+            with _disable_current_modes(), torch._C.DisableTorchFunction():
+                _codes[key] = _core.tensor_codes(torch.empty(0, dtype=dtype, device=device))
+        except Exception:
+            _codes[key] = None  # quantized dtypes, devices without memory …
+    return _codes[key]
+
+
+# -- global state --
+
+STATES: Final[dict[str, tuple[BuiltinFunctionType, tuple[Any, ...]]]] = {
+    "grad_mode": (torch.is_grad_enabled, ()),
+    "inference_mode": (torch.is_inference_mode_enabled, ()),
+    "default_dtype": (torch.get_default_dtype, ()),
+    "deterministic": (torch._C._get_deterministic_algorithms, ()),
+    "deterministic_warn_only": (torch._C._get_deterministic_algorithms_warn_only, ()),
+    "autocast_cpu": (torch.is_autocast_enabled, ("cpu",)),
+    "autocast_cuda": (torch.is_autocast_enabled, ("cuda",)),
+    "autocast_cpu_dtype": (torch.get_autocast_dtype, ("cpu",)),
+    "autocast_cuda_dtype": (torch.get_autocast_dtype, ("cuda",)),
+    "autocast_cache": (torch.is_autocast_cache_enabled, ()),
+    "torch_function": (torch._C._is_torch_function_enabled, ()),
+    "torch_function_modes": (torch._C._len_torch_function_stack, ()),
+    "anomaly_mode": (torch.is_anomaly_enabled, ()),
+    "num_threads": (torch.get_num_threads, ()),
+}
+
+
+def TorchState(name: str) -> State:  # noqa: N802 - reads as a source
+    """A part of torch's global state, by its name in STATES."""
+    function, arguments = STATES[name]
+    return State(function, arguments, f"torch {name}")

@@ -1,0 +1,235 @@
+"""Tensor checks, natively and by each fallback; skipped without torch."""
+
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from stator import guards as G  # noqa: E402
+from stator.guards import reference  # noqa: E402
+from stator.guards import tensors as T  # noqa: E402
+
+X, Y = G.Local(0, "x"), G.Local(1, "y")
+FALLBACKS = ("impl", "keys", "functions", "agreement", "attributes")
+
+
+@pytest.fixture(params=["native", *FALLBACKS], autouse=True)
+def mode(request: pytest.FixtureRequest) -> Iterator[str]:
+    missing = T.calibrate("" if request.param == "native" else request.param)
+    if request.param == "native":
+        assert missing is None, f"tensors cannot be read natively here: no {missing}"
+    else:
+        assert missing is not None
+    yield request.param
+    T.calibrate("")
+
+
+class Sub(torch.Tensor):  # type: ignore[misc]
+    pass
+
+
+def zoo() -> dict[str, Any]:
+    """Tensors of many kinds, no two of which match the same guard."""
+    x = torch.randn(3, 4)
+    found: dict[str, Any] = {
+        "plain": x,
+        "grad": torch.randn(3, 4, requires_grad=True),
+        "parameter": torch.nn.Parameter(torch.randn(3, 4)),
+        "frozen": torch.nn.Parameter(torch.randn(3, 4), requires_grad=False),
+        "double": x.double(),
+        "half": x.half(),
+        "bool": x > 0,
+        "int": torch.ones(3, 4, dtype=torch.int64),
+        "wide": torch.randn(4, 3),
+        "transposed": torch.randn(4, 3).t(),
+        "sliced": torch.randn(3, 8)[:, ::2],
+        "expanded": torch.randn(3, 1).expand(3, 4),
+        "deep": torch.randn(3, 4, 1),
+        "vector": torch.randn(12),
+        "scalar": torch.tensor(1.0),
+        "empty": torch.empty(0, 4),
+        "complex": torch.randn(3, 4, dtype=torch.complex64),
+        "conj": torch.randn(3, 4, dtype=torch.complex64).conj(),
+        "neg": torch.randn(3, 4, dtype=torch.complex64).conj().imag,
+        "meta": torch.empty(3, 4, device="meta"),
+        "sub": torch.randn(3, 4).as_subclass(Sub),
+        "sparse": torch.eye(3).to_sparse(),
+        "csr": torch.eye(3).to_sparse_csr(),
+    }
+    with torch.inference_mode():
+        found["inference"] = torch.randn(3, 4)
+    if torch.cuda.is_available():
+        found["cuda"] = x.cuda()
+        found["cuda half"] = x.cuda().half()
+        found["cuda parameter"] = torch.nn.Parameter(x.cuda())
+    return found
+
+
+def agreed(guards: list[G.Guard], *locals: Any) -> bool:
+    tree = G.compile(guards)
+    expected = reference.check(guards, locals)
+    assert [tree.check(locals, None) for _ in range(4)] == [expected] * 4
+    failure = tree.explain(locals, None)
+    assert (failure is None) == expected
+    assert failure is None or str(failure)
+    return expected
+
+
+def test_each_kind_matches_itself_only() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tensors = zoo()
+        for name, tensor in tensors.items():
+            guards = [G.Guard(X, T.tensor_match(tensor))]
+            for other, candidate in tensors.items():
+                assert agreed(guards, candidate) == (name == other), (name, other)
+            for other in (None, 1, [], torch.float32):
+                assert not agreed(guards, other)
+
+
+def test_no_python_runs_natively(mode: str) -> None:
+    tree = G.compile([G.Guard(X, T.tensor_match(torch.randn(2, 3)))])
+    assert tree.check((torch.randn(2, 3),), None)
+    assert tree.callbacks == (mode != "native")
+
+
+def test_fake_tensors_are_refused_quickly() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    tree = G.compile([G.Guard(X, T.tensor_match(torch.empty(3, 4)))])
+    with FakeTensorMode():
+        assert not tree.check((torch.empty(3, 4),), None)
+
+
+def test_guards_may_be_compiled_under_a_fake_mode() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    real = torch.randn(3, 4).bfloat16()
+    with FakeTensorMode():
+        tree = G.compile([G.Guard(X, T.tensor_match(real))])
+    assert tree.check((real,), None)
+    assert not tree.check((real.float(),), None)
+
+
+def test_changes_in_place_are_seen() -> None:
+    class Model(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = torch.nn.Linear(4, 3)
+
+    model = Model()
+    weight = G.Key(G.Attr(G.Key(G.Attr(X, "_modules"), "inner"), "_parameters"), "weight")
+    guards = [G.Guard(X, G.TypeIs(Model)), G.Guard(weight, T.tensor_match(model.inner.weight))]
+    tree = G.compile(guards)
+
+    def now() -> bool:
+        answers = {tree.check((model,), None) for _ in range(4)}
+        assert answers == {reference.check(guards, (model,))}
+        return answers.pop()
+
+    parameter = model.inner.weight
+    assert now()
+    for change, undo in (
+        (lambda: model.half(), lambda: model.float()),
+        (lambda: parameter.requires_grad_(False), lambda: parameter.requires_grad_(True)),
+        (lambda: setattr(parameter, "data", torch.randn(4, 3)), lambda: setattr(parameter, "data", torch.randn(3, 4))),
+        (lambda: setattr(parameter, "data", torch.randn(4, 3).t()), lambda: setattr(parameter, "data", torch.randn(3, 4))),
+        (lambda: delattr(model.inner, "weight"), lambda: setattr(model.inner, "weight", parameter)),
+        (lambda: setattr(parameter, "__class__", torch.nn.parameter.UninitializedParameter), lambda: setattr(parameter, "__class__", torch.nn.Parameter)),
+    ):
+        change()
+        assert model.inner._parameters.get("weight") is None or model.inner.weight is parameter
+        assert not now()
+        undo()
+        assert now()
+    model.inner.weight = torch.nn.Parameter(torch.randn(3, 4))
+    assert now()  # another tensor of the same kind is as good
+
+
+def test_dynamic_sizes_and_relations() -> None:
+    x, y = torch.randn(8, 3), torch.randn(3, 8)
+    rows, columns = G.SizeOf(X, 0), G.SizeOf(Y, 1)
+    guards = [
+        G.Guard(X, T.tensor_match(x, dynamic={0})),
+        G.Guard(Y, T.tensor_match(y, dynamic={1})),
+        G.Guard(None, G.Holds(rows == columns)),
+        G.Guard(None, G.Holds(rows % 2 == 0)),
+        G.Guard(None, G.Holds(rows >= 2)),
+        G.Guard(None, G.Holds(G.StrideOf(Y, 0) == columns)),
+    ]
+    for n in (2, 4, 100):
+        assert agreed(guards, torch.randn(n, 3), torch.randn(3, n))
+    assert not agreed(guards, torch.randn(3, 3), torch.randn(3, 3))
+    assert not agreed(guards, torch.randn(0, 3), torch.randn(3, 0))
+    assert not agreed(guards, torch.randn(4, 3), torch.randn(3, 6))
+    assert not agreed(guards, torch.randn(4, 4), torch.randn(3, 4))
+    assert not agreed(guards, torch.randn(3, 4).t(), torch.randn(3, 4))
+    assert not agreed(guards, torch.randn(4, 3), torch.randn(4, 3).t())
+    assert not agreed([G.Guard(None, G.Holds(G.SizeOf(X, 2) > 0))], x)
+
+
+def test_the_size_of_a_fake_tensor() -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        fake = torch.empty(3, 4)
+    assert agreed([G.Guard(None, G.Holds(G.SizeOf(X, 0) == 3))], fake)
+    assert not agreed([G.Guard(None, G.Holds(G.SizeOf(X, 0) == 4))], fake)
+
+
+def test_torch_state() -> None:
+    guards = [
+        G.Guard(T.TorchState(name), G.Equal(value) if type(value) in (bool, int) else G.Is(value))
+        for name, (function, arguments) in T.STATES.items()
+        for value in [function(*arguments)]
+    ]
+    assert agreed(guards)
+    with torch.no_grad():
+        assert not agreed(guards)
+    with torch.autocast("cpu"):
+        assert not agreed(guards)
+    with torch.inference_mode():
+        assert not agreed(guards)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert not agreed(guards)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert agreed(guards)
+
+
+def test_torch_constants() -> None:
+    assert agreed([G.Guard(X, G.Equal(torch.device("cpu")))], torch.device("cpu"))
+    assert not agreed([G.Guard(X, G.Equal(torch.device("cpu")))], torch.device("meta"))
+    assert agreed([G.Guard(X, G.Equal(torch.Size([1, 2])))], torch.Size([1, 2]))
+    assert not agreed([G.Guard(X, G.Equal(torch.Size([1, 2])))], (1, 2))
+    assert agreed([G.Guard(X, G.Is(torch.float32))], torch.float32)
+
+
+def test_a_tensor_subclass_with_its_own_dispatch() -> None:
+    class Wrapper(torch.Tensor):  # type: ignore[misc]
+        @staticmethod
+        def __new__(cls, inner: Any) -> Any:
+            return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        @classmethod
+        def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            raise AssertionError("user code ran")
+
+    value = Wrapper(torch.randn(2, 3))
+    guards = [G.Guard(X, T.tensor_match(value))]
+    assert agreed(guards, value)
+    assert not agreed(guards, Wrapper(torch.randn(3, 2)))
+    assert not agreed(guards, torch.randn(2, 3))
+
+
+def test_a_type_that_is_no_tensor_is_refused() -> None:
+    spec = T.TensorMatch(int, 0, False, torch.float32, torch.device("cpu"), (), ())
+    with pytest.raises(TypeError, match="tensor type"):
+        G.compile([G.Guard(X, spec)])
