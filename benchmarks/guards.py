@@ -7,14 +7,16 @@ from the same process; ratios are to the native tree's unchanged case.
 """
 
 import argparse
+import importlib
 import json
 import platform
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
-from stator import guards as G
+from stator import guards as G  # noqa: N812
 from stator._native import _core
 
 MODULES: Final = 1200
@@ -69,7 +71,9 @@ def python_function(source: G.Source, module: Any) -> Callable[[Any], bool]:
         for attribute in ATTRIBUTES:
             value = node.__dict__[attribute]
             lines.append(f"    v = d[{attribute!r}]")
-            lines.append(f"    if type(v) is not {type(value).__name__} or v != {value!r}: return False")
+            lines.append(
+                f"    if type(v) is not {type(value).__name__} or v != {value!r}: return False"
+            )
         if node._modules:
             kids = f"k{next(counter)}"
             lines.append(f"    {kids} = d['_modules']")
@@ -141,13 +145,19 @@ def measure_modules(table: Table, rounds: int) -> float:
     for _ in range(20):
         change_one()
     table.add("1,201 modules, one changed each time", best(change_one, rounds, 20) - empty)
-    _, wrong = setattr(victim, "eps", 2.0), tree.check(arguments, None)
-    assert not wrong
-    table.add("1,201 modules, one fails (in the middle)", best(lambda: tree.check(arguments, None), rounds, 20) - empty)
+    victim.eps = 2.0
+    assert not tree.check(arguments, None)
+    table.add(
+        "1,201 modules, one fails (in the middle)",
+        best(lambda: tree.check(arguments, None), rounds, 20) - empty,
+    )
     victim.eps = 1e-5
 
     full = G.compile(guards, shortcuts=False)
-    table.add("1,201 modules, everything evaluated (no shortcuts)", best(lambda: full.check(arguments, None), rounds) - empty)
+    table.add(
+        "1,201 modules, everything evaluated (no shortcuts)",
+        best(lambda: full.check(arguments, None), rounds) - empty,
+    )
 
     def all_changed() -> None:
         tree.forget()
@@ -156,14 +166,15 @@ def measure_modules(table: Table, rounds: int) -> float:
     table.add("1,201 modules, everything changed", best(all_changed, rounds))
     check = python_function(G.Local(0), root)
     assert check(root)
-    table.add("the same guards as a Python function", best(lambda: check(root), max(rounds // 10, 5)))
+    table.add(
+        "the same guards as a Python function", best(lambda: check(root), max(rounds // 10, 5))
+    )
     return unchanged
 
 
 def measure_tensors(table: Table, rounds: int) -> None:
-    import torch
-
-    from stator.guards import tensors as T
+    torch = importlib.import_module("torch")
+    T = importlib.import_module("stator.guards.tensors")  # noqa: N806
 
     missing = T.calibrate()
     label = "natively" if missing is None else f"by attributes (no {missing})"
@@ -173,15 +184,20 @@ def measure_tensors(table: Table, rounds: int) -> None:
         tree = G.compile([G.Guard(G.Local(i), T.tensor_match(v)) for i, v in enumerate(values)])
         base = G.compile([G.Guard(G.Local(i), G.IsNot(None)) for i, _ in enumerate(values)])
         assert tree.check(values, None)
-        cost = best(lambda: tree.check(values, None), rounds, 50) - best(lambda: base.check(values, None), rounds, 50)
+        cost = best(partial(tree.check, values, None), rounds, 50)
+        cost -= best(partial(base.check, values, None), rounds, 50)
         table.add(f"one tensor check, {len(shape)}-D, {label}", cost / n, TARGETS["tensor"])
     many = tuple(torch.nn.Parameter(torch.randn(4, 4)) for _ in range(1200))
     holder = Module(0)
     holder._parameters = {f"p{i}": p for i, p in enumerate(many)}
     source = G.Attr(G.Local(0), "_parameters")
-    tree = G.compile([G.Guard(G.Key(source, f"p{i}"), T.tensor_match(p)) for i, p in enumerate(many)])
+    tree = G.compile(
+        [G.Guard(G.Key(source, f"p{i}"), T.tensor_match(p)) for i, p in enumerate(many)]
+    )
     assert all(tree.check((holder,), None) for _ in range(5))
-    table.add("1,200 parameters in one unchanged dict", best(lambda: tree.check((holder,), None), rounds))
+    table.add(
+        "1,200 parameters in one unchanged dict", best(lambda: tree.check((holder,), None), rounds)
+    )
     x = many[0]
     spec = T.tensor_match(x)
     table.add("one tensor check as a Python function", best(lambda: T.matches(spec, x), rounds, 20))
@@ -189,7 +205,7 @@ def measure_tensors(table: Table, rounds: int) -> None:
 
 def measure_torch_compile(table: Table, rounds: int) -> None:
     """torch.compile's overhead per call: the model's layers do nothing but pass their input on."""
-    import torch
+    torch: Any = importlib.import_module("torch")
 
     class Layer(torch.nn.Module):  # type: ignore[misc]
         def __init__(self, index: int) -> None:
@@ -200,7 +216,13 @@ def measure_torch_compile(table: Table, rounds: int) -> None:
             self.name = f"layer{index}"
 
         def forward(self, x: Any) -> Any:
-            if self.training and self.in_features and self.eps and self.name and self.out_features >= 0:
+            if (
+                self.training
+                and self.in_features
+                and self.eps
+                and self.name
+                and self.out_features >= 0
+            ):
                 return x
             return x + 1
 
@@ -237,7 +259,7 @@ def measure_torch_compile(table: Table, rounds: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--no-torch", action="store_true")
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", action="store_true")

@@ -11,6 +11,7 @@ from stator.backends import BackendError
 from stator.backends.compile import compile_graph
 from stator.backends.inductor import config_patches, inductor
 from stator.graph import OutputGraph, Recorded
+from stator.graph.state import State
 
 
 @pytest.fixture
@@ -45,6 +46,18 @@ def test_the_backend_works_in_a_tracing_context(recorded: Recorded) -> None:
     assert seen == [(result.context, list, {"level": 3})]
     assert TracingContext.try_get() is None
     assert compiled(recorded, backend).context is not result.context
+
+
+def test_the_world_is_unchanged(recorded: Recorded) -> None:
+    def careless(module: Any, example_inputs: Any) -> Any:
+        torch.manual_seed(3)
+        torch.set_default_dtype(torch.float64)
+        torch._C._set_grad_enabled(False)
+        return module.forward
+
+    before = State.capture()
+    compiled(recorded, careless)
+    assert State.capture() == before
 
 
 def test_a_failing_backend(recorded: Recorded) -> None:

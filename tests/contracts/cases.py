@@ -10,7 +10,7 @@ from typing import Any
 
 from stator.contracts import Contract, Verdict
 from stator.contracts.lookup import _registry as registry
-from stator.contracts.registry import ATTRIBUTE_KINDS
+from stator.contracts.registry import ATTRIBUTE_KINDS, own_members
 from stator.contracts.tables import ALL_FUNCTIONS, ALL_TYPES
 from stator.contracts.tables.rows import present, spread
 
@@ -37,6 +37,7 @@ class Case:
     function: Callable[..., Any] = field(repr=False)
     contract: Contract
     selves: tuple[Maker, ...] = ()
+    few: bool = False  # one of many that are alike
 
     @property
     def label(self) -> str:
@@ -49,6 +50,8 @@ class Case:
         tails: list[list[Maker]] = [[], *([maker] for maker in pool)]
         tails += [rng.choices(pool, k=2) for _ in range(20)]
         tails += [rng.choices(pool, k=3) for _ in range(8)]
+        if self.few:
+            tails = tails[::6]
         rows = [*CURATED.get(self.label, ()), *CURATED.get(f"*.{self.name}", ())]
         tails = [*([self._maker(item) for item in row] for row in rows), *tails]
         for number, maker in enumerate(self.selves):
@@ -88,9 +91,10 @@ def selves_of(cls: type) -> tuple[Maker, ...]:
 @cache
 def type_cases(cls: type) -> list[Case]:
     owner = cls.__name__
+    few = issubclass(cls, BaseException) and len(own_members(cls)) < 3
     found = []
     if (contract := registry.contracts.get(id(cls))) and contract.verdict in RUNS:
-        found.append(Case(owner, "()", cls, contract))
+        found.append(Case(owner, "()", cls, contract, few=few))
     for name, member in registry.members[id(cls)].items():
         contract = registry.contracts.get(id(member))
         if contract is None or contract.verdict not in RUNS:
@@ -105,7 +109,7 @@ def type_cases(cls: type) -> list[Case]:
             selves = (lambda k: cls,)
         elif not selves or type(member) in ATTRIBUTE_KINDS:
             continue
-        found.append(Case(owner, name, function, contract, selves))
+        found.append(Case(owner, name, function, contract, selves, few))
     return found
 
 

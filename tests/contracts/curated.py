@@ -11,7 +11,6 @@ from typing import Any
 
 from .samples import Knobs, born, number, numbers, slotted, two_arguments
 
-
 _abc_init = importlib.import_module("_abc")._abc_init
 
 
@@ -86,6 +85,7 @@ CURATED: dict[str, list[tuple[Any, ...]]] = {
     "bytearray.replace": [("bytes", "bytearray")],
     "bytearray.remove": [((97,),)],
     "int.from_bytes": [("bytes", ("little",)), (lambda k: [number(1 + k.items)], ("big",))],
+    "memoryview._from_flags": [("bytes", (0,))],
     "memoryview.cast": [(("B",),)],
     "memoryview.__setitem__": [((0,), (1,))],
     "defaultdict.__init__": [((int,), "pairs")],
@@ -322,7 +322,12 @@ NEVER_SUCCEED = {
             "ReferenceType.__hash__",
             "Struct.__setattr__",
             "Struct.__delattr__",
+            "array.__release_buffer__",
+            "bytearray.__release_buffer__",
+            "memoryview.__release_buffer__",
+            "mappingproxy.__hash__",
             "array.fromunicode",
+            "array.tounicode",
         ),
         "raises for every object made here, or for all there are",
     ),
@@ -334,6 +339,7 @@ NEVER_SUCCEED = {
             "traceback.()",
             "traceback.__new__",
             "_sre.compile",
+            "_sre.template",
             "Scanner.()",
             "Scanner.__new__",
             "Encoder.()",
@@ -382,4 +388,14 @@ UNSEEN: dict[str, str] = {
     ),
     "SimpleNamespace.__init__": "keywords only, before 3.13",
 }
-OTHER_VERSIONS = {"batched.__next__", "method.__setattr__", "method.__delattr__"}
+OTHER_VERSIONS = {
+    "BaseException.__delattr__",
+    "array.__release_buffer__",
+    "bytearray.__release_buffer__",
+    "memoryview.__release_buffer__",
+    "mappingproxy.__hash__",
+    "_sre.template",
+    "batched.__next__",
+    "method.__setattr__",
+    "method.__delattr__",
+}

@@ -116,7 +116,7 @@ def _generate(items: list[int]) -> Iterator[int]:
     yield from items
 
 
-def two_arguments(a: object = 0, b: object = 0, *more: object) -> bool:
+def two_arguments(a: object = 0, b: object = 0, *more: object) -> Any:
     return a is b
 
 
@@ -223,7 +223,7 @@ SELVES: dict[type, list[Maker]] = {
     types.MemberDescriptorType: [lambda k: Slotted.__dict__["slot"]],
     types.CellType: [lambda k: types.CellType(number(700 + k.own))],
     types.CodeType: [lambda k: two_arguments.__code__],
-    property: [lambda k: property(*[two_arguments] * 3)],
+    property: [lambda k: property(two_arguments, two_arguments, two_arguments)],
     classmethod: [lambda k: classmethod(two_arguments)],
     staticmethod: [lambda k: staticmethod(two_arguments)],
     types.ModuleType: [lambda k: types.ModuleType(("one", "two")[k.own])],

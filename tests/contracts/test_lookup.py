@@ -1,5 +1,7 @@
 """`lookup` finds the contract behind every form of a C callable, and runs nobody's code."""
 
+import _pickle
+import ast
 import functools
 import importlib.util
 import math
@@ -168,7 +170,10 @@ def test_symbolic_integers() -> None:
 
 def test_known_types() -> None:
     assert known_type(list) and known_type(re.Pattern) and known_type(type(iter([])))
-    assert not known_type(Numbers) and not known_type(Canary)
+    assert known_type(Numbers) and known_type(Canary) and known_type(Slotted)
+    assert not known_type(_pickle.Pickler)
+    assert not known_type(type("Own", (_pickle.Pickler,), {}))
+    assert not known_type(ast.AST) and not known_type(ast.Add)
 
 
 class Meta(type):

@@ -1,12 +1,17 @@
 """OutputGraph: inputs, side table, metadata, constants, dead code, errors."""
 
+import gc
 import operator
+import weakref
 from collections import namedtuple
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+from torch._functorch._aot_autograd.utils import make_boxed_func
+from torch._functorch.aot_autograd import aot_module_simplified
+from torch._guards import TracingContext
 from torch.overrides import TorchFunctionMode
 
 from stator.backends.compile import compile_graph
@@ -44,6 +49,31 @@ class TestInputs:
         assert all(name.isidentifier() for name in found)
         assert len({name.lower() for name in found}) == len(sources)
         assert [n.target for n in recorded.module.graph.nodes if n.op == "placeholder"] == found
+
+    def test_static_inputs_are_marked(self) -> None:
+        seen: list[int] = []
+
+        def look(module: Any, inputs: Any) -> Any:
+            seen.extend(TracingContext.get().fw_metadata.static_input_indices)
+            return make_boxed_func(module.forward)
+
+        def backend(module: Any, inputs: Any) -> Any:
+            return aot_module_simplified(module, inputs, fw_compiler=look)
+
+        graph = OutputGraph()
+        x = graph.add_input("x", torch.randn(2))
+        for name, value, static in (
+            ("parameter", torch.nn.Parameter(torch.randn(2)), False),
+            ("buffer", torch.randn(2), True),
+            ("other", torch.randn(2), False),
+        ):
+            x = graph.call(operator.add, (x, graph.add_input(name, value, static=static)))
+        recorded = graph.finish([x])
+        with torch.no_grad():
+            compile_graph(
+                recorded.module, recorded.example_inputs, backend, fake_mode=recorded.fake_mode
+            )
+        assert seen == [1, 2]
 
     def test_the_same_tensor_is_one_placeholder(self) -> None:
         graph, x = OutputGraph(), torch.randn(2)
@@ -100,6 +130,60 @@ class TestInputs:
             OutputGraph().add_input("x", torch.randn(2).as_subclass(Mine))
         with pytest.raises(Unsupported, match="float"):
             OutputGraph().add_input("x", 1.5)  # type: ignore[arg-type, unused-ignore]
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: torch.eye(2).to_sparse(),
+            lambda: torch.eye(2).to_mkldnn(),
+            lambda: torch.nested.nested_tensor([torch.ones(2)], layout=torch.strided),
+            lambda: torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8),
+        ],
+    )
+    def test_exotic_memory_is_no_input(self, make: Any) -> None:
+        try:
+            value = make()
+        except RuntimeError as error:
+            pytest.skip(str(error))
+        with pytest.raises(Unsupported, match="can't be a graph input"):
+            OutputGraph().add_input("x", value)
+
+    @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+    @pytest.mark.parametrize(
+        "make",
+        [
+            lambda: torch.randn(3, dtype=torch.complex64).conj(),
+            lambda: torch.randn(3, dtype=torch.complex64).conj().imag,
+            lambda: torch.randn(3, 1).expand(3, 4),
+            lambda: torch.randn(4, 4)[1:, ::2].T,
+            lambda: torch.randn(()),
+            lambda: torch.randn(0, 3),
+            lambda: torch.randn(2, requires_grad=True) * 2,
+            lambda: torch.randn(2, dtype=torch.bfloat16),
+            lambda: torch.arange(3),
+        ],
+    )
+    def test_tensors_of_all_sorts(self, make: Any, backend: str) -> None:
+        graph = OutputGraph()
+        recorded = graph.finish([graph.call(operator.mul, (graph.add_input("L['x0']", make()), 2))])
+        value = make()
+        (actual,) = call(recorded, backend, [value])
+        expected = value * 2
+        assert torch.equal(actual, expected)
+        assert actual.stride() == expected.stride()
+        assert actual.requires_grad == expected.requires_grad
+
+    def test_inputs_are_freed(self) -> None:
+        value = torch.randn(3)
+        alive = weakref.ref(value)
+        graph = OutputGraph()
+        x = graph.add_input("x", value, dynamic_dims=[0])
+        recorded = graph.finish([graph.call(torch.relu, (x,)), x.shape[0]])
+        module = recorded.module
+        del value, graph, x, recorded
+        gc.collect()
+        assert alive() is None
+        assert module(torch.ones(2))[1] == 2
 
     def test_untracked_tensors_are_our_bug(self) -> None:
         with pytest.raises(UntrackedTensorError):
@@ -326,9 +410,11 @@ class TestDeadCode:
             fake = graph.add_input("x", x)
             graph.call(("method", "add_"), (fake, 1))
             graph.call(operator.imul, (fake, 2))
+            graph.call(("method", "__isub__"), (fake, 2))
             graph.call(operator.setitem, (fake, 0, 2))
             graph.call(torch.relu, (fake,))
-            assert targets(graph.finish([])) == ["add_", operator.imul, operator.setitem]
+            found = targets(graph.finish([]))
+        assert found == ["add_", operator.imul, "__isub__", operator.setitem]
 
 
 _STATS = (("m", (2,)), ("v", (2,)))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, Final
 
-from stator import guards as G
+from stator import guards as G  # noqa: N812
 from stator.guards.layout import class_attributes
 
 CONSTANTS: Final = (
@@ -216,7 +216,9 @@ class World:
         for _ in range(3):
             (a, x), (b, y) = r.choice(paths), r.choice(paths)
             found.append(G.Guard(a, G.Aliased((b,)) if x is y else G.NotAliased((b,))))
-        ints = [G.Int(source) for source, value in paths if type(value) is int and abs(value) < 9]
+        ints: list[G.Expr] = [
+            G.Int(source) for source, value in paths if type(value) is int and abs(value) < 9
+        ]
         ints += [G.LenOf(source) for source, value in paths if isinstance(value, (list, dict))]
         for expr in r.sample(ints, min(2, len(ints))):
             found.append(G.Guard(None, G.Holds(expr * 3 + 1 > expr - 20)))

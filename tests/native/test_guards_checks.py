@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stator import guards as G
+from stator import guards as G  # noqa: N812
 
 from .test_guards_sources import X, agreed
 
@@ -30,7 +30,8 @@ def holds(check: G.Check, value: Any) -> bool:
 
 CONSTANTS: Any = [
     0, 1, -1, 2**100, True, False, 0.0, -0.0, 1.0, math.inf, math.nan, -math.nan, "", "a", "ä", b"",
-    b"a", None, ..., NotImplemented, 0j, complex(-0.0, 0.0), 1 + 0j, (), (1,), (True,), (1.0,), ((),),
+    b"a", None, ..., NotImplemented, 0j, complex(-0.0, 0.0), 1 + 0j, (), (1,), (True,), (1.0,),
+    ((),),
     (1, "a", (None, -0.0)), (1, "a", (None, 0.0)), frozenset(), frozenset({1}), frozenset({True}),
     frozenset({1.0, "a"}), range(3), range(0, 3, 2),
 ]  # fmt: skip
@@ -176,7 +177,16 @@ def test_relations() -> None:
 
     for x in (-7, -1, 0, 1, 7, 2**63 - 1, -(2**63), 2**64, True, 1.0):
         for y in (-3, -1, 0, 1, 3, 2**62):
-            for expr in (a + b == 8, a - b > 0, a * b <= 21, a // b == -3, a % b != 1, a < b, a >= b, -a == b):
+            for expr in (
+                a + b == 8,
+                a - b > 0,
+                a * b <= 21,
+                a // b == -3,
+                a % b != 1,
+                a < b,
+                a >= b,
+                -a == b,
+            ):
                 relation(expr, x, y)
     assert relation(a // b == -3, -7, 3)
     assert relation(a % b == 2, -7, 3)
@@ -243,7 +253,9 @@ def test_explanations() -> None:
     assert str(tree.explain(({"k": 2, "l": [0]},), None)) == "guard 1: x['k']: expected 1, got 2"
     missing = tree.explain(({"k": 1},), None)
     assert missing is not None and missing.actual == "nothing there"
-    assert str(tree.explain((1,), None)) == "guard 0: x: expected type class dict, got type class int"
+    assert (
+        str(tree.explain((1,), None)) == "guard 0: x: expected type class dict, got type class int"
+    )
 
 
 @pytest.mark.parametrize(
@@ -263,7 +275,18 @@ def test_explanations() -> None:
         (((0, -1, None), (1, 0, 0)), ((16, 0, ((1,), ((99, 0, 0),)), 0),)),
         (((0, -1, None), (1, 0, 0)), ((16, 0, ((1,), ((5, 0, 0),)), 0),)),
         (((0, -1, None), (1, 0, 0)), ((16, 0, ((1,), ((1, 4, 0),)), 0),)),
-        (((0, -1, None), (4, 0, (len, ()),), (16, 1, "a")), ()),
+        (
+            (
+                (0, -1, None),
+                (
+                    4,
+                    0,
+                    (len, ()),
+                ),
+                (16, 1, "a"),
+            ),
+            (),
+        ),
     ],
 )
 def test_malformed_descriptions_are_refused(nodes: Any, checks: Any) -> None:

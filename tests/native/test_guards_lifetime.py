@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from stator import guards as G
+from stator import guards as G  # noqa: N812
 
 X = G.Local(0, "x")
 ROUNDS = 100_000
@@ -19,6 +19,9 @@ ROUNDS = 100_000
 
 class Node:
     value = 1
+    a: Any
+    kids: Any
+    tree: Any
 
     def __init__(self, **attributes: Any) -> None:
         self.__dict__.update(attributes)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stator import guards as G
+from stator import guards as G  # noqa: N812
 from stator._native import _core
 from stator.guards import reference
 
@@ -52,7 +52,7 @@ class Hostile:
     def __hash__(self) -> int:
         return 1
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         raise AssertionError("user code ran")
 
@@ -101,7 +101,7 @@ def test_attributes_that_were_never_in_a_dict() -> None:
 
 
 def test_slots_classes_and_modules() -> None:
-    slotted = Slotted()
+    slotted: Any = Slotted()
     slotted.x = A
     assert reads(G.Slot(X, Slotted.__dict__["x"]), A, slotted)
     assert not reads(G.Slot(X, Slotted.__dict__["y"]), A, slotted)
@@ -158,7 +158,7 @@ def test_functions() -> None:
     assert reads(G.Closure(X), None, make)
     assert not reads(G.Code(X), None, 1)
     assert not reads(G.FUNCTION, f)
-    bound = Instance().method
+    bound: Any = Instance().method
     assert reads(G.MethodFunction(X), Instance.method, bound)
     assert reads(G.MethodSelf(X), bound.__self__, bound)
     assert not reads(G.MethodSelf(X), None, 1)

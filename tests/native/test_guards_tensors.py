@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+torch: Any = pytest.importorskip("torch")
+pytest.importorskip("torch._subclasses.fake_tensor")
 
-from stator import guards as G  # noqa: E402
+from stator import guards as G  # noqa: E402, N812
 from stator.guards import reference  # noqa: E402
-from stator.guards import tensors as T  # noqa: E402
+from stator.guards import tensors as T  # noqa: E402, N812
 
+FakeTensorMode: Any = torch._subclasses.fake_tensor.FakeTensorMode
 X, Y = G.Local(0, "x"), G.Local(1, "y")
 FALLBACKS = ("impl", "keys", "functions", "agreement", "attributes")
 
@@ -86,8 +88,8 @@ def test_each_kind_matches_itself_only() -> None:
             guards = [G.Guard(X, T.tensor_match(tensor))]
             for other, candidate in tensors.items():
                 assert agreed(guards, candidate) == (name == other), (name, other)
-            for other in (None, 1, [], torch.float32):
-                assert not agreed(guards, other)
+            strangers: list[Any] = [None, 1, [], torch.float32]
+            assert not any(agreed(guards, stranger) for stranger in strangers)
 
 
 def test_no_python_runs_natively(mode: str) -> None:
@@ -97,16 +99,12 @@ def test_no_python_runs_natively(mode: str) -> None:
 
 
 def test_fake_tensors_are_refused_quickly() -> None:
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     tree = G.compile([G.Guard(X, T.tensor_match(torch.empty(3, 4)))])
     with FakeTensorMode():
         assert not tree.check((torch.empty(3, 4),), None)
 
 
 def test_guards_may_be_compiled_under_a_fake_mode() -> None:
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     real = torch.randn(3, 4).bfloat16()
     with FakeTensorMode():
         tree = G.compile([G.Guard(X, T.tensor_match(real))])
@@ -135,10 +133,19 @@ def test_changes_in_place_are_seen() -> None:
     for change, undo in (
         (lambda: model.half(), lambda: model.float()),
         (lambda: parameter.requires_grad_(False), lambda: parameter.requires_grad_(True)),
-        (lambda: setattr(parameter, "data", torch.randn(4, 3)), lambda: setattr(parameter, "data", torch.randn(3, 4))),
-        (lambda: setattr(parameter, "data", torch.randn(4, 3).t()), lambda: setattr(parameter, "data", torch.randn(3, 4))),
+        (
+            lambda: setattr(parameter, "data", torch.randn(4, 3)),
+            lambda: setattr(parameter, "data", torch.randn(3, 4)),
+        ),
+        (
+            lambda: setattr(parameter, "data", torch.randn(4, 3).t()),
+            lambda: setattr(parameter, "data", torch.randn(3, 4)),
+        ),
         (lambda: delattr(model.inner, "weight"), lambda: setattr(model.inner, "weight", parameter)),
-        (lambda: setattr(parameter, "__class__", torch.nn.parameter.UninitializedParameter), lambda: setattr(parameter, "__class__", torch.nn.Parameter)),
+        (
+            lambda: setattr(parameter, "__class__", torch.nn.parameter.UninitializedParameter),
+            lambda: setattr(parameter, "__class__", torch.nn.Parameter),
+        ),
     ):
         change()
         assert model.inner._parameters.get("weight") is None or model.inner.weight is parameter
@@ -172,8 +179,6 @@ def test_dynamic_sizes_and_relations() -> None:
 
 
 def test_the_size_of_a_fake_tensor() -> None:
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     with FakeTensorMode():
         fake = torch.empty(3, 4)
     assert agreed([G.Guard(None, G.Holds(G.SizeOf(X, 0) == 3))], fake)
@@ -219,7 +224,9 @@ def test_a_tensor_subclass_with_its_own_dispatch() -> None:
             self.inner = inner
 
         @classmethod
-        def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        def __torch_dispatch__(
+            cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             raise AssertionError("user code ran")
 
     value = Wrapper(torch.randn(2, 3))

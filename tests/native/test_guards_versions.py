@@ -5,12 +5,12 @@ Each trap is a way to change something that one or another kind of version does 
 
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from stator import guards as G
+from stator import guards as G  # noqa: N812
 from stator._native import _core
 
 X = G.Local(0, "x")
@@ -26,7 +26,10 @@ def versions(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 class Node:
-    kind = 1
+    a: Any
+    b: Any
+    m: Any
+    count: Any
 
     def __init__(self, **attributes: Any) -> None:
         for name, value in attributes.items():
@@ -94,8 +97,6 @@ def test_without_shortcuts_everything_is_evaluated() -> None:
     tree = G.compile(guards_on(5), shortcuts=False)
     for _ in range(5):
         assert evaluated(tree, x) == 8
-
-
 
 
 def by_attribute(o: Any, v: Any) -> None:
@@ -295,11 +296,15 @@ def test_slots_cells_and_functions_are_checked_each_time() -> None:
         ],
         x,
     )
-    for change, undo in (
+    changes: Any = (
         (lambda: setattr(slotted, "a", 2), lambda: setattr(slotted, "a", 1)),
         (lambda: setattr(cell, "cell_contents", 2), lambda: setattr(cell, "cell_contents", 1)),
-        (lambda: setattr(function, "__defaults__", (2,)), lambda: setattr(function, "__defaults__", (1,))),
-    ):
+        (
+            lambda: setattr(function, "__defaults__", (2,)),
+            lambda: setattr(function, "__defaults__", (1,)),
+        ),
+    )
+    for change, undo in changes:
         change()
         assert not tree.check((x,), None)
         undo()
@@ -359,7 +364,7 @@ def test_globals_are_seen() -> None:
     exec("def f(): pass\ndef setg(v):\n  global g\n  g = v\n", namespace)
     f, setg = namespace["f"], namespace["setg"]
     tree = G.compile([G.Guard(G.Global("g"), G.Equal(1)), G.Guard(G.GLOBALS, G.NoKey("len"))])
-    for i in range(200):
+    for _ in range(200):
         assert tree.check((), f)
         setg(2)
         assert not tree.check((), f)

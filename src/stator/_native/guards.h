@@ -153,6 +153,7 @@ typedef struct {
     PyObject_HEAD
     int alive;            /* 0 once cleared by the garbage collector */
     int shortcuts;        /* levels may be skipped */
+    int flat;             /* only checks on parameters themselves: one loop does */
     int watchers;         /* dict changes are events; otherwise tags are compared */
     Py_ssize_t n_nodes, n_levels, n_checks, n_locals, n_outputs;
     Node *nodes;          /* in preorder; 0 is the root */
@@ -177,6 +178,10 @@ typedef struct {
     int32_t failed_guard; /* set when a check fails */
     PyObject *failed_value; /* owned while explaining */
 } GuardTree;
+
+/* ---- guards_tree.c ---- */
+
+int tree_is_flat(const GuardTree *t);
 
 /* ---- guards_fetch.c ---- */
 

@@ -266,6 +266,36 @@ eval_foreign(GuardTree *t)
 
 /* ---- the check ---- */
 
+/* Trees that check nothing but parameters themselves need no levels. */
+int
+tree_is_flat(const GuardTree *t)
+{
+    if (t->n_levels != 1 || t->n_tensors != 0 || t->n_posts != 0 || t->nodes[0].n_checks != 0
+        || t->levels[0].n_checks != 0)
+        return 0;
+    for (int32_t i = 0; i < t->levels[0].n_children; i++) {
+        const Node *node = &t->nodes[t->levels[0].children[i]];
+        if (node->op != SOURCE_LOCAL || node->n_tensors != 0)
+            return 0;
+    }
+    return 1;
+}
+
+static inline int
+eval_flat(GuardTree *t, PyObject *const *locals)
+{
+    const Level *level = &t->levels[0];
+    for (int32_t i = 0; i < level->n_children; i++) {
+        Node *node = &t->nodes[level->children[i]];
+        PyObject *value = node->value = locals[node->index];
+        if (value == NULL)
+            return fail(t, node->guard, NULL);
+        if (!eval_checks(t, node, value))
+            return 0;
+    }
+    return 1;
+}
+
 int
 guard_tree_check(PyObject *tree, PyObject *const *locals, PyObject *function)
 {
@@ -274,6 +304,10 @@ guard_tree_check(PyObject *tree, PyObject *const *locals, PyObject *function)
         return 0;
     t->calls++;
     t->checked++;
+    if (t->flat && locals != NULL) {
+        t->evaluated++;
+        return eval_flat(t, locals);
+    }
     if (t->n_types != 0 && !types_unchanged(t))
         tree_forget(t);
     if (!eval_level(t, 0, locals, function))

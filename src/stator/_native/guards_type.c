@@ -37,6 +37,7 @@ tree_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         Py_DECREF(t);
         return NULL;
     }
+    t->flat = tree_is_flat(t);
     t->alive = 1;
     return (PyObject *)t;
 }

@@ -12,6 +12,8 @@ import torch.fx as fx
 from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from stator.graph.state import preserved
+
 from .errors import BackendError
 from .registry import Backend, Compiled, backend_name, lookup
 
@@ -32,13 +34,16 @@ def compile_graph(
     fake_mode: FakeTensorMode | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> CompiledGraph:
-    """Calls a backend on a graph. `options` are keyword arguments for the backend."""
+    """Calls a backend on a graph. `options` are keyword arguments for the backend.
+
+    Whatever the backend does to torch's global state, random numbers included, is undone.
+    """
     function = lookup(backend)
     name = backend_name(backend)
     text = graph_text(module)  # taken now: the backend may change the graph
     context = TracingContext(fake_mode)
     try:
-        with tracing(context):
+        with preserved(), tracing(context):
             compiled: object = function(module, list(example_inputs), **(options or {}))
     except Exception as error:
         problem = f"failed: {type(error).__name__}: {error}"

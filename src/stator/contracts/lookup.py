@@ -28,7 +28,25 @@ _wrapper_class = types.MethodWrapperType.__dict__["__objclass__"].__get__
 _method_function = types.MethodType.__dict__["__func__"].__get__
 _bind_method: Final = types.MethodDescriptorType.__get__
 _bind_classmethod: Final = types.ClassMethodDescriptorType.__get__
-# A method that wants its defining class (METH_METHOD) is bound to an object of another type.
+_flags = type.__dict__["__flags__"].__get__
+_namespace = type.__dict__["__dict__"].__get__
+_HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+# The class that a C member belongs to, by kind. (The object of a builtin __new__ is its class.)
+_OWNER: Final[dict[int, Callable[[object], object]]] = {
+    id(types.BuiltinFunctionType): _builtin_self,
+    **{
+        id(kind): kind.__dict__["__objclass__"].__get__
+        for kind in (
+            types.MethodDescriptorType,
+            types.WrapperDescriptorType,
+            types.ClassMethodDescriptorType,
+            types.GetSetDescriptorType,
+            types.MemberDescriptorType,
+        )
+    },
+}
+_FROM_PYTHON: Final = ("__dict__", "__weakref__")
+# A method that wants its defining class (METH_METHOD) becomes an object of another type.
 _BUILTIN_METHOD: Final = type(re.compile("").match)
 
 
@@ -41,12 +59,32 @@ def lookup(function: object) -> Contract | None:
 
 
 def known_type(cls: type) -> bool:
-    """Whether a C type has a table.
+    """Whether all special methods of a type are known: written in Python, or of a listed C type.
 
     A callable that calls back runs the special methods of what it reads. Python ones are
-    evaluated; those of C types without a table are as unknown as any C callable without contract.
+    evaluated; those of a C type without a table may do anything.
     """
-    return id(cls) in _registry.members or (_registry.catch_up() and id(cls) in _registry.members)
+    return _known(cls) or (_registry.catch_up() and _known(cls))
+
+
+def _known(cls: type) -> bool:
+    return all(id(base) in _registry.members or _made_by_python(base) for base in _mro(cls))
+
+
+def _made_by_python(cls: type) -> bool:
+    """Whether a class statement (or `type`) made it: then it defines nothing in C by itself."""
+    if not _flags(cls) & _HEAP_TYPE:
+        return False
+    for name, value in _namespace(cls).items():
+        owner = _OWNER.get(id(type(value)))
+        if owner is not None and owner(value) is cls:
+            # Instances made by Python get these two, and slots, from the interpreter.
+            ours = type(value) is types.GetSetDescriptorType and any(
+                name is own for own in _FROM_PYTHON
+            )
+            if not ours and type(value) is not types.MemberDescriptorType:
+                return False
+    return True
 
 
 def _find(function: object) -> Contract | None:

@@ -39,7 +39,6 @@ _LITERALS: Final[frozenset[type]] = frozenset(
         torch.device,
         torch.layout,
         torch.memory_format,
-        torch.Generator,
     }
 )
 _NUMBERS: Final = (bool, int, float, complex, str)  # enum members and numpy's float64 are such

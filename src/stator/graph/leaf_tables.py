@@ -209,17 +209,17 @@ CONSTANT_METHODS: Final[frozenset[str]] = frozenset(
 
 # ---------------------------------------------------------------------------- state
 
-# Changes of state that a graph can hold; the value names what to do (see `graph.state`).
+# Changes of state that a graph can hold; the value names the method of `StateRecorder`.
 STATE: Final[dict[str, str]] = {
     "torch._C._set_grad_enabled": "set_grad_enabled",
     "torch.amp.autocast_mode._enter_autocast": "enter_autocast",
-    "torch.amp.autocast_mode._exit_autocast": "exit_autocast",
+    "torch.amp.autocast_mode._exit_autocast": "exit",
     "torch.amp.autocast_mode.autocast.__enter__": "enter_autocast",
-    "torch.amp.autocast_mode.autocast.__exit__": "exit_autocast",
+    "torch.amp.autocast_mode.autocast.__exit__": "exit",
     "torch.autograd.grad_mode._enter_inference_mode": "enter_inference_mode",
-    "torch.autograd.grad_mode._exit_inference_mode": "exit_inference_mode",
+    "torch.autograd.grad_mode._exit_inference_mode": "exit",
     "torch.autograd.grad_mode.inference_mode.__enter__": "enter_inference_mode",
-    "torch.autograd.grad_mode.inference_mode.__exit__": "exit_inference_mode",
+    "torch.autograd.grad_mode.inference_mode.__exit__": "exit",
 }
 
 # ---------------------------------------------------------------------------- forbidden

@@ -26,7 +26,7 @@ from .errors import Unsupported
 from .failures import failure_of, quiet
 from .fakes import Fakes, InputSource, tensors_in, version
 from .naming import Names
-from .purity import KEEP, changes_by_name, may_drop
+from .purity import KEEP, has_effect, may_drop
 from .symbols import Origin, Symbols
 
 Target: TypeAlias = Callable[..., Any] | tuple[str, str]  # a function, or ("method", name)
@@ -63,6 +63,10 @@ def operator_name(target: Target) -> str:
     if isinstance(target, OpOverload | OpOverloadPacket):
         return str(target)
     return getattr(target, "__name__", None) or repr(target)
+
+
+def _bare_name(target: Target) -> str:
+    return target[1] if isinstance(target, tuple) else getattr(target, "__name__", "")
 
 
 def run_target(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -112,12 +116,18 @@ class OutputGraph:
 
     @_unseen
     def add_input(
-        self, name: str, value: torch.Tensor | int, *, dynamic_dims: Collection[int] = ()
+        self,
+        name: str,
+        value: torch.Tensor | int,
+        *,
+        dynamic_dims: Collection[int] = (),
+        static: bool = False,
     ) -> Any:
         """A placeholder for a real tensor or an int; the fake tensor or SymInt that stands for it.
 
         The same tensor twice is one placeholder. An int input is always symbolic: one that should
-        be a constant is no input.
+        be a constant is no input. `static` says that the tensor's memory stays where it is between
+        calls, as parameters' does (CUDA graphs need not copy it): give it for buffers.
         """
         if type(value) is int:
             return self._add_int(name, value)
@@ -125,6 +135,7 @@ class OutputGraph:
             kind = f"{type(value).__module__}.{type(value).__qualname__}"
             raise Unsupported(f"{kind} can't be a graph input: only plain tensors and ints can")
         assert isinstance(value, torch.Tensor)
+        _check_capturable(value)
         known = self._inputs.get(id(value))
         if known is not None:
             return known
@@ -132,7 +143,8 @@ class OutputGraph:
         made = self.fakes.add(unique, value, dynamic_dims)
         node = self._placeholder(unique, type(value))
         node.meta["example_value"] = made.fake
-        node.meta["tensor_dict"] = {}
+        static = static or type(value) is torch.nn.Parameter
+        node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"} if static else {}
         self.symbols.define_tensor(made.fake, node)
         self.arguments.bind(made.fake, node)
         self._inputs[id(value)] = made.fake
@@ -158,7 +170,9 @@ class OutputGraph:
         else:
             where = self.graph.inserting_before(next(iter(self.graph.nodes), None))
         with where:
-            return self.graph.create_node("placeholder", name, type_expr=kind)
+            node = self.graph.create_node("placeholder", name, type_expr=kind)
+        node._dynamo_source = InputSource(name)  # type: ignore[attr-defined]
+        return node
 
     @_unseen
     def constant(self, value: Any) -> torch.Tensor:
@@ -203,7 +217,7 @@ class OutputGraph:
         before = [version(tensor) for tensor in operands]
         result = self._run(target, args, kwargs)
         changed = any(
-            old != version(tensor) or (old is None and changes_by_name(operator_name(target)))
+            old != version(tensor) or (old is None and has_effect(_bare_name(target)))
             for old, tensor in zip(before, operands, strict=True)
         )
         produced = list(tensors_in(result))
@@ -308,7 +322,13 @@ class OutputGraph:
                 examples.append(example)
             else:
                 self.graph.erase_node(node)
-        module = fx.GraphModule(self._attributes_in_use(), self.graph)
+        attributes = self._attributes_in_use()
+        module = fx.GraphModule(attributes, self.graph)
+        # With these, AOTAutograd reads the placeholders' sources and which of them are static.
+        module.meta["dynamo_compile_id"] = None
+        module._param_name_to_source = {  # type: ignore[assignment, unused-ignore]
+            attribute: InputSource(f"self.{attribute}") for attribute in attributes
+        }
         return Recorded(module, inputs, examples, mode)
 
     def _drop_unused(self) -> None:
@@ -330,6 +350,16 @@ class OutputGraph:
     def _attributes_in_use(self) -> dict[str, Any]:
         names = {node.target for node in self.graph.nodes if node.op == "get_attr"}
         return {name: value for name, value in self._attributes.items() if name in names}
+
+
+def _check_capturable(tensor: torch.Tensor) -> None:
+    """Only plain memory with strides is followed."""
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        raise Unsupported(f"a tensor with layout {tensor.layout} can't be a graph input")
+    if tensor.is_quantized:
+        raise Unsupported("a quantized tensor can't be a graph input")
+    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        raise Unsupported("a tensor inside vmap or grad can't be a graph input")
 
 
 def _storage(tensor: torch.Tensor) -> int:

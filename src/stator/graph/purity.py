@@ -7,7 +7,7 @@ that are not torch's. That a call changed a tensor in place is seen when it is r
 
 import builtins
 import operator
-from typing import Any, Final
+from typing import Final
 
 import torch
 import torch.fx as fx
@@ -105,6 +105,12 @@ EFFECTS: Final[frozenset[str]] = frozenset(
 )
 
 _KEPT: Final = RANDOM | UNCOUNTED | EFFECTS
+_SEEDED: Final = torch.Tag.nondeterministic_seeded
+_IN_PLACE_OPERATORS: Final[frozenset[str]] = frozenset(
+    f"i{name.strip('_')}"
+    for name in dir(operator)
+    if name.startswith("__") and hasattr(operator, f"__i{name[2:]}")
+)
 
 
 def _of_torch(module: object) -> bool:
@@ -126,9 +132,10 @@ def is_torch_function(target: object) -> bool:
     return module in {"_operator", "operator", "math"} or _of_torch(module)
 
 
-def _pure_overload(op: "OpOverload[..., Any]") -> bool:
-    tags = op.tags
-    return not op._schema.is_mutable and torch.Tag.nondeterministic_seeded not in tags
+def has_effect(name: str) -> bool:
+    """Whether the name of a function or method says that it is called for what it does."""
+    in_place = name.endswith("_") and not name.endswith("__")
+    return in_place or name in _KEPT or name.strip("_") in _IN_PLACE_OPERATORS
 
 
 def may_drop(node: fx.Node) -> bool:
@@ -139,37 +146,10 @@ def may_drop(node: fx.Node) -> bool:
         return True
     target = node.target
     if isinstance(target, str):
-        return node.op == "call_method" and target not in _KEPT and not _in_place(target)
+        return node.op == "call_method" and not has_effect(target)
+    if not is_torch_function(target) or isinstance(target, OpOverloadPacket) or node.is_impure():
+        return False
     if isinstance(target, OpOverload):
-        return is_torch_function(target) and _pure_overload(target) and not node.is_impure()
-    name = getattr(target, "__name__", "")
-    return (
-        is_torch_function(target)
-        and not isinstance(target, OpOverloadPacket)
-        and name not in _KEPT
-        and not _in_place(name)
-        and not node.is_impure()
-        and "out" not in node.kwargs
-        and node.kwargs.get("inplace") is not True
-        and target not in _IN_PLACE_OPERATORS
-    )
-
-
-_IN_PLACE_OPERATORS: Final = frozenset(
-    getattr(operator, name)
-    for name in dir(operator)
-    if name.startswith("i") and hasattr(operator, f"__{name}__") and name not in {"index", "inv"}
-    # `invert` has no in-place counterpart; `is_` has no dunder
-) - {operator.invert}
-
-
-def _in_place(name: str) -> bool:
-    return name.endswith("_") and not name.endswith("__")
-
-
-def changes_by_name(name: str) -> bool:
-    """Whether a function's name says that it changes a tensor in place (used where torch keeps no
-    version count)."""
-    bare = name.strip("_")
-    reflected = name.startswith("__i") and hasattr(operator, f"i{bare[1:]}")
-    return _in_place(name) or reflected or name in _KEPT
+        return not target._schema.is_mutable and _SEEDED not in target.tags
+    writes = "out" in node.kwargs or node.kwargs.get("inplace") is True
+    return not writes and not has_effect(getattr(target, "__name__", ""))

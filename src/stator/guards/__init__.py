@@ -8,7 +8,8 @@ evaluates before each call. docs/guards.md says how and why it may be trusted.
     print(tree.explain(([1],), None))
 """
 
-from .._native._core import GuardTree
+from stator._native._core import GuardTree
+
 from .checks import (
     Aliased,
     Callback,

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from .._native import _core
+from stator._native import _core
+
 from .expressions import Binary, Constant, Expr, Leaf, Unary, holds
 from .layout import class_attributes, instance_dict, is_ordered, length_of, typed_equal
 from .sources import Source
@@ -371,7 +372,9 @@ class Holds(Check):
     def sources(self) -> tuple[Source, ...]:
         return tuple(leaf.source for leaf in self.expr.postfix() if isinstance(leaf, Leaf))
 
-    def argument(self, number: Numbering) -> tuple[tuple[int, ...], tuple[tuple[int, int, int], ...]]:
+    def argument(
+        self, number: Numbering
+    ) -> tuple[tuple[int, ...], tuple[tuple[int, int, int], ...]]:
         nodes: list[int] = []
         code = []
         for step in self.expr.postfix():

@@ -8,7 +8,9 @@ import struct
 import types
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
+
+MODULE_DICT: Final[Any] = vars(types.ModuleType)["__dict__"]
 
 
 def instance_dict(value: Any) -> dict[Any, Any]:
@@ -24,7 +26,7 @@ def instance_dict(value: Any) -> dict[Any, Any]:
                 return {}
             return found if type(found) is not types.MappingProxyType else {}
         if cls is types.ModuleType:
-            return types.ModuleType.__dict__["__dict__"].__get__(value) or {}
+            return MODULE_DICT.__get__(value) or {}
     return {}
 
 

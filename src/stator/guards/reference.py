@@ -17,7 +17,7 @@ class Call:
     """A call's inputs, and what was read from them so far."""
 
     locals: tuple[Any, ...]
-    function: FunctionType | None = None
+    function: Any = None
     values: dict[int, Any] = field(default_factory=dict)
 
     def read(self, source: Source) -> Any:

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import types
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol
 
-from .._native import _core
+from stator._native import _core
+
 from .layout import class_attributes, instance_dict, is_ordered
 from .text import show
 
@@ -28,8 +30,10 @@ class Missing(Exception):  # noqa: N818 - an answer, not an error
 class Call(Protocol):
     """What a source is read from: the bound parameters and the function called."""
 
-    locals: tuple[Any, ...]
-    function: types.FunctionType | None
+    @property
+    def locals(self) -> tuple[Any, ...]: ...
+    @property
+    def function(self) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +125,7 @@ class State(Source):
     """State outside the object graph, as a C function tells it, such as torch's grad mode."""
 
     op: ClassVar[str] = "CALL"
-    function: types.BuiltinFunctionType
+    function: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
     name: str = ""
 
@@ -405,4 +409,3 @@ def Cell(index: int) -> CellContents:  # noqa: N802 - reads as a source
 def Item(of: Source, key: Any) -> Index | Key:  # noqa: N802 - reads as a source
     """An item: by index for an int, else by key. For an int key of a dict use Key."""
     return Index(of, key) if type(key) is int else Key(of, key)
-

@@ -12,15 +12,15 @@ what to pretend is missing (`impl`, `keys`, `functions`, `agreement`).
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from types import BuiltinFunctionType
 from typing import Any, ClassVar, Final
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .._native import _core
+from stator._native import _core
+
 from .checks import Check, Numbering, Reader
 from .sources import State
 from .text import show
@@ -108,10 +108,9 @@ def tensor_match(tensor: torch.Tensor, dynamic: Collection[int] = ()) -> TensorM
     if dynamic:
         sizes = tuple(None if d in dynamic else n for d, n in enumerate(sizes))
         if strides is not None:
-            smallest = min(
-                (n for d, n in enumerate(tensor.stride()) if d in dynamic), default=0
-            )
-            strides = tuple(n if n <= smallest else None for n in strides)
+            own: tuple[int, ...] = tensor.stride()
+            smallest = min((own[d] for d in dynamic), default=0)
+            strides = tuple(n if n <= smallest else None for n in own)
     return TensorMatch(
         type=type(tensor),
         keys=raw_keys(tensor),
@@ -179,9 +178,7 @@ def calibrate(without: str | None = None) -> str | None:
             known = samples()
     except Exception:
         known = ()  # a build we don't know: leave it alone
-    missing = _core.tensor_calibrate(
-        torch._C.TensorBase, known, python_keys(), matches, without
-    )
+    missing = _core.tensor_calibrate(torch._C.TensorBase, known, python_keys(), matches, without)
     _missing[:] = [missing]
     _codes.clear()
     return missing
@@ -204,7 +201,7 @@ def codes(dtype: torch.dtype, device: torch.device) -> tuple[int, int] | None:
 
 # -- global state --
 
-STATES: Final[dict[str, tuple[BuiltinFunctionType, tuple[Any, ...]]]] = {
+STATES: Final[dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]] = {
     "grad_mode": (torch.is_grad_enabled, ()),
     "inference_mode": (torch.is_inference_mode_enabled, ()),
     "default_dtype": (torch.get_default_dtype, ()),

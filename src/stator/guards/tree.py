@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from .._native import _core
+from stator._native import _core
+
 from .checks import Aliased, Check, TypeIs
 from .sources import Source
 
@@ -132,7 +133,7 @@ def identity(argument: Any) -> Any:
     return id(argument)
 
 
-def compile(  # noqa: A001 - what it is called everywhere
+def compile(
     guards: Iterable[Guard], *, outputs: Sequence[Source] = (), shortcuts: bool = True
 ) -> _core.GuardTree:
     """One native tree for all guards; `outputs` are the sources `tree.values` returns."""

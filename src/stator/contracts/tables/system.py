@@ -40,12 +40,11 @@ FUNCTIONS: Functions = {
         "get_coroutine_origin_tracking_depth _is_gil_enabled@3.13+",
         "pure | s": "intern",
         "frame | .": "_getframe exc_info exception _getframemodulename@3.12+",
-        "reads | .": "audit",
         "forbidden exit": "exit",
         "forbidden output": "displayhook __displayhook__ excepthook __excepthook__ "
         "unraisablehook __unraisablehook__ _debugmallocstats",
-        "forbidden debug": "breakpointhook __breakpointhook__ call_tracing settrace setprofile "
-        "gettrace getprofile _settraceallthreads@3.12+ _setprofileallthreads@3.12+ "
+        "forbidden debug": "audit breakpointhook __breakpointhook__ call_tracing settrace "
+        "setprofile gettrace getprofile _settraceallthreads@3.12+ _setprofileallthreads@3.12+ "
         "addaudithook activate_stack_trampoline@3.12+ deactivate_stack_trampoline@3.12+ "
         "is_stack_trampoline_active@3.12+ _baserepl@3.13+",
         "forbidden process": "setrecursionlimit setswitchinterval setdlopenflags "
