@@ -399,3 +399,32 @@ OTHER_VERSIONS = {
     "method.__setattr__",
     "method.__delattr__",
 }
+
+# Keyword arguments: the positional ones, the keyword, and a value that works.
+KEYWORDS: dict[str, tuple[list[Any], str, Any]] = {
+    "builtins.sorted": ([numbers], "key", len),
+    "builtins.max": ([numbers], "key", len),
+    "builtins.min": ([numbers], "default", 1),
+    "builtins.sum": ([numbers], "start", 1),
+    "list.sort": ([numbers], "key", len),
+    "list.()": ([], "iterable", ()),
+    "dict.()": ([], "key", 1),
+    "dict.update": ([lambda k: {}], "key", 1),
+    "int.()": ([], "base", 10),
+    "str.()": ([], "object", 1),
+    "str.split": ([lambda k: "a b"], "maxsplit", 1),
+    "str.encode": ([lambda k: "a b"], "errors", "strict"),
+    "str.format": ([lambda k: "{key}"], "key", 1),
+    "enumerate.()": ([numbers], "start", 1),
+    "zip.()": ([numbers], "strict", True),
+    "partial.()": ([lambda k: len], "key", 1),
+    "deque.()": ([numbers], "maxlen", 1),
+    "accumulate.()": ([numbers], "func", max),
+    "groupby.()": ([numbers], "key", len),
+    "product.()": ([numbers], "repeat", 2),
+    "property.()": ([], "fget", len),
+    "math.prod": ([numbers], "start", 1),
+    "math.isclose": ([lambda k: 1, lambda k: 2], "rel_tol", 1),
+    "_bisect.bisect_left": ([numbers, lambda k: 1], "key", abs),
+    "SimpleNamespace.()": ([], "key", 1),
+}

@@ -8,15 +8,17 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 
 from stator.contracts import Argument, Depth, SymInt, Verdict
+from stator.contracts.notation import parse
 
 from .canaries import CONCRETE, LAYOUTS, LOG, Canary, Symbolic, symbol
 from .cases import GROUPS, Case
-from .curated import DELEGATES, NEVER_SUCCEED, OTHER_VERSIONS, SYMBOLIC_ANYWAY, UNSEEN
+from .curated import DELEGATES, KEYWORDS, NEVER_SUCCEED, OTHER_VERSIONS, SYMBOLIC_ANYWAY, UNSEEN
 from .describing import Labels, describe, unmistakable
 from .samples import BORN, PLAIN, Knobs, Maker
 
@@ -120,6 +122,13 @@ def check_not_read(case: Case, makers: list[Maker], values: list[Any], seen: Run
                 yield f"argument {i} with {knobs}: {seen.outcome} becomes {other.outcome}"
 
 
+def check_repeatable(case: Case, makers: list[Maker], seen: Run) -> Iterator[str]:
+    """Equal arguments at other addresses (the first are still alive) have an equal outcome."""
+    again = run(case, *variant(makers))
+    if not case.contract.identity and again.outcome != seen.outcome:
+        yield f"depends on addresses: {seen.outcome} becomes {again.outcome}"
+
+
 def canaries(value: Any) -> Iterator[tuple[object, bool]]:
     """(stand-in, whether its items are the canaries) for a sample."""
     yield Canary(), False
@@ -211,6 +220,7 @@ def problems(case: Case) -> Iterator[str]:
                 canaries_left -= 1
                 found += check_canaries(case, makers)
         if seen.succeeded:
+            found += check_repeatable(case, makers, seen)
             found += check_symbolic(case, makers)
         if found:
             shown = [describe(value, {}) for value in make(makers)]
@@ -232,6 +242,65 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_contracts_hold(group: str) -> None:
     found = [problem for case in GROUPS[group]() for problem in problems(case)]
     assert not found, "\n".join(found[:40])
+
+
+@pytest.mark.parametrize("label", KEYWORDS)
+def test_keywords(label: str) -> None:
+    """Keyword arguments are what the contract's last argument says."""
+    owner, _, name = label.partition(".")
+    (case,) = (
+        case
+        for group in GROUPS.values()
+        for case in group()
+        if (case.owner, case.name) == (owner, name)
+    )
+    makers, keyword, good = KEYWORDS[label]
+    for stand_in in (good, Canary()):
+        LOG.clear()
+        with suppress(TypeError):
+            case.function(*(maker(PLAIN) for maker in makers), **{keyword: stand_in})
+        names = {name for _, name in LOG}
+        assert case.contract.calls_back or not names
+        assert case.contract.keywords.called or "__call__" not in names
+        assert case.contract.keywords.hashed or "__hash__" not in names
+        read = case.contract.keywords.depth > Depth.NOTHING
+        allowed = {"__call__", *(["__getattribute__"] * case.contract.keywords.attributes)}
+        assert read or names <= allowed
+
+
+WRONG = {
+    "list.append": "pure | .",
+    "list.copy": "pure | .",
+    "list.insert": "mutates | sm s .",
+    "list.__contains__": "reads calls | s",
+    "list.__repr__": "reads calls | da",
+    "list.extend": "mutates calls | sm s",
+    "dict.get": "reads calls | s d .",
+    "dict.pop": "reads calls | s dh .",
+    "set.add": "mutates calls | sm .",
+    "str.join": "reads calls | s si",
+    "str.upper": "pure | .",
+    "bytes.join": "pure calls | s di",
+    "SimpleNamespace.__repr__": "reads calls | d",
+    "deque.rotate": "mutates | sm s",
+    "chain.__next__": "reads calls | s",
+    "builtins.sum": "reads calls | si",
+    "builtins.len": "pure calls | s",
+    "builtins.id": "pure | .",
+    "builtins.next": "reads calls | s",
+    "builtins.hex": "pure calls | sp",
+    "builtins.max": "reads | dipc",
+    "_operator.getitem": "reads calls | s d",
+    "_operator.call": "pure calls | .",
+    "_heapq.heapify": "reads calls | dp",
+    "math.sqrt": "pure | s",
+}
+
+
+@pytest.mark.parametrize("label", WRONG)
+def test_a_wrong_entry_shows(label: str) -> None:
+    cases = {case.label: case for group in GROUPS.values() for case in group()}
+    assert any(problems(replace(cases[label], contract=parse(WRONG[label]))))
 
 
 def test_the_lists_of_exceptions_are_needed() -> None:

@@ -53,9 +53,10 @@ class TestInputs:
     def test_static_inputs_are_marked(self) -> None:
         seen: list[int] = []
 
-        def look(module: Any, inputs: Any) -> Any:
-            seen.extend(TracingContext.get().fw_metadata.static_input_indices)
-            return make_boxed_func(module.forward)
+        def look(gm: Any, example_inputs: Any) -> Any:
+            metadata: Any = TracingContext.get().fw_metadata
+            seen.extend(metadata.static_input_indices)
+            return make_boxed_func(gm.forward)
 
         def backend(module: Any, inputs: Any) -> Any:
             return aot_module_simplified(module, inputs, fw_compiler=look)

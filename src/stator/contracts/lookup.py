@@ -76,13 +76,13 @@ def _made_by_python(cls: type) -> bool:
     if not _flags(cls) & _HEAP_TYPE:
         return False
     for name, value in _namespace(cls).items():
+        if type(name) is not str:
+            continue  # a key that must not be compared is not one of C's names
         owner = _OWNER.get(id(type(value)))
         if owner is not None and owner(value) is cls:
-            # Instances made by Python get these two, and slots, from the interpreter.
-            ours = type(value) is types.GetSetDescriptorType and any(
-                name is own for own in _FROM_PYTHON
-            )
-            if not ours and type(value) is not types.MemberDescriptorType:
+            # Classes made by Python get these two, and their slots, from the interpreter.
+            given = type(value) is types.GetSetDescriptorType and name in _FROM_PYTHON
+            if not given and type(value) is not types.MemberDescriptorType:
                 return False
     return True
 

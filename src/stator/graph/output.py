@@ -171,7 +171,7 @@ class OutputGraph:
             where = self.graph.inserting_before(next(iter(self.graph.nodes), None))
         with where:
             node = self.graph.create_node("placeholder", name, type_expr=kind)
-        node._dynamo_source = InputSource(name)  # type: ignore[attr-defined]
+        node._dynamo_source = InputSource(name)
         return node
 
     @_unseen

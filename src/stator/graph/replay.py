@@ -6,6 +6,7 @@ metadata and zeros for values. It runs only after a failure, only for torch's ow
 leaves the random number generators as they were.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -29,10 +30,14 @@ def eager_error(
         real_args, real_kwargs = twins.of(args), twins.of(kwargs)
     except NotReplayableError:
         return None
-    with torch.random.fork_rng(devices=twins.cuda_devices()), torch._C.DisableTorchFunction():
+    with (
+        torch.random.fork_rng(devices=twins.cuda_devices()),
+        torch._C.DisableTorchFunction(),
+        warnings.catch_warnings(action="ignore"),
+    ):
         try:
             run(real_args, real_kwargs)
-        except (Exception, RecursionError) as error:
+        except Exception as error:
             error.__traceback__ = error.__context__ = error.__cause__ = None
             return error
     return None

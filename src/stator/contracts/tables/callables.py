@@ -27,10 +27,11 @@ _BOUND: Rows = {
     "reads calls | as": "__reduce__",
     "pure | .": "__get__@3.13+",
 }
+# They copy the name and documentation of what they wrap.
 _WRAPPER: Rows = {
-    "pure calls | .": "()",
-    "pure calls | . .": "__new__",
-    "mutates calls | am .": "__init__",
+    "reads calls | a": "()",
+    "pure | . .": "__new__",
+    "mutates calls | am a": "__init__",
     "reads calls identity | da": "__repr__",
     "reads calls | asc .": "__get__",
     "reads calls | asc": "__isabstractmethod__",
@@ -83,9 +84,9 @@ TYPES: Types = {
     types.TracebackType: {"pure | .": "__dir__", "reads | s": "()", "reads | . s": "__new__"},
     property: {
         "pure | .": "__new__",
-        "reads calls | .": "()",
-        "mutates calls | am .": "__init__ __set_name__",
-        "reads calls | asc .": "__get__ __set__ __delete__ getter setter deleter",
+        "reads calls | a": "()",
+        "mutates calls | am a": "__init__ __set_name__",
+        "reads calls | asc a": "__get__ __set__ __delete__ getter setter deleter",
         "reads calls | asc": "__isabstractmethod__",
     },
     classmethod: _WRAPPER,

@@ -11,9 +11,9 @@ _SINGLETON: Rows = {
 }
 
 _EXCEPTION: Rows = {
-    "reads calls | ash": "()",
-    "reads calls | . ash": "__new__",
-    "mutates calls | am s": "__init__",
+    "reads calls | .": "()",
+    "reads calls | . .": "__new__",
+    "mutates calls | am .": "__init__",
     "mutates calls | am s .": "add_note",
     "mutates | am .": "with_traceback",
     "mutates calls | am dh": "__setstate__",
@@ -21,6 +21,32 @@ _EXCEPTION: Rows = {
     "reads calls identity | da": "__repr__ __str__",
     "reads calls | dac": "derive split subgroup",
 }
+
+# errno is looked up in a dict; Unicode errors check their arguments.
+_OS_ERROR = override(
+    _EXCEPTION,
+    {
+        "reads calls | dh": "()",
+        "reads calls | . dh": "__new__",
+        "mutates calls | am s": "__init__",
+    },
+)
+_UNICODE_ERROR = override(_EXCEPTION, {"reads calls | s": "()", "mutates calls | am s": "__init__"})
+_SYNTAX_ERROR = override(
+    _EXCEPTION, {"reads calls | di": "()", "mutates calls | am di": "__init__"}
+)
+_GROUP = override(_EXCEPTION, {"reads calls | di": "()", "reads calls | . di": "__new__"})
+
+
+def _exception_rows(cls: type) -> Rows:
+    families = {
+        OSError: _OS_ERROR,
+        UnicodeError: _UNICODE_ERROR,
+        SyntaxError: _SYNTAX_ERROR,
+        BaseExceptionGroup: _GROUP,
+    }
+    return next((rows for base, rows in families.items() if issubclass(cls, base)), _EXCEPTION)
+
 
 TYPES: Types = {
     object: {
@@ -93,17 +119,8 @@ TYPES: Types = {
         "reads calls identity | da": "__repr__",
     },
     **{
-        cls: _EXCEPTION
+        cls: _exception_rows(cls)
         for cls in vars(builtins).values()
         if isinstance(cls, type) and issubclass(cls, BaseException)
     },
-    **{
-        cls: override(_EXCEPTION, {"mutates calls | am di": "__init__", "reads calls | di": "()"})
-        for cls in vars(builtins).values()
-        if isinstance(cls, type) and issubclass(cls, SyntaxError)
-    },
-    BaseExceptionGroup: override(
-        _EXCEPTION, {"reads calls | di": "()", "reads calls | . di": "__new__"}
-    ),
-    ExceptionGroup: override(_EXCEPTION, {"reads calls | di": "()"}),
 }
