@@ -37,7 +37,9 @@ ORDER: Final = (
     "testing",
 )
 # Packages that work without torch; "" is stator itself.
-TORCH_FREE: Final = frozenset({"", "_native", "bytecode", "objects", "evaluator", "config"})
+TORCH_FREE: Final = frozenset(
+    {"", "_native", "bytecode", "objects", "evaluator", "config", "contracts"}
+)
 FORBIDDEN: Final = "torch._dynamo"
 
 

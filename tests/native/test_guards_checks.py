@@ -237,6 +237,21 @@ def test_a_callback_may_change_everything() -> None:
     assert not tree.check((held,), None)
 
 
+def test_outputs_are_current_after_a_callback() -> None:
+    held: list[Any] = [Base()]
+
+    def replace(value: Any) -> bool:
+        held[0] = Derived()
+        gc.collect()
+        return True
+
+    first = G.Item(X, 0)
+    tree = G.compile([G.Guard(first, G.Callback(replace))], outputs=[first])
+    for _ in range(5):
+        found = tree.values((held,), None)
+        assert found is not None and found[0] is held[0]
+
+
 def test_explanations() -> None:
     guards = [
         G.Guard(X, G.TypeIs(dict)),

@@ -296,35 +296,43 @@ eval_flat(GuardTree *t, PyObject *const *locals)
     return 1;
 }
 
-int
-guard_tree_check(PyObject *tree, PyObject *const *locals, PyObject *function)
+/* All but what runs Python code; *foreign says whether there is such. */
+static int
+eval_native(GuardTree *t, PyObject *const *locals, PyObject *function, int *foreign)
 {
-    GuardTree *t = (GuardTree *)tree;
-    if (!t->alive)
-        return 0;
-    t->calls++;
-    t->checked++;
-    if (t->flat && locals != NULL) {
-        t->evaluated++;
-        return eval_flat(t, locals);
-    }
     if (t->n_types != 0 && !types_unchanged(t))
         tree_forget(t);
     if (!eval_level(t, 0, locals, function))
         return 0;
     if (!(t->watchers ? eval_levels(t, locals, function, 1) : eval_levels(t, locals, function, 0)))
         return 0;
-    int foreign = 0;
     for (Py_ssize_t i = 0; i < t->n_tensors; i++) {
         const Check *c = &t->tensors[i];
         if (!tensor_spec_is_native(c->spec))
-            foreign = 1;
+            *foreign = 1;
         else if (t->nodes[c->node].deferred && !tensor_matches(c->spec, t->nodes[c->node].value))
             return fail(t, c->guard, t->nodes[c->node].value);
     }
-    if (t->n_posts != 0 && !eval_posts(t, &foreign))
+    return t->n_posts == 0 || eval_posts(t, foreign);
+}
+
+int
+guard_tree_check(PyObject *tree, PyObject *const *locals, PyObject *function)
+{
+    GuardTree *t = (GuardTree *)tree;
+    int foreign = 0;
+    if (!t->alive)
         return 0;
-    return !foreign || eval_foreign(t);
+    t->calls++;
+    t->checked++;
+    if (!eval_native(t, locals, function, &foreign))
+        return 0;
+    if (!foreign)
+        return 1;
+    if (!eval_foreign(t))
+        return 0;
+    /* Python code ran: the outputs' values must be read again. */
+    return t->n_outputs == 0 || eval_native(t, locals, function, &foreign);
 }
 
 Py_ssize_t
