@@ -273,3 +273,10 @@ def test_calls() -> None:
     instance = Callable()
     assert plan_call(instance) == (CallKind.FUNCTION, Callable.__call__, (instance,))
     assert plan_call(types.MethodType(instance, 1)).prefix == (instance, 1)
+
+
+def test_an_instance_dict_may_be_of_a_subclass() -> None:
+    obj = Base()
+    obj.__dict__ = collections.Counter(a=1)
+    assert instance_dict(obj) is obj.__dict__
+    assert plan_attribute(obj, "a").found is Found.INSTANCE

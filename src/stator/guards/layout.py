@@ -5,35 +5,23 @@ none of them runs user code.
 """
 
 import struct
-import types
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
-MODULE_DICT: Final[Any] = vars(types.ModuleType)["__dict__"]
+from stator import objects
 
 
 def instance_dict(value: Any) -> dict[Any, Any]:
     """The attributes an instance holds itself, {} if none; no user code runs."""
-    if type in type(value).__mro__:
-        return {}
-    for cls in type(value).__mro__:
-        descriptor = cls.__dict__.get("__dict__")
-        if type(descriptor) is types.GetSetDescriptorType:
-            try:
-                found = descriptor.__get__(value)
-            except (AttributeError, TypeError):
-                return {}
-            return found if type(found) is not types.MappingProxyType else {}
-        if cls is types.ModuleType:
-            return MODULE_DICT.__get__(value) or {}
-    return {}
+    own = objects.instance_dict(value)
+    return {} if own is None else own
 
 
 def class_attributes(cls: type, name: str) -> Iterator[Any]:
     """What a name is bound to in a class and its bases, in MRO order."""
-    for base in type.__dict__["__mro__"].__get__(cls):
-        namespace = type.__dict__["__dict__"].__get__(base)
+    for base in objects.mro(cls):
+        namespace = objects.type_dict(base)
         if name in namespace:
             yield namespace[name]
 

@@ -74,7 +74,7 @@ def _plan_on_instance(obj: Any, name: str) -> AttributePlan:
         return AttributePlan(Found.DATA_DESCRIPTOR, *attribute)
     own = instance_dict(obj)
     if own is not None:
-        value = own.get(name, _MISSING)
+        value = dict.get(own, name, _MISSING)  # a subclass may have a `get` of its own
         if value is not _MISSING:
             return AttributePlan(Found.INSTANCE, None, value)
     return _plan_on_type(attribute)

@@ -44,11 +44,15 @@ def slots(cls: type) -> dict[str, MemberDescriptorType]:
 def instance_dict(obj: Any) -> dict[str, Any] | None:
     """The dict that generic attribute access uses, or None; a user's `__dict__` is not asked.
 
-    The first class that has one has a C descriptor `__dict__` for it, also among C types.
+    The first class that has one has a C descriptor `__dict__` for it, also among C types. It may be
+    of a subclass of dict, if the program assigned one.
     """
     for owner in types.mro(type(obj)):
         descriptor: Any = types.type_dict(owner).get("__dict__")
         if _DICT_DESCRIPTORS.holds(type(descriptor)):
-            found = descriptor.__get__(obj)
-            return found if type(found) is dict else None
+            try:
+                found = descriptor.__get__(obj)
+            except (AttributeError, TypeError):  # of C types: this object has none
+                return None
+            return found if types.is_subtype(type(found), dict) else None
     return None
