@@ -42,6 +42,9 @@ def failing(fn: Function, *, fullgraph: bool, backend: str) -> Function:
     return in_place_of_one_test(fn, fail)
 
 
+failing.captures = False  # type: ignore[attr-defined]
+
+
 class Unverified:
     """Does the right thing, but not through the compiled path."""
 

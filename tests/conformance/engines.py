@@ -70,6 +70,8 @@ class Engine:
 class Eager:
     """Runs the test natively: what the harness itself costs, and whether it is deterministic."""
 
+    captures: ClassVar = False
+
     def __call__(self, fn: Function, *, fullgraph: bool, backend: str) -> Function:
         return fn
 

@@ -327,7 +327,8 @@ def test_a_tuple_that_takes_anothers_address() -> None:
     tree = armed([G.Guard(G.Item(X, 1), G.Equal(1))], (None, 1))
     for i in range(100):
         assert tree.check(((None, i),), None) == (i == 1)
-    assert same_address
+    if not same_address:
+        pytest.skip("the allocator did not use an address again")
 
 
 def test_an_object_that_takes_anothers_address() -> None:
