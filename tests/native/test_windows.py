@@ -174,6 +174,27 @@ def test_a_hook_that_was_there_before_stays() -> None:
     assert "plain" in recorded
 
 
+def test_a_hook_that_the_program_installs_stays() -> None:
+    internals = pytest.importorskip("_testinternalcapi")
+    record: list[str] = []
+
+    def plain() -> int:
+        return 1
+
+    def program() -> None:
+        internals.set_eval_frame_record(record)
+
+    try:
+        run(program)
+        record.clear()
+        plain()
+        recorded = list(record)
+    finally:
+        internals.set_eval_frame_default()
+    assert "plain" in recorded
+    assert frames_in(lambda: sorted([1], key=lambda x: x)) == 2
+
+
 def test_the_recursion_limit_set_by_the_program_stays() -> None:
     limit = sys.getrecursionlimit()
 

@@ -40,7 +40,8 @@ hook_acquire(PyThreadState *ts)
 static void
 hook_release(PyThreadState *ts)
 {
-    if (--open_windows == 0)
+    /* Somebody may have installed a hook while ours was there: it stays. */
+    if (--open_windows == 0 && _PyInterpreterState_GetEvalFrameFunc(ts->interp) == hook)
         _PyInterpreterState_SetEvalFrameFunc(ts->interp, previous_hook);
 }
 
