@@ -33,6 +33,9 @@ extern PyTypeObject Frame_Type;
 /* The value that stands for C's NULL on the value stack and in locals. */
 extern PyObject *null_object;
 
+/* Calling such a function only makes the generator, coroutine or the like. */
+#define GENERATOR_FLAGS (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)
+
 /* How a frame of some code object runs when it is started inside a window. */
 typedef enum {
     CODE_EVALUATED = 0,   /* by the evaluator */
@@ -99,7 +102,6 @@ int types_init(PyObject *module);
 extern PyMethodDef types_functions[];
 
 /* ops.c */
-int ops_init(PyObject *module);
 extern PyMethodDef ops_functions[];
 
 /* The number of frames evaluated so far (statistics). */

@@ -4,6 +4,7 @@
  * the frame it works for as its first argument.
  */
 #include "native.h"
+#include "calling.h"
 #include <opcode.h>
 
 #define ARITY(name, n)                                                                             \
@@ -342,10 +343,6 @@ op_store_cell(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t nargs)
 
 /* ---- calls ---- */
 
-static vectorcallfunc function_vectorcall; /* of an ordinary Python function */
-
-#define GENERATOR_FLAGS (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)
-
 /* Can every argument be placed without looking at names? */
 static int
 binds_directly(PyFunctionObject *func, Py_ssize_t nargs)
@@ -367,7 +364,7 @@ evaluated_function(PyObject *callable)
 {
     while (PyMethod_Check(callable))
         callable = PyMethod_GET_FUNCTION(callable);
-    if (!PyFunction_Check(callable) || ((PyFunctionObject *)callable)->vectorcall != function_vectorcall)
+    if (!PyFunction_Check(callable) || ((PyFunctionObject *)callable)->vectorcall != ordinary_vectorcall)
         return NULL;
     PyCodeObject *code = (PyCodeObject *)((PyFunctionObject *)callable)->func_code;
     if ((code->co_flags & GENERATOR_FLAGS) || code_kind(code) != CODE_EVALUATED
@@ -589,19 +586,3 @@ PyMethodDef ops_functions[] = {
     OPERATION(set_function_attribute, "set_function_attribute(function, flag, value)"),
     {NULL},
 };
-
-int
-ops_init(PyObject *module)
-{
-    PyObject *globals = PyDict_New();
-    if (globals == NULL)
-        return -1;
-    PyObject *code = (PyObject *)PyCode_NewEmpty("stator", "sample", 1);
-    PyObject *function = code == NULL ? NULL : PyFunction_New(code, globals);
-    if (function != NULL)
-        function_vectorcall = ((PyFunctionObject *)function)->vectorcall;
-    Py_XDECREF(function);
-    Py_XDECREF(code);
-    Py_DECREF(globals);
-    return function_vectorcall == NULL ? -1 : 0;
-}

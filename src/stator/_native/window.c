@@ -317,8 +317,6 @@ dispatch_frame(PyThreadState *ts, IFrame *f, int throwflag)
     return result;
 }
 
-#define GENERATOR_FLAGS (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)
-
 static PyObject *
 hook(PyThreadState *ts, IFrame *f, int throwflag)
 {

@@ -22,6 +22,7 @@ from stator.bytecode.exception_table import (
     BytecodeError,
     Handler,
     encode_exception_table,
+    find_handler,
     parse_exception_table,
 )
 from stator.bytecode.listing import listing
@@ -54,6 +55,7 @@ __all__ = [
     "check",
     "decode",
     "encode_exception_table",
+    "find_handler",
     "kind_of",
     "listing",
     "parse_exception_table",

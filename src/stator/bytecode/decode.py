@@ -12,12 +12,15 @@ opcode in `tables`.
 done at import and builds each instruction with one call.
 """
 
-from bisect import bisect_right
-from operator import attrgetter
 from types import CodeType
 from typing import Final, NamedTuple, TypeAlias
 
-from stator.bytecode.exception_table import BytecodeError, Handler, parse_exception_table
+from stator.bytecode.exception_table import (
+    BytecodeError,
+    Handler,
+    find_handler,
+    parse_exception_table,
+)
 from stator.bytecode.tables import TABLES, ArgKind, Tables
 
 Positions: TypeAlias = tuple[int | None, int | None, int | None, int | None]
@@ -113,11 +116,7 @@ class Decoded:
         Entries do not overlap (CPython cuts an outer range where an inner one begins), so the one
         found is the innermost.
         """
-        handlers = self.handlers
-        position = bisect_right(handlers, unit, key=_start_of)
-        if position and unit < handlers[position - 1].end:
-            return handlers[position - 1]
-        return None
+        return find_handler(self.handlers, unit)
 
     def line_of(self, unit: int) -> int | None:
         """The source line of a unit; None for code that the compiler made up."""
@@ -158,9 +157,6 @@ class Decoded:
 
     def _outside(self, unit: int) -> IndexError:
         return IndexError(f"unit {unit} is outside of {self!r}, which has {self.units} units")
-
-
-_start_of: Final = attrgetter("start")
 
 
 class _Shape(NamedTuple):

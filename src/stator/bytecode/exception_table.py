@@ -89,3 +89,11 @@ def _groups(value: int) -> Iterator[int]:
     for shift in range((max(value.bit_length(), 1) - 1) // 6 * 6, 0, -6):
         yield value >> shift & _GROUP | _MORE
     yield value & _GROUP
+
+
+def find_handler(handlers: tuple[Handler, ...], unit: int) -> Handler | None:
+    """The entry that covers a unit; entries do not overlap."""
+    for handler in handlers:
+        if handler.start <= unit < handler.end:
+            return handler
+    return None

@@ -8,7 +8,7 @@ instruction)`; units in the middle of an instruction hold None.
 from types import CodeType
 from typing import Any, TypeAlias
 
-from stator.bytecode import Decoded, decode
+from stator.bytecode import Decoded, decode, find_handler
 from stator.bytecode import Handler as ExceptionHandler
 from stator.evaluator import opcodes
 from stator.evaluator.errors import InternalError
@@ -45,10 +45,7 @@ class Prepared:
 
     def handler(self, position: int) -> ExceptionHandler | None:
         """The handler for an exception raised at a unit."""
-        for handler in self._handlers:
-            if handler.start <= position < handler.end:
-                return handler
-        return None
+        return find_handler(self._handlers, position)
 
 
 def prepare(code: CodeType) -> Prepared:
