@@ -35,6 +35,7 @@ help:
 	@echo "make stress        leak tests of the native core with 100,000 iterations (long)"
 	@echo "make asan          tests of the native core under AddressSanitizer and UBSan"
 	@echo "make bench         speed of the evaluator against CPython"
+	@echo "make zoo           graph capture on real models; make zoo-setup installs them"
 	@echo "make clean         remove environments and build products"
 	@echo "PYTHON=python3.12 chooses another Python for any of them."
 
@@ -75,6 +76,21 @@ asan: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks.evaluator $(ARGS)
+
+# Real models, default environment only. e.g. make zoo ARGS="--only Llama --eval-only"
+ZOO_ENGINE ?= stator:compile
+ZOO := $(VENV)/.zoo
+.PHONY: zoo zoo-setup
+zoo: $(ZOO)
+	@mkdir -p build
+	$(BIN)/python -m benchmarks.zoo --engine $(ZOO_ENGINE) --out build/zoo.json \
+	    --compare benchmarks/zoo/baseline_torch_2.13.json $(ARGS)
+
+zoo-setup: $(ZOO)
+
+$(ZOO): benchmarks/zoo/requirements.txt $(TORCH)
+	$(BIN)/python -m pip install --quiet --no-deps -r benchmarks/zoo/requirements.txt
+	@touch $@
 
 clean:
 	rm -rf .venv .venv-* build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -44,11 +44,45 @@ static PyObject *call_original;
 
 /* ---- calling ---- */
 
-/* Steals the reference to the entry, which keeps its target alive meanwhile. */
-static inline PyObject *
-call_entry(Entry *entry, PyObject *const *values, size_t nvaluesf)
+/* target(fetched, *values). Steals `fetched`. */
+PyObject *
+dispatch_call(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nvaluesf)
 {
-    PyObject *result = call(entry->target, values, nvaluesf);
+    Py_ssize_t n = PyVectorcall_NARGS(nvaluesf);
+    if (fetched == NULL)
+        return call(entry->target, values, nvaluesf);
+    PyObject *result = NULL;
+    if (nvaluesf & PY_VECTORCALL_ARGUMENTS_OFFSET) { /* the element before is ours for the call */
+        PyObject **with = (PyObject **)values - 1;
+        PyObject *before = with[0];
+        with[0] = fetched;
+        result = call(entry->target, with, n + 1);
+        with[0] = before;
+    }
+    else {
+        PyObject *small[BINDING_SMALL], **with = small;
+        if (n + 1 > BINDING_SMALL)
+            with = PyMem_Malloc((n + 1) * sizeof *with);
+        if (with == NULL)
+            PyErr_NoMemory();
+        else {
+            with[0] = fetched;
+            memcpy(with + 1, values, n * sizeof *with);
+            result = call(entry->target, with, n + 1);
+        }
+        if (with != small)
+            PyMem_Free(with);
+    }
+    Py_DECREF(fetched);
+    return result;
+}
+
+/* Steals the references; that to the entry keeps its target alive meanwhile. */
+static inline PyObject *
+call_entry(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nvaluesf)
+{
+    PyObject *result = fetched == NULL ? call(entry->target, values, nvaluesf)
+                                       : dispatch_call(entry, fetched, values, nvaluesf);
     Py_DECREF(entry);
     return result;
 }
@@ -79,20 +113,36 @@ follow_code(CompiledFunction *self)
     return 0;
 }
 
-static inline int
-entry_holds(Entry *entry, PyObject *const *values, PyObject *function)
+/* What the target takes first, directly after the guards were found to hold:
+ * 1 and a new reference; 0 without an exception when memory is short. */
+static int
+entry_fetch(Entry *entry, PyObject **fetched)
 {
-    return entry->guards == NULL || guard_tree_check(entry->guards, values, function);
+    *fetched = entry->guards == NULL ? PyTuple_New(0) : guard_tree_outputs(entry->guards);
+    if (*fetched == NULL)
+        PyErr_Clear();
+    return *fetched != NULL;
+}
+
+/* Do the guards hold? If so, and unless `fetched` is NULL, what they fetched is
+ * put there for an entry that wants it. Never raises. */
+static inline int
+entry_holds(Entry *entry, PyObject *const *values, PyObject *function, PyObject **fetched)
+{
+    if (entry->guards != NULL && !guard_tree_check(entry->guards, values, function))
+        return 0;
+    return !entry->fetch || fetched == NULL || entry_fetch(entry, fetched);
 }
 
 /* The first entry that holds, `tried` aside, and where it was: a new reference,
  * or NULL without an exception. */
 static Entry *
-search(PyObject *entries, Entry *tried, PyObject *const *values, PyObject *function, Py_ssize_t *index)
+search(PyObject *entries, Entry *tried, PyObject *const *values, PyObject *function, PyObject **fetched,
+       Py_ssize_t *index)
 {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(entries); i++) {
         Entry *entry = (Entry *)PyTuple_GET_ITEM(entries, i);
-        if (entry != tried && entry_holds(entry, values, function)) {
+        if (entry != tried && entry_holds(entry, values, function, fetched)) {
             *index = i;
             return (Entry *)Py_NewRef((PyObject *)entry);
         }
@@ -101,20 +151,21 @@ search(PyObject *entries, Entry *tried, PyObject *const *values, PyObject *funct
 }
 
 static Entry *
-search_on(CompiledFunction *self, Entry *tried, PyCodeObject *code, PyObject *const *values, PyObject *function)
+search_on(CompiledFunction *self, Entry *tried, PyCodeObject *code, PyObject *const *values, PyObject *function,
+          PyObject **fetched)
 {
     Py_ssize_t index = 0;
     Entry *entry = NULL;
     if (self->own->code == code) {
         PyObject *entries = Py_NewRef(self->own->entries);
-        entry = search(entries, tried, values, function, &index);
+        entry = search(entries, tried, values, function, fetched, &index);
         if (index > 0)
             bucket_promote(self->own, entries, index);
         Py_DECREF(entries);
     }
     if (entry == NULL && self->shared != NULL && self->shared->code == code) {
         PyObject *entries = Py_NewRef(self->shared->entries);
-        entry = search(entries, tried, values, function, &index);
+        entry = search(entries, tried, values, function, fetched, &index);
         Py_DECREF(entries);
     }
     return entry;
@@ -123,15 +174,16 @@ search_on(CompiledFunction *self, Entry *tried, PyCodeObject *code, PyObject *co
 /* `code` is the one whose parameters `values` are: the function may have got
  * another one meanwhile, whose entries read other values. */
 static Py_ALWAYS_INLINE inline Entry *
-find_entry(CompiledFunction *self, PyCodeObject *code, PyObject *const *values, PyObject *function)
+find_entry(CompiledFunction *self, PyCodeObject *code, PyObject *const *values, PyObject *function,
+           PyObject **fetched)
 {
     Entry *first = NULL;
     if (self->own->code == code && PyTuple_GET_SIZE(self->own->entries) > 0) {
         first = (Entry *)Py_NewRef(PyTuple_GET_ITEM(self->own->entries, 0));
-        if (entry_holds(first, values, function))
+        if (entry_holds(first, values, function, fetched))
             return first;
     }
-    Entry *entry = search_on(self, first, code, values, function);
+    Entry *entry = search_on(self, first, code, values, function, fetched);
     Py_XDECREF(first);
     return entry;
 }
@@ -144,12 +196,13 @@ count_hit(CompiledFunction *self, Entry *entry)
 }
 
 Entry *
-dispatch_find(PyObject *compiled, PyObject *const *locals, PyObject *function)
+dispatch_find(PyObject *compiled, PyObject *const *locals, PyObject *function, PyObject **fetched)
 {
     CompiledFunction *self = (CompiledFunction *)compiled;
+    *fetched = NULL;
     if (mode != MODE_DISPATCH || ((PyFunctionObject *)function)->func_code != (PyObject *)self->code)
         return NULL;
-    Entry *entry = find_entry(self, self->code, locals, function);
+    Entry *entry = find_entry(self, self->code, locals, function, fetched);
     if (entry != NULL)
         count_hit(self, entry);
     return entry;
@@ -169,6 +222,41 @@ call_wrapped(CompiledFunction *self, const Arguments *given)
     return call_python((PyObject *)self->function, given->args, given->nargsf, given->kwnames);
 }
 
+/* An entry that was made for this call does not hold for it: a bug, here or in
+ * the driver. Says which guard fails. */
+static void
+not_valid(CompiledFunction *self, Entry *entry, PyObject *bound)
+{
+    PyObject *why = entry->guards == NULL
+        ? PyErr_NoMemory() /* then it always holds */
+        : PyObject_CallMethod(entry->guards, "explain", "OO", bound, (PyObject *)self->function);
+    if (why == NULL)
+        return;
+    PyErr_Format(PyExc_SystemError,
+                 "stator: what was compiled for a call of %U is not valid for that call: %S. "
+                 "This is a bug; please report it.",
+                 self->code->co_qualname, why);
+    Py_DECREF(why);
+}
+
+/* What the target of an entry that miss returned takes first; 0, or -1 with an
+ * exception. Its guards have not been evaluated yet. */
+static int
+fetch_for_miss(CompiledFunction *self, Entry *entry, PyObject *bound, PyObject *const *values, PyObject **fetched)
+{
+    *fetched = NULL;
+    if (!entry->fetch)
+        return 0;
+    if (entry->guards != NULL && guard_tree_locals(entry->guards) > PyTuple_GET_SIZE(bound)) {
+        PyErr_Format(PyExc_SystemError, "stator: miss returned an entry of another function: %R", entry);
+        return -1;
+    }
+    if (entry_holds(entry, values, (PyObject *)self->function, fetched))
+        return 0;
+    not_valid(self, entry, bound);
+    return -1;
+}
+
 static PyObject *
 call_miss(CompiledFunction *self, PyObject *const *values, size_t nvaluesf, const Arguments *given)
 {
@@ -183,11 +271,16 @@ call_miss(CompiledFunction *self, PyObject *const *values, size_t nvaluesf, cons
     PyObject *miss = Py_NewRef(self->miss);
     PyObject *result = call(miss, miss_args + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET);
     Py_DECREF(miss);
-    Py_DECREF(bound);
-    if (result == NULL)
+    if (result != NULL && Py_IS_TYPE(result, &Entry_Type)) {
+        PyObject *fetched;
+        int status = fetch_for_miss(self, (Entry *)result, bound, values, &fetched);
+        Py_DECREF(bound);
+        if (status == 0)
+            return call_entry((Entry *)result, fetched, values, nvaluesf);
+        Py_DECREF(result);
         return NULL;
-    if (Py_IS_TYPE(result, &Entry_Type))
-        return call_entry((Entry *)result, values, nvaluesf);
+    }
+    Py_DECREF(bound);
     if (result == call_original) {
         Py_DECREF(result);
         return call_wrapped(self, given);
@@ -199,10 +292,11 @@ static PyObject *
 call_with(CompiledFunction *self, PyCodeObject *code, PyObject *const *values, size_t nvaluesf, const Arguments *given)
 {
     if (mode == MODE_DISPATCH) {
-        Entry *entry = find_entry(self, code, values, (PyObject *)self->function);
+        PyObject *fetched = NULL;
+        Entry *entry = find_entry(self, code, values, (PyObject *)self->function, &fetched);
         if (entry != NULL) {
             count_hit(self, entry);
-            return call_entry(entry, values, nvaluesf);
+            return call_entry(entry, fetched, values, nvaluesf);
         }
     }
     return call_miss(self, values, nvaluesf, given);
@@ -233,10 +327,11 @@ compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, Py
     CompiledFunction *self = (CompiledFunction *)callable;
     if (mode == MODE_DISPATCH && kwnames == NULL && PyVectorcall_NARGS(nargsf) == self->plain
         && self->function->func_code == (PyObject *)self->code) {
-        Entry *entry = find_entry(self, self->code, args, (PyObject *)self->function);
+        PyObject *fetched = NULL;
+        Entry *entry = find_entry(self, self->code, args, (PyObject *)self->function, &fetched);
         if (entry != NULL) {
             count_hit(self, entry);
-            return call_entry(entry, args, nargsf);
+            return call_entry(entry, fetched, args, nargsf);
         }
         return call_miss(self, args, nargsf, &(Arguments){args, nargsf, NULL});
     }
@@ -417,9 +512,10 @@ compiled_reduce(CompiledFunction *self, PyObject *Py_UNUSED(ignored))
 static PyObject *
 compiled_add_entry(CompiledFunction *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"guards", "target", "bucket", NULL};
+    static char *names[] = {"guards", "target", "bucket", "fetch", NULL};
     PyObject *guards, *target, *bucket = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$O:add_entry", names, &guards, &target, &bucket))
+    int fetch = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$Op:add_entry", names, &guards, &target, &bucket, &fetch))
         return NULL;
     if (follow_code(self) < 0)
         return NULL;
@@ -430,7 +526,7 @@ compiled_add_entry(CompiledFunction *self, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     Py_INCREF(bucket);
-    PyObject *entry = bucket_add((Bucket *)bucket, guards, target);
+    PyObject *entry = bucket_add((Bucket *)bucket, guards, target, fetch);
     Py_DECREF(bucket);
     return entry;
 }
@@ -484,7 +580,7 @@ compiled_find(CompiledFunction *self, PyObject *bound)
                      parameter_count(self->code), PyTuple_GET_SIZE(bound));
         return NULL;
     }
-    Entry *entry = find_entry(self, self->code, &PyTuple_GET_ITEM(bound, 0), (PyObject *)self->function);
+    Entry *entry = find_entry(self, self->code, &PyTuple_GET_ITEM(bound, 0), (PyObject *)self->function, NULL);
     return entry == NULL ? Py_NewRef(Py_None) : (PyObject *)entry;
 }
 
@@ -508,7 +604,8 @@ compiled_get_shared(CompiledFunction *self, void *Py_UNUSED(closure))
 
 static PyMethodDef compiled_methods[] = {
     {"add_entry", (PyCFunction)(void (*)(void))compiled_add_entry, METH_VARARGS | METH_KEYWORDS,
-     "add_entry(guards, target, *, bucket=None) -> Entry, tried first; bucket is the own one unless given"},
+     "add_entry(guards, target, *, bucket=None, fetch=False) -> Entry, tried first; bucket is the own one unless "
+     "given; with fetch, dispatch calls target(fetched, *bound)"},
     {"remove_entry", (PyCFunction)compiled_remove_entry, METH_O, "remove_entry(entry) -> was it in the own bucket"},
     {"clear", (PyCFunction)compiled_clear_entries, METH_NOARGS, "clear(): remove all entries of the own bucket"},
     {"entries", (PyCFunction)compiled_entries, METH_NOARGS, "entries() -> tuple of those of the own bucket, in order"},

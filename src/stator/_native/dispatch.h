@@ -56,6 +56,7 @@ typedef struct {
     PyObject_HEAD
     PyObject *guards; /* GuardTree; NULL: always valid */
     PyObject *target; /* takes all bound parameters positionally */
+    char fetch;       /* ... after the tuple of the tree's outputs */
     unsigned long long hits;
 } Entry;
 
@@ -74,7 +75,7 @@ extern PyTypeObject Entry_Type;
 extern PyTypeObject Bucket_Type;
 
 Bucket *bucket_new(PyCodeObject *code);
-PyObject *bucket_add(Bucket *bucket, PyObject *guards, PyObject *target);
+PyObject *bucket_add(Bucket *bucket, PyObject *guards, PyObject *target, int fetch);
 int bucket_remove(Bucket *bucket, PyObject *entry);
 void bucket_clear(Bucket *bucket);
 void bucket_promote(Bucket *bucket, PyObject *snapshot, Py_ssize_t i);
@@ -91,8 +92,12 @@ PyObject *dispatch_lookup(PyCodeObject *code);
 
 /* The first entry of `compiled` whose guards hold for these parameters: a new
  * reference, or NULL without an exception. `function` is the one being called;
- * the caller keeps all arguments alive. Counts as a hit. */
-Entry *dispatch_find(PyObject *compiled, PyObject *const *locals, PyObject *function);
+ * the caller keeps all arguments alive. Counts as a hit. `*fetched` gets a new
+ * reference to what the entry's target takes first, NULL if it takes no such. */
+Entry *dispatch_find(PyObject *compiled, PyObject *const *locals, PyObject *function, PyObject **fetched);
+
+/* Call the entry's target with what dispatch_find() gave; steals `fetched`. */
+PyObject *dispatch_call(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nvaluesf);
 
 int dispatch_init(PyObject *module);
 extern PyMethodDef dispatch_functions[];

@@ -53,6 +53,7 @@ static PyGetSetDef entry_getset[] = {
 
 static PyMemberDef entry_members[] = {
     {"target", T_OBJECT_EX, offsetof(Entry, target), READONLY, "what runs: takes all bound parameters positionally"},
+    {"fetch", T_BOOL, offsetof(Entry, fetch), READONLY, "does the target take the tuple of the guards' outputs first"},
     {"hits", T_ULONGLONG, offsetof(Entry, hits), READONLY, "how often this entry was chosen"},
     {NULL},
 };
@@ -72,7 +73,7 @@ PyTypeObject Entry_Type = {
 };
 
 static Entry *
-entry_new(PyCodeObject *code, PyObject *guards, PyObject *target)
+entry_new(PyCodeObject *code, PyObject *guards, PyObject *target, int fetch)
 {
     if (guards != Py_None && !PyObject_TypeCheck(guards, &GuardTree_Type)) {
         PyErr_Format(PyExc_TypeError, "guards must be a GuardTree or None, not %.200s", Py_TYPE(guards)->tp_name);
@@ -91,6 +92,7 @@ entry_new(PyCodeObject *code, PyObject *guards, PyObject *target)
     if (self != NULL) {
         self->guards = guards == Py_None ? NULL : Py_NewRef(guards);
         self->target = Py_NewRef(target);
+        self->fetch = (char)fetch;
     }
     return self;
 }
@@ -147,9 +149,9 @@ copy_without(PyObject *next, Py_ssize_t at, PyObject *entries, Py_ssize_t skip)
 
 /* The new entry is tried first: the call that asked for it comes next. */
 PyObject *
-bucket_add(Bucket *self, PyObject *guards, PyObject *target)
+bucket_add(Bucket *self, PyObject *guards, PyObject *target, int fetch)
 {
-    Entry *entry = entry_new(self->code, guards, target);
+    Entry *entry = entry_new(self->code, guards, target, fetch);
     if (entry == NULL)
         return NULL;
     PyObject *next = successor(self, 1);
@@ -256,12 +258,14 @@ bucket_type_new(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObject *kwargs)
 }
 
 static PyObject *
-bucket_add_method(Bucket *self, PyObject *args)
+bucket_add_method(Bucket *self, PyObject *args, PyObject *kwargs)
 {
+    static char *names[] = {"", "", "fetch", NULL};
     PyObject *guards, *target;
-    if (!PyArg_ParseTuple(args, "OO:add", &guards, &target))
+    int fetch = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|p:add", names, &guards, &target, &fetch))
         return NULL;
-    return bucket_add(self, guards, target);
+    return bucket_add(self, guards, target, fetch);
 }
 
 static PyObject *
@@ -285,7 +289,8 @@ bucket_entries_method(Bucket *self, PyObject *Py_UNUSED(ignored))
 }
 
 static PyMethodDef bucket_methods[] = {
-    {"add", (PyCFunction)bucket_add_method, METH_VARARGS, "add(guards, target) -> Entry, tried first"},
+    {"add", (PyCFunction)(void (*)(void))bucket_add_method, METH_VARARGS | METH_KEYWORDS,
+     "add(guards, target, fetch=False) -> Entry, tried first"},
     {"remove", (PyCFunction)bucket_remove_method, METH_O, "remove(entry) -> was it there"},
     {"clear", (PyCFunction)bucket_clear_method, METH_NOARGS, "clear(): remove all entries"},
     {"entries", (PyCFunction)bucket_entries_method, METH_NOARGS, "entries() -> tuple in the order they are tried"},

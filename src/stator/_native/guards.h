@@ -31,9 +31,11 @@ int guard_tree_check(PyObject *tree, PyObject *const *locals, PyObject *function
 /* How many locals a tree reads: the highest index + 1. */
 Py_ssize_t guard_tree_locals(PyObject *tree);
 
-/* The values of the tree's outputs after a check that returned 1, as borrowed
- * references into `out`, valid until Python code runs. */
-Py_ssize_t guard_tree_outputs(PyObject *tree, PyObject **out);
+/* The values of the tree's outputs as a new tuple, NULL with MemoryError. Only
+ * directly after a check that returned 1: until then and no longer the values
+ * are known to be alive. A tuple is made each time and not kept, or the guards
+ * would keep what belongs to the caller alive. */
+PyObject *guard_tree_outputs(PyObject *tree);
 
 int guards_init(PyObject *module);
 

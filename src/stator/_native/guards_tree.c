@@ -325,6 +325,8 @@ guard_tree_check(PyObject *tree, PyObject *const *locals, PyObject *function)
         return 0;
     t->calls++;
     t->checked++;
+    if (t->flat)
+        return eval_flat(t, locals);
     if (!eval_native(t, locals, function, &foreign))
         return 0;
     if (!foreign)
@@ -341,11 +343,15 @@ guard_tree_locals(PyObject *tree)
     return ((GuardTree *)tree)->n_locals;
 }
 
-Py_ssize_t
-guard_tree_outputs(PyObject *tree, PyObject **out)
+PyObject *
+guard_tree_outputs(PyObject *tree)
 {
     GuardTree *t = (GuardTree *)tree;
-    for (Py_ssize_t i = 0; i < t->n_outputs; i++)
-        out[i] = t->nodes[t->outputs[i]].value;
-    return t->n_outputs;
+    int collecting = PyGC_Disable(); /* on 3.11 allocating may run finalizers */
+    PyObject *values = PyTuple_New(t->n_outputs);
+    if (collecting)
+        PyGC_Enable();
+    for (Py_ssize_t i = 0; values != NULL && i < t->n_outputs; i++)
+        PyTuple_SET_ITEM(values, i, Py_NewRef(t->nodes[t->outputs[i]].value));
+    return values;
 }

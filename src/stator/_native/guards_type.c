@@ -179,15 +179,8 @@ tree_explain(GuardTree *t, PyObject *const *args, Py_ssize_t nargs)
 static PyObject *
 tree_values(GuardTree *t, PyObject *const *args, Py_ssize_t nargs)
 {
-    PyObject *values = PyTuple_New(t->n_outputs); /* before the check: allocating may run code */
-    int pass = values == NULL ? -1 : check_from_python(t, "values", args, nargs);
-    if (pass <= 0) {
-        Py_XDECREF(values);
-        return pass < 0 ? NULL : Py_NewRef(Py_None);
-    }
-    for (Py_ssize_t i = 0; i < t->n_outputs; i++)
-        PyTuple_SET_ITEM(values, i, Py_NewRef(t->nodes[t->outputs[i]].value));
-    return values;
+    int pass = check_from_python(t, "values", args, nargs);
+    return pass < 0 ? NULL : pass ? guard_tree_outputs((PyObject *)t) : Py_NewRef(Py_None);
 }
 
 static PyObject *

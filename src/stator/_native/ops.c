@@ -153,6 +153,14 @@ WINDOWED(positive, 2, PyNumber_Positive(args[1]))
 WINDOWED(invert, 2, PyNumber_Invert(args[1]))
 WINDOWED(contains, 3, bool_or_null(PySequence_Contains(args[1], args[2])))
 
+/* IS_OP on two objects that are not one: asked so that a tracer can tell. */
+static PyObject *
+op_identical(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t nargs)
+{
+    ARITY("identical", 3)
+    return bool_or_null(args[1] == args[2]);
+}
+
 /* ---- attributes and items ---- */
 
 WINDOWED(getattr, 3, PyObject_GetAttr(args[1], args[2]))
@@ -560,6 +568,7 @@ PyMethodDef ops_functions[] = {
     OPERATION(positive, "positive(frame, value)"),
     OPERATION(invert, "invert(frame, value)"),
     OPERATION(contains, "contains(frame, container, item) -> bool"),
+    OPERATION(identical, "identical(frame, a, b) -> bool"),
     OPERATION(getattr, "getattr(frame, obj, name)"),
     OPERATION(setattr, "setattr(frame, obj, name, value)"),
     OPERATION(delattr, "delattr(frame, obj, name)"),

@@ -306,12 +306,13 @@ dispatch_frame(PyThreadState *ts, IFrame *f, int throwflag)
     PyObject *compiled = f->owner == FRAME_OWNED_BY_THREAD ? dispatch_lookup(IFRAME_CODE(f)) : NULL;
     if (compiled == NULL)
         return _PyEval_EvalFrameDefault(ts, f, throwflag);
-    Entry *entry = dispatch_find(compiled, f->localsplus, IFRAME_FUNC(f));
+    PyObject *fetched;
+    Entry *entry = dispatch_find(compiled, f->localsplus, IFRAME_FUNC(f), &fetched);
     Py_DECREF(compiled);
     if (entry == NULL)
         return _PyEval_EvalFrameDefault(ts, f, throwflag);
     Py_ssize_t n = parameter_count(IFRAME_CODE(f));
-    PyObject *result = PyObject_Vectorcall(entry->target, f->localsplus, n, NULL);
+    PyObject *result = dispatch_call(entry, fetched, f->localsplus, n);
     Py_DECREF(entry);
     pop_husk(ts, f);
     return result;

@@ -10,12 +10,13 @@ from typing import Final, NamedTuple
 
 from stator._native import _core as core
 from stator._native._core import run, run_with
-from stator.evaluator.errors import InternalError
+from stator.evaluator.errors import Abort, InternalError
 from stator.evaluator.operations import PLAIN, Operations, plain
 from stator.evaluator.prepare import prepare
 
 __all__ = [
     "PLAIN",
+    "Abort",
     "InternalError",
     "Operations",
     "Statistics",
@@ -25,7 +26,7 @@ __all__ = [
     "statistics",
 ]
 
-_HERE: Final = str(Path(__file__).parent)  # own: this file
+_HERE: Final = str(Path(__file__).parents[1])  # own: this file; the package
 
 
 class Statistics(NamedTuple):

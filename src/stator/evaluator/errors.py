@@ -4,6 +4,17 @@ from stator._native._core import Frame
 from stator.bytecode import decode
 
 
+class Abort(BaseException):
+    """Ends an evaluation from outside: no handler of the evaluated program sees it.
+
+    For tracers, which raise subclasses of it. C code may swallow it all the same, so whoever
+    raises one keeps note of it.
+    """
+
+    def at(self, frame: Frame) -> object:
+        """Called with each frame it passes through, the innermost first."""
+
+
 class InternalError(Exception):
     """A bug in stator: please report it with the text below.
 

@@ -8,8 +8,9 @@ frame and goes on in it; only calls that come back through C code start another 
 from typing import Any
 
 from stator._native._core import Frame, is_user_error
-from stator.evaluator.errors import InternalError
+from stator.evaluator.errors import Abort, InternalError
 from stator.evaluator.registry import EXIT, RERAISE, Signal
+from stator.objects import is_subtype
 
 
 def evaluate(frame: Frame) -> bool:
@@ -68,13 +69,16 @@ def unwind(f: Any, raised: BaseException | Signal) -> Frame | None:
             base.result = exc
             return None
         raised_at = f.info.unit(f.ip - 1)
-        if not is_user_error(exc):
+        if is_subtype(type(exc), Abort):
+            exc.at(f)
+        elif not is_user_error(exc):
             exc = InternalError.at(f, exc)
+    catchable = type(exc) is not InternalError and not is_subtype(type(exc), Abort)
     while True:
         if not again:
             f.here(exc, raised_at)
         handler = f.info.handler(f.ip - 1)
-        if handler is not None and type(exc) is not InternalError:
+        if handler is not None and catchable:
             f.truncate(handler.depth)
             if handler.lasti:
                 f.stack.append(raised_at)

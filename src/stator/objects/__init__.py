@@ -13,13 +13,14 @@ operation would read before it happens.
 from stator.objects.attributes import AttributePlan, Found, plan_attribute
 from stator.objects.callables import CallKind, CallPlan, plan_call
 from stator.objects.layout import instance_dict, layout_base, slots
-from stator.objects.types import is_subtype, lookup, mro, special, type_dict
+from stator.objects.types import TypeSet, is_subtype, lookup, mro, special, type_dict
 
 __all__ = [
     "AttributePlan",
     "CallKind",
     "CallPlan",
     "Found",
+    "TypeSet",
     "instance_dict",
     "is_subtype",
     "layout_base",

@@ -69,7 +69,8 @@ def select_compare(decoded: Decoded, instruction: Instruction) -> tuple[Handler,
 def is_op(f: Frame, negated: int) -> None:
     stack = f.stack
     right = stack.pop()
-    stack[-1] = (stack[-1] is right) is not (negated == 1)
+    left = stack[-1]
+    stack[-1] = (left is right or f.ops.identical(f, left, right)) is not (negated == 1)
 
 
 @opcode("CONTAINS_OP")

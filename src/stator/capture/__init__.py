@@ -1,0 +1,10 @@
+"""Capture: the tracer, which turns one call of a function into a graph, guards and a plan.
+
+Stage: between the evaluator (which runs the bytecode) and emit. In: a function and the values of its
+parameters. Out: a `Trace`. docs/capture.md describes it.
+"""
+
+from stator.capture.breaks import Break, CaptureError, Place
+from stator.capture.trace import Trace, capture
+
+__all__ = ["Break", "CaptureError", "Place", "Trace", "capture"]

@@ -1,0 +1,76 @@
+"""What ends a trace: something that can't be captured.
+
+`Break` is the signal inside the tracer: it passes through the traced program unseen.
+`CaptureError` is what the user gets: the line, the reason, and what to do.
+"""
+
+from dataclasses import dataclass
+
+from stator._native._core import Frame
+from stator.bytecode import decode
+from stator.evaluator import Abort
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the user's program."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+def place(frame: Frame) -> Place:
+    """Where a frame is."""
+    code = frame.code
+    line = decode(code).line_of(frame.info.unit(frame.ip - 1)) or code.co_firstlineno
+    return Place(code.co_filename, line, code.co_qualname)
+
+
+def stack(frame: Frame) -> tuple[Place, ...]:
+    """A frame and those that called it, the innermost last."""
+    places = []
+    step: Frame | None = frame
+    while step is not None:
+        places.append(place(step))
+        step = step.caller
+    return tuple(reversed(places))
+
+
+class Break(Abort):
+    """Something can't be in the graph."""
+
+    def __init__(self, reason: str, hint: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.hint = hint
+        self.places: tuple[Place, ...] = ()
+
+    def at(self, frame: Frame) -> "Break":
+        """Notes where it happened; the innermost place counts."""
+        if not self.places:
+            self.places = stack(frame)
+        return self
+
+
+class CaptureError(RuntimeError):
+    """A function can't be captured as one graph."""
+
+    def __init__(self, name: str, reason: str, hint: str, places: tuple[Place, ...]) -> None:
+        self.reason = reason
+        self.hint = hint
+        self.places = places
+        lines = [f"{name} can't be captured as one graph: {reason}"]
+        if places:
+            lines.append(f"  at {places[-1]}")
+            lines += [f"  called from {outer}" for outer in reversed(places[:-1])]
+        if hint:
+            lines.append(f"  fix: {hint}")
+        super().__init__("\n".join(lines))
+
+    @classmethod
+    def of(cls, name: str, cause: Break) -> "CaptureError":
+        return cls(name, cause.reason, cause.hint, cause.places)

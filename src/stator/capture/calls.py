@@ -1,0 +1,482 @@
+"""Calls in a trace: what is evaluated, what is recorded, what CPython runs, and what ends the trace.
+
+In: a callable of any kind with its arguments. Out: a pushed frame (Python functions), a graph node
+(torch's leaves), or the result of C code that a contract allows, its arguments made ready first.
+"""
+
+import functools
+import importlib
+import sys
+import types
+from typing import TYPE_CHECKING, Any, Final
+
+from torch._subclasses.fake_tensor import FakeTensor
+
+from stator import contracts, objects
+from stator._native import _core as core
+from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
+from stator.capture.breaks import Break
+from stator.capture.special import SPECIAL
+from stator.contracts import Contract, Depth, Verdict
+from stator.graph import leaves
+from stator.guards import Code, Defaults, Fixed, Is, KwDefaults
+from stator.objects import TypeSet
+from stator.world.world import CONSTANTS
+
+if TYPE_CHECKING:
+    from stator.capture.tracer import Tracer
+
+_METHOD_TYPE: Final = type(sys.exc_info)  # builtin functions and bound C methods
+_NATIVE: Final = TypeSet(
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.MethodWrapperType,
+    types.ClassMethodDescriptorType,
+)
+_UNBOUND: Final = TypeSet(
+    types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType
+)
+# C callables that keep a callable they are given, instead of calling it themselves.
+_KEEPERS: Final = frozenset({id(functools.partial)})
+_wrapper_class: Final = types.MethodWrapperType.__dict__["__objclass__"].__get__
+
+
+def describe(callable: Any) -> str:
+    """What to call a C callable in a message."""
+    cls = type(callable)
+    if objects.is_subtype(cls, type):
+        return f"{callable.__module__}.{callable.__qualname__}"
+    if _NATIVE.holds(cls):
+        owner = getattr(callable, "__objclass__", None)
+        if owner is None:
+            bound = getattr(callable, "__self__", None)
+            if type(bound) is types.ModuleType:
+                return f"{bound.__name__}.{callable.__name__}"
+            owner = bound if objects.is_subtype(type(bound), type) else type(bound)
+        return f"{owner.__qualname__}.{callable.__name__}"
+    return f"an object of type {cls.__module__}.{cls.__qualname__}"
+
+
+class Calls:
+    """Decides about calls."""
+
+    def __init__(self, tracer: "Tracer") -> None:
+        self.tracer = tracer
+        self.world = tracer.world
+        self.values = tracer.values
+        self.tensors = tracer.tensors
+        self.made_functions: set[int] = set()
+        self._rules: dict[int, leaves.Rule | None] = {}
+        self._contracts: dict[int, Contract | None] = {}
+        self._called: set[int] = set()
+        self._alive: list[Any] = []
+
+    # ------------------------------------------------------------------ the kinds of callables
+
+    def call(
+        self, frame: Frame, callable: Any, args: list[Any], kwnames: tuple[str, ...] | None
+    ) -> Any:
+        while True:
+            cls = type(callable)
+            if cls is types.FunctionType:
+                return self.function(frame, callable, args, kwnames)
+            if cls is types.MethodType:
+                args = [callable.__self__, *args]
+                callable = callable.__func__
+            elif _NATIVE.holds(cls):
+                return self.native(frame, callable, args, kwnames)
+            elif objects.is_subtype(cls, type):
+                return self.construct(frame, callable, args, kwnames)
+            elif cls is functools.partial:
+                args, kwnames = _unpack_partial(callable, args, kwnames)
+                callable = callable.func
+            elif cls is functools._lru_cache_wrapper:
+                # The cache would keep objects of the trace, and answers of another one.
+                callable = callable.__wrapped__
+                self.world.know(callable)
+            elif cls is CompiledFunction:
+                callable = callable.__wrapped__
+                self.world.know(callable)
+            elif cls is staticmethod:
+                callable = callable.__func__
+            else:
+                rule = self.rule(callable)
+                if rule is not None:
+                    return self.tensors.apply(frame, rule, callable, *_split(args, kwnames))
+                method = self.world.class_attribute(cls, "__call__")
+                if method is None or type(method.value) is not types.FunctionType:
+                    return self.native(frame, callable, args, kwnames)
+                self.world.know(method.value)
+                args = [callable, *args]
+                callable = method.value
+
+    def call_ex(
+        self, frame: Frame, callable: Any, args: Any, kwargs: dict[str, Any] | None
+    ) -> Any:
+        cls = type(args)
+        if cls is not tuple and cls is not list:
+            if self.tensors.holds(cls):
+                args = tuple(self.tensors.iter(frame, args))
+            else:
+                special = objects.lookup(cls, "__iter__") or objects.lookup(cls, "__getitem__")
+                if special is None:
+                    return NULL
+                args = self.native(frame, tuple, [args], None)
+        else:
+            self.values.ready(args, Depth.SHALLOW)
+        positional = list(args)
+        if not kwargs:
+            return self.call(frame, callable, positional, None)
+        self.values.ready(kwargs, Depth.SHALLOW)
+        if any(type(key) is not str for key in kwargs):
+            return core.call_ex(frame, callable, args, kwargs)  # raises
+        return self.call(
+            frame, callable, [*positional, *dict.values(kwargs)], tuple(dict.keys(kwargs))
+        )
+
+    # ------------------------------------------------------------------ Python functions
+
+    def rule(self, callable: Any) -> leaves.Rule | None:
+        """torch's rule for a callable, None if it is not torch's."""
+        key = id(callable)
+        if key not in self._rules:
+            self._alive.append(callable)
+            self._rules[key] = leaves.classify(callable)
+        return self._rules[key]
+
+    def function(
+        self, frame: Frame, function: Any, args: list[Any], kwnames: tuple[str, ...] | None
+    ) -> Any:
+        rule = self.rule(function)
+        if rule is not None and rule.kind is not leaves.Kind.EVALUATE:
+            return self.tensors.apply(frame, rule, function, *_split(args, kwnames))
+        handler = SPECIAL.get(id(function))
+        if handler is not None:
+            return handler(self, frame, function, *_split(args, kwnames))
+        contract = self.contract(function)
+        if contract is not None:
+            return self.run(frame, function, args, kwnames, contract)
+        result = core.call(frame, function, args, kwnames)
+        if type(result) is Frame:
+            self.admit(result, function)
+        return result
+
+    def admit(self, frame: Frame, function: Any) -> None:
+        """A frame begins: parameters that took their defaults hold raw world objects."""
+        if id(function) in self.made_functions:
+            return
+        if id(function) not in self._called:
+            self._called.add(id(function))
+            self._alive.append(function)
+            self.world.know(function)
+            self._guard_function(function)
+        code, defaults, keywords = function.__code__, function.__defaults__, function.__kwdefaults__
+        if defaults:
+            first = code.co_argcount - len(defaults)
+            for index, raw in enumerate(defaults, first):
+                self._wrap_default(frame, index, raw)
+        if keywords:
+            for index in range(code.co_argcount, code.co_argcount + code.co_kwonlyargcount):
+                name = code.co_varnames[index]
+                if name in keywords:
+                    self._wrap_default(frame, index, keywords[name])
+
+    def _guard_function(self, function: Any) -> None:
+        source = Fixed(function, function.__qualname__)
+        self.world.guard(Code(source), Is(function.__code__))
+        if function.__defaults__ is not None:
+            self.world.guard(Defaults(source), Is(function.__defaults__))
+        if function.__kwdefaults__ is not None:
+            self.world.guard(KwDefaults(source), Is(function.__kwdefaults__))
+
+    def _wrap_default(self, frame: Frame, index: int, raw: Any) -> None:
+        if CONSTANTS.holds(type(raw)):
+            return
+        if frame[index] is raw:
+            frame[index] = self.tracer.wrap(raw, Fixed(raw))
+        elif type(frame[index]) is types.CellType:  # a generator's, which CPython has begun
+            cell = frame[index]
+            if core.load_cell(frame, cell) is raw:
+                cell.cell_contents = self.tracer.wrap(raw, Fixed(raw))
+
+    def answer_frame(self, frame: Frame) -> bool:
+        """A frame that C code has started: a leaf of torch is answered instead of evaluated."""
+        function = frame.function
+        rule = self.rule(function)
+        if rule is not None and rule.kind is not leaves.Kind.EVALUATE:
+            args, kwargs = _arguments(frame)
+            frame.result = self.tensors.apply(frame, rule, function, args, kwargs)
+            frame.finish()
+            return True
+        self.admit(frame, function)
+        return False
+
+    # ------------------------------------------------------------------ C callables
+
+    def contract(self, callable: Any) -> Contract | None:
+        """The contract of a C callable; bound ones are looked up each time."""
+        if type(callable) is types.BuiltinFunctionType or _UNBOUND.holds(type(callable)):
+            key = id(callable)
+            if key not in self._contracts:
+                self._alive.append(callable)
+                self._contracts[key] = contracts.lookup(callable)
+            return self._contracts[key]
+        return contracts.lookup(callable)
+
+    def native(
+        self, frame: Frame, callable: Any, args: list[Any], kwnames: tuple[str, ...] | None
+    ) -> Any:
+        """A call of C code."""
+        cls = type(callable)
+        bound: Any = None
+        is_bound = False
+        if cls is types.MethodWrapperType:
+            # super().__setattr__ and the like: the slot itself, with the object in front.
+            owner = _wrapper_class(callable)
+            slot = objects.type_dict(owner).get(callable.__name__)
+            if slot is not None:
+                args, callable = [callable.__self__, *args], slot
+        elif cls is types.BuiltinFunctionType:
+            bound = callable.__self__
+            is_bound = bound is not None and type(bound) is not types.ModuleType
+        if is_bound and type(bound) is FakeTensor:
+            rule = leaves.classify(callable)
+        else:
+            rule = self.rule(callable)
+        if rule is not None and rule.kind is not leaves.Kind.EVALUATE:
+            return self.tensors.apply(frame, rule, callable, *_split(args, kwnames))
+        handler = SPECIAL.get(id(callable))
+        if handler is not None:
+            return handler(self, frame, callable, *_split(args, kwnames))
+        if is_bound:
+            member = objects.lookup(type(bound), callable.__name__)
+            handler = None if member is None else SPECIAL.get(id(member.value))
+            if handler is not None:
+                positional, keywords = _split(args, kwnames)
+                return handler(self, frame, callable, [bound, *positional], keywords)
+        contract = self.contract(callable)
+        if contract is None:
+            raise Break(f"no contract says what the C function {describe(callable)} does")
+        return self.run(frame, callable, args, kwnames, contract, (bound,) if is_bound else ())
+
+    def run(
+        self,
+        frame: Frame,
+        callable: Any,
+        args: list[Any],
+        kwnames: tuple[str, ...] | None,
+        contract: Contract,
+        bound: tuple[Any, ...] = (),
+    ) -> Any:
+        """Runs C code under its contract."""
+        if contract.verdict is Verdict.FORBIDDEN:
+            assert contract.reason is not None
+            raise Break(f"{describe(callable)} {contract.reason.value}")
+        offset = len(bound)
+        if not offset and not _NATIVE.holds(type(callable)) and type(callable) is not type:
+            if type(callable) is not types.FunctionType and not objects.is_subtype(
+                type(callable), type
+            ):
+                bound, offset = (callable,), 1  # a callable object is its own argument 0
+        keywords = len(kwnames or ())
+        positional = len(args) - keywords
+        for index, value in enumerate((*bound, *args)):
+            given = index - offset
+            spec = contract.keywords if given >= positional else contract.argument(index)
+            if spec.called and given >= 0 and id(callable) not in _KEEPERS:
+                if objects.lookup(type(value), "__call__") is not None:
+                    args[given] = self._callee(value)
+                    continue
+            if CONSTANTS.holds(type(value)):
+                continue
+            self.values.ready(
+                value, spec.depth, attributes=spec.attributes, calls=contract.calls_back
+            )
+            if spec.mutated and self.world.is_world(value) and id(value) not in self.world.records:
+                raise Break(
+                    f"{describe(callable)} changes an object of type {type(value).__qualname__} "
+                    f"that existed before the call"
+                )
+        self.tensors.frame = frame
+        result = core.call(frame, callable, args, kwnames)
+        return self.result(callable, result)
+
+    def _callee(self, value: Any) -> Any:
+        """A callable that C code will call: what it does goes through the tracer, too."""
+        cls = type(value)
+        if cls is types.FunctionType or value is None:
+            return value
+        if cls is types.MethodType and type(value.__func__) is types.FunctionType:
+            return value
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return value(*args, **kwargs)
+
+        self.made_functions.add(id(call))
+        self._alive.append(call)
+        return call
+
+    def result(self, callable: Any, result: Any) -> Any:
+        """What C code has made or found."""
+        cls = type(result)
+        if CONSTANTS.holds(cls):
+            return result
+        if cls is types.FunctionType and not self.world.is_world(result):
+            if callable is types.FunctionType:
+                self.made_functions.add(id(result))
+                self._alive.append(result)
+        elif objects.is_subtype(cls, type) and id(callable) in _CLASS_MAKERS:
+            self.world.made_classes.add(id(result))
+            self.world.keep(result)
+        known = self.world.stand_ins.get(id(result))
+        return result if known is None else known
+
+    # ------------------------------------------------------------------ classes
+
+    def construct(
+        self, frame: Frame, cls: Any, args: list[Any], kwnames: tuple[str, ...] | None
+    ) -> Any:
+        """A class is called."""
+        rule = self.rule(cls)
+        if rule is not None and rule.kind is not leaves.Kind.EVALUATE:
+            return self.tensors.apply(frame, rule, cls, *_split(args, kwnames))
+        handler = SPECIAL.get(id(cls))
+        if handler is not None:
+            return handler(self, frame, cls, *_split(args, kwnames))
+        if not is_python_class(cls):
+            contract = self.contract(cls)
+            if contract is None:
+                raise Break(f"no contract says what the C class {describe(cls)} does")
+            return self.run(frame, cls, args, kwnames, contract)
+        self.world.protocol(cls, ("__new__", "__init__"))
+        self.world.protocol(type(cls), ("__call__",))
+        base = objects.layout_base(cls)
+        if base is not object:
+            contract = self.contract(base)
+            if contract is None:
+                raise Break(f"no contract says what the C class {describe(base)} does")
+            return self.run(frame, cls, args, kwnames, contract)
+        self.tensors.frame = frame
+        result = core.call(frame, cls, args, kwnames)
+        if objects.is_subtype(cls, type):
+            self.world.made_classes.add(id(result))
+            self.world.keep(result)
+        return result
+
+    # ------------------------------------------------------------------ instructions
+
+    def call_native(self, frame: Frame, callable: Any, args: tuple[Any, ...]) -> Any:
+        """`__import__`, and the `super` of LOAD_SUPER_ATTR."""
+        if callable is super:
+            return core.call_native(frame, callable, *args)
+        if callable is _IMPORT:
+            return self._import(frame, args)
+        result = self.call(frame, callable, list(args), None)
+        if type(result) is Frame:
+            raise Break("a replaced built-in function is called")
+        return result
+
+    def _import(self, frame: Frame, args: tuple[Any, ...]) -> Any:
+        name, _, _, fromlist, level = args
+        package = frame.globals.get("__package__") or ""
+        full = importlib.util.resolve_name("." * level + name, package) if level else name
+        if full not in sys.modules:
+            raise Break(f"the module {full} is imported", "import it before the compiled function")
+        result = core.call_native(frame, _IMPORT, name, frame.globals, None, fromlist, level)
+        return self.world.know(result)
+
+    def instruction(
+        self, frame: Frame, thunk: types.FunctionType, operands: tuple[Any, ...]
+    ) -> Any:
+        """An instruction that CPython carries out on some operands."""
+        name = thunk.__code__.co_name
+        if name == "IMPORT_FROM":
+            return self._import_from(frame, thunk, operands)
+        depth = Depth.DEEP if name in _DEEP else Depth.SHALLOW
+        attributes = name == "MATCH_CLASS"
+        ready = []
+        for value in operands:
+            if self.tensors.holds(type(value)):
+                value = self._tensor_operand(frame, name, value)
+            elif not CONSTANTS.holds(type(value)):
+                self.values.ready(value, depth, attributes=attributes)
+                if is_python_class(type(value)):
+                    self.world.protocol(type(value), _INSTRUCTION_SPECIALS)
+            ready.append(value)
+        if name in _WITH:
+            self._check_manager(operands[0])
+        self.tensors.frame = frame
+        return core.instruction(frame, thunk, *ready)
+
+    def _import_from(self, frame: Frame, thunk: types.FunctionType, operands: Any) -> Any:
+        module = operands[0]
+        name = thunk.__code__.co_names[0]
+        namespace = objects.instance_dict(module)
+        if namespace is not None and self.world.is_world(module):
+            if dict.__contains__(namespace, name):
+                return self.tracer.getattr(frame, module, name)
+        return core.instruction(frame, thunk, *operands)
+
+    def _tensor_operand(self, frame: Frame, name: str, value: Any) -> Any:
+        if name in ("UNPACK_SEQUENCE", "UNPACK_EX"):
+            return tuple(self.tensors.iter(frame, value))
+        if name in ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"):
+            raise Break("a tensor is made into text")
+        return value
+
+    def _check_manager(self, manager: Any) -> None:
+        """C context managers need contracts: locks and files must not be taken while tracing."""
+        for name in ("__enter__", "__exit__"):
+            method = objects.lookup(type(manager), name)
+            if method is None or type(method.value) is types.FunctionType:
+                continue
+            contract = contracts.lookup(method.value)
+            if contract is None or contract.verdict is Verdict.FORBIDDEN:
+                kind = type(manager).__qualname__
+                raise Break(f"`with` on an object of type {kind}, which is written in C")
+
+
+_IMPORT: Final = __builtins__["__import__"] if isinstance(__builtins__, dict) else __import__
+_CLASS_MAKERS: Final = frozenset(
+    id(maker) for maker in (__build_class__, type, type.__new__)  # type: ignore[name-defined]
+)
+_WITH: Final = frozenset({"BEFORE_WITH", "BEFORE_ASYNC_WITH"})
+_DEEP: Final = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"})
+_INSTRUCTION_SPECIALS: Final = tuple(
+    f"__{name}__"
+    for name in (
+        "iter getitem len next enter exit aenter aexit hash eq format str repr match_args await "
+        "aiter anext keys instancecheck subclasscheck"
+    ).split()
+)
+
+
+def _split(args: list[Any], kwnames: tuple[str, ...] | None) -> tuple[list[Any], dict[str, Any]]:
+    if not kwnames:
+        return args, {}
+    count = len(args) - len(kwnames)
+    return args[:count], dict(zip(kwnames, args[count:], strict=True))
+
+
+def _unpack_partial(
+    partial: Any, args: list[Any], kwnames: tuple[str, ...] | None
+) -> tuple[list[Any], tuple[str, ...] | None]:
+    positional, keywords = _split(args, kwnames)
+    merged = {**partial.keywords, **keywords}
+    return [*partial.args, *positional, *merged.values()], tuple(merged) or None
+
+
+def _arguments(frame: Frame) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments with which a frame was called, from its parameters."""
+    code = frame.code
+    count = code.co_argcount
+    args = [frame[index] for index in range(count)]
+    position = count + code.co_kwonlyargcount
+    kwargs = {code.co_varnames[i]: frame[i] for i in range(count, position)}
+    if code.co_flags & 0x04:
+        args += frame[position]
+        position += 1
+    if code.co_flags & 0x08:
+        kwargs.update(frame[position])
+    return args, kwargs

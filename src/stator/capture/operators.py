@@ -1,0 +1,38 @@
+"""Operators by the numbers that instructions use: as functions for graphs, as special methods."""
+
+import operator
+from typing import Any, Final
+
+from stator.objects import TypeSet
+
+NUMBERS: Final = TypeSet(int, float, bool, str, bytes, type(None), complex)
+
+# In the order of CPython's NB_* constants: plain, then in place.
+_NAMES: Final = (
+    "add and floordiv lshift matmul mul mod or pow rshift sub truediv xor "
+    "iadd iand ifloordiv ilshift imatmul imul imod ior ipow irshift isub itruediv ixor"
+).split()
+BINARY: Final[list[Any]] = [getattr(operator, f"__{name}__") for name in _NAMES]
+
+
+def _special(name: str) -> tuple[str, ...]:
+    plain = name[1:] if name[0] == "i" and name != "invert" else name
+    return tuple(f"__{n}__" for n in dict.fromkeys((name, plain, f"r{plain}")))
+
+
+BINARY_NAMES: Final = [_special(name) for name in _NAMES]
+
+COMPARE: Final[list[Any]] = [
+    operator.lt,
+    operator.le,
+    operator.eq,
+    operator.ne,
+    operator.gt,
+    operator.ge,
+]
+COMPARE_NAMES: Final = ("__lt__", "__le__", "__eq__", "__ne__", "__gt__", "__ge__")
+UNARY: Final[dict[str, Any]] = {
+    "__neg__": operator.neg,
+    "__pos__": operator.pos,
+    "__invert__": operator.invert,
+}

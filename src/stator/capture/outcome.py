@@ -1,0 +1,173 @@
+"""The end of a trace: what it changed, and where each value of its result comes from.
+
+In: a tracer whose program has ended. Out: net effects on world objects, for `effects.plan`, and
+`Resolver`, which tells shadows, tensors and raw objects apart and collects the graph's outputs.
+"""
+
+import types
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+
+from stator import objects
+from stator.capture.tensors import CONSTANT_TYPES, SYMBOLS
+from stator.capture.tracer import Tracer
+from stator.effects import (
+    AttrDel,
+    AttrSet,
+    CannotRebuild,
+    CellDel,
+    CellSet,
+    Constant,
+    DequeContents,
+    DictContents,
+    Effect,
+    Fetched,
+    KeyDel,
+    KeySet,
+    ListContents,
+    Output,
+    Ref,
+    SetContents,
+    SlotDel,
+    SlotSet,
+)
+from stator._native._core import NULL
+from stator.guards import Fixed, Source
+from stator.objects import TypeSet
+from stator.world import MISSING, Record
+from stator.world.records import DICTS, SETS, pairs
+
+_CONSTANTS = TypeSet(*CONSTANT_TYPES)
+
+
+class Resolver:
+    """Answers where a value comes from at run time."""
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+        self._world = tracer.world
+        self.outputs: list[Any] = []
+        self._indices: dict[int, int] = {}
+
+    def __call__(self, value: Any) -> Ref | None:
+        cls = type(value)
+        if _CONSTANTS.holds(cls):
+            return Constant(value)
+        source = self._world.origins.get(id(value))
+        if self._tracer.tensors.holds(cls):
+            if source is not None:
+                return Fetched(source)
+            return self._output(value)
+        if SYMBOLS.holds(cls):
+            return self._output(value)
+        if source is not None:
+            record = self._world.records.get(id(value))
+            if record is None and type(source) is Fixed:
+                return Constant(source.value)
+            return Fetched(source)
+        if id(value) in self._world.records:
+            raise CannotRebuild("the __dict__ of an object that existed before the call")
+        if objects.is_subtype(cls, type):
+            if id(value) in self._world.made_classes:
+                raise CannotRebuild(f"the class {value.__qualname__}, made in the call")
+            return Constant(value)
+        if cls is types.FunctionType:
+            if id(value) in self._tracer.calls.made_functions:
+                return None
+            return Constant(value)
+        if objects.is_subtype(cls, types.ModuleType) or cls is types.CodeType:
+            return Constant(value)
+        return None
+
+    def _output(self, value: Any) -> Output:
+        key = id(value)
+        if key not in self._indices:
+            self._indices[key] = len(self.outputs)
+            self.outputs.append(value)
+        return Output(self._indices[key])
+
+
+def effects(tracer: Tracer) -> Iterator[Effect]:
+    """What the program changed in the world."""
+    for record in list(tracer.world.records.values()):
+        if record.owner is None:
+            yield from _contents(record)
+            yield from _attributes(record)
+            yield from _slots(record)
+    for (key, name), namespace in tracer.written_names.items():
+        value = tracer.namespaces[key, name]
+        target = Fixed(namespace, "globals")
+        if value is MISSING:
+            if name in namespace:
+                yield KeyDel(target, name)
+        else:
+            yield KeySet(target, name, value)
+    for cell_id, cell in tracer.written_cells.items():
+        cell_target: Source = tracer.cell_sources.get(cell_id) or Fixed(cell)
+        value = tracer.cells[cell_id]
+        yield CellDel(cell_target) if value is NULL else CellSet(cell_target, value)
+
+
+def _contents(record: Record) -> Iterator[Effect]:
+    if record.initial is None:
+        return
+    shadow, base = record.shadow, record.base
+    if DICTS.holds(base):
+        now = pairs(shadow, base)
+        if not _same_pairs(now, record.initial):
+            yield DictContents(record.source, tuple(now))
+    elif SETS.holds(base):
+        items = list(set.__iter__(shadow))
+        if len(items) != len(record.initial) or any(item not in record.initial for item in items):
+            yield SetContents(record.source, tuple(items))
+    else:
+        items = list(base.__iter__(shadow))  # type: ignore[attr-defined]
+        if not _same_items(items, record.initial):
+            kind = DequeContents if base is deque else ListContents
+            yield kind(record.source, tuple(items))
+
+
+def _same_items(now: list[Any], before: list[Any]) -> bool:
+    return len(now) == len(before) and all(a is b for a, b in zip(now, before, strict=True))
+
+
+def _same_pairs(now: list[tuple[Any, Any]], before: list[tuple[Any, Any]]) -> bool:
+    return len(now) == len(before) and all(
+        a is c and b is d for (a, b), (c, d) in zip(now, before, strict=True)
+    )
+
+
+def _attributes(record: Record) -> Iterator[Effect]:
+    own = record.dict
+    if own is None:
+        return
+    cls = type(record.shadow)
+    for name, value in list(own.items()):
+        if record.attributes.get(name, MISSING) is not value:
+            yield AttrSet(record.source, name, value, cls)
+    for name, before in record.attributes.items():
+        if name not in own and before is not MISSING:
+            raw = record.raw_dict
+            if raw is not None and name in raw:
+                yield AttrDel(record.source, name, cls)
+
+
+def _slots(record: Record) -> Iterator[Effect]:
+    if record.slots is None:
+        return
+    for name, descriptor in objects.slots(type(record.shadow)).items():
+        try:
+            now = descriptor.__get__(record.shadow)
+        except AttributeError:
+            now = MISSING
+        before = record.slots[name]
+        if now is before:
+            continue
+        if now is MISSING:
+            yield SlotDel(record.source, descriptor)
+        else:
+            yield SlotSet(record.source, descriptor, now)
+
+

@@ -1,0 +1,217 @@
+"""C callables that a tracer answers by its own operations.
+
+In: a call of one of these functions. Out: the result. `getattr(x, "name")` is the program's own way
+to read an attribute, so it reads the world as the LOAD_ATTR instruction does.
+"""
+
+import builtins
+import types
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from stator import objects
+from stator._native import _core as core
+from stator._native._core import Frame, is_python_class
+from stator.capture.breaks import Break
+from stator.contracts import Depth
+from stator.graph import leaves
+from stator.world import MISSING
+
+if TYPE_CHECKING:
+    from stator.capture.calls import Calls
+
+Handler = Callable[["Calls", Frame, Any, list[Any], dict[str, Any]], Any]
+
+
+def _plain(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """CPython's own call, for wrong arguments and the like."""
+    if kwargs:
+        return core.call(frame, function, [*args, *kwargs.values()], tuple(kwargs))
+    return core.call(frame, function, args, None)
+
+
+def _getattr(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if kwargs or len(args) not in (2, 3) or type(args[1]) is not str:
+        return _plain(calls, frame, function, args, kwargs)
+    try:
+        return calls.tracer.getattr(frame, args[0], args[1])
+    except AttributeError as error:
+        if len(args) == 2 or not core.is_user_error(error):
+            raise
+        return args[2]
+
+
+def _hasattr(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if kwargs or len(args) != 2 or type(args[1]) is not str:
+        return _plain(calls, frame, function, args, kwargs)
+    try:
+        calls.tracer.getattr(frame, args[0], args[1])
+    except AttributeError as error:
+        if not core.is_user_error(error):
+            raise
+        return False
+    return True
+
+
+def _setattr(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if kwargs or len(args) != 3 or type(args[1]) is not str:
+        return _plain(calls, frame, function, args, kwargs)
+    calls.tracer.setattr(frame, args[0], args[1], args[2])
+    return None
+
+
+def _delattr(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if kwargs or len(args) != 2 or type(args[1]) is not str:
+        return _plain(calls, frame, function, args, kwargs)
+    calls.tracer.delattr(frame, args[0], args[1])
+    return None
+
+
+def _object_getattribute(
+    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any
+) -> Any:
+    """`object.__getattribute__`: the generic access, without `__getattr__`."""
+    if kwargs or len(args) != 2 or type(args[1]) is not str:
+        return _plain(calls, frame, function, args, kwargs)
+    obj, name = args
+    tracer = calls.tracer
+    cls = type(obj)
+    record = tracer.world.records.get(id(obj))
+    if calls.tensors.holds(cls):
+        return calls.tensors.getattr(frame, obj, name)
+    if record is None and (id(obj) in tracer.world.opaque or not is_python_class(cls)):
+        return tracer.getattr(frame, obj, name)
+    found = tracer.world.class_attribute(cls, name)
+    if found is None and record is not None:
+        value = tracer._attribute(record, name)
+        if value is not MISSING:
+            return value
+    elif found is not None:
+        return tracer.generic_getattr(frame, obj, name, record)
+    return core.call(frame, function, args, None)
+
+
+def _object_setattr(
+    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any
+) -> Any:
+    if not kwargs and len(args) == 3 and type(args[1]) is str:
+        tracer = calls.tracer
+        if calls.tensors.holds(type(args[0])):
+            return calls.tensors.setattr(frame, *args)
+        if not tracer._may_store(args[0], args[1], args[2]):
+            return None
+        tracer.store_ready(args[0], args[1])
+    return _plain(calls, frame, function, args, kwargs)
+
+
+def _object_delattr(
+    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any
+) -> Any:
+    if not kwargs and len(args) == 2 and type(args[1]) is str:
+        tracer = calls.tracer
+        if not tracer._may_store(args[0], args[1], core.NULL):
+            return None
+        record = tracer.world.records.get(id(args[0]))
+        if record is not None:
+            tracer._attribute(record, args[1])
+            tracer._fill_slots(record)
+    return _plain(calls, frame, function, args, kwargs)
+
+
+def _type(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if len(args) == 1 and not kwargs:
+        value = args[0]
+        if calls.tensors.holds(type(value)):
+            return leaves.python_type(value)
+        return calls.world.know(type(value)) if is_python_class(type(value)) else type(value)
+    contract = calls.contract(type)
+    if contract is None:
+        raise Break("type() with three arguments makes a class")
+    made = calls.run(frame, function, [*args, *kwargs.values()], tuple(kwargs) or None, contract)
+    return made
+
+
+def _len(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if len(args) == 1 and not kwargs:
+        value = args[0]
+        if calls.tensors.holds(type(value)):
+            if value.dim() == 0:
+                core.raise_user(TypeError("len() of a 0-d tensor"))
+            return value.shape[0]
+        length = calls.tracer.length(value)
+        if length is not None:
+            return length
+    return _by_contract(calls, frame, function, args, kwargs)
+
+
+def _by_contract(
+    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any
+) -> Any:
+    contract = calls.contract(function)
+    if contract is None:
+        raise Break(f"no contract says what {function!r} does")
+    return calls.run(frame, function, [*args, *kwargs.values()], tuple(kwargs) or None, contract)
+
+
+def _dict_get(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`d.get(key)` of a dict that is not filled reads one key."""
+    if not kwargs and 2 <= len(args) <= 3:
+        record = calls.world.records.get(id(args[0]))
+        if record is not None and not record.filled:
+            found = calls.tracer._has_key(record, args[1])
+            if found is True:
+                return calls.tracer.item(record, args[1])
+            if found is False:
+                return args[2] if len(args) == 3 else None
+        if record is not None:
+            calls.values.fill(record)
+    bound = type(function) is types.BuiltinFunctionType
+    contract = calls.contract(function)
+    assert contract is not None
+    rest = args[1:] if bound else args
+    first = (args[0],) if bound else ()
+    return calls.run(
+        frame, function, [*rest, *kwargs.values()], tuple(kwargs) or None, contract, first
+    )
+
+
+def _vars(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if len(args) == 1 and not kwargs:
+        return calls.tracer.getattr(frame, args[0], "__dict__")
+    return _plain(calls, frame, function, args, kwargs)
+
+
+def _dir(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    for value in args:
+        calls.values.ready(value, Depth.SHALLOW, attributes=True)
+    return _plain(calls, frame, function, args, kwargs)
+
+
+def _iter(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if len(args) == 1 and not kwargs:
+        return calls.tracer.iter(frame, args[0])
+    return _by_contract(calls, frame, function, args, kwargs)
+
+
+def _globals(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    raise Break("globals() gives the module's names as a dict")
+
+
+
+
+SPECIAL: Final[dict[int, Handler]] = {
+    id(builtins.getattr): _getattr,
+    id(builtins.hasattr): _hasattr,
+    id(builtins.setattr): _setattr,
+    id(builtins.delattr): _delattr,
+    id(builtins.iter): _iter,
+    id(builtins.len): _len,
+    id(builtins.vars): _vars,
+    id(builtins.dir): _dir,
+    id(builtins.globals): _globals,
+    id(type): _type,
+    id(objects.type_dict(object)["__getattribute__"]): _object_getattribute,
+    id(objects.type_dict(object)["__setattr__"]): _object_setattr,
+    id(objects.type_dict(object)["__delattr__"]): _object_delattr,
+    id(objects.type_dict(dict)["get"]): _dict_get,
+}

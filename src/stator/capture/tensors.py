@@ -1,0 +1,285 @@
+"""Tensors in a trace: fake tensors whose operations become graph nodes.
+
+In: operations that involve a tensor. Out: fake tensors, answers, or a `Break` where values would be
+needed. A torch function mode catches the calls that C code makes on its own (`sum([t, u])`).
+"""
+
+import operator
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.overrides import TorchFunctionMode
+
+from stator import objects
+from stator._native import _core as core
+from stator._native._core import Frame
+from stator.capture.breaks import Break
+from stator.contracts import Depth
+from stator.graph import DataDependent, OperatorError, OutputGraph, Unsupported, leaves
+from stator.graph.state import Scope, StateRecorder
+from stator.guards import Attr, Equal, Is, NoAttr, Source
+from stator.guards.tensors import tensor_match
+from stator.objects import TypeSet
+from stator.world import MISSING, World
+
+CONSTANT_TYPES: Final = (
+    torch.dtype,
+    torch.device,
+    torch.layout,
+    torch.memory_format,
+    torch.Size,
+)
+SYMBOLS: Final = TypeSet(torch.SymInt, torch.SymFloat, torch.SymBool)
+_TENSORS: Final = TypeSet(FakeTensor)
+_DATA_HINT: Final = (
+    "the value is known at run time only: use torch.where or torch.cond, or move the branch out "
+    "of the compiled function"
+)
+
+
+class RecordingMode(TorchFunctionMode):
+    """Records torch calls that C code makes while it runs on behalf of the program."""
+
+    def __init__(self, tensors: "Tensors") -> None:
+        super().__init__()
+        self.tensors = tensors
+
+    def __torch_function__(  # type: ignore[override]
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return self.tensors.torch_function(func, args, kwargs or {})
+
+
+core.mark_code(RecordingMode.__torch_function__.__code__, core.CODE_NATIVE)
+
+
+class Tensors:
+    """The tensors of one trace, and the graph they are recorded in."""
+
+    types = _TENSORS
+
+    def __init__(self, graph: OutputGraph, world: World, state: StateRecorder) -> None:
+        self.graph = graph
+        self.world = world
+        self.state = state
+        self.sources: dict[int, Source] = {}  # of inputs, by id of the real tensor
+        self.inputs: dict[int, tuple[torch.Tensor, Source]] = {}  # by id of the fake
+        self.scopes: dict[int, list[Scope]] = {}
+        self.frame: Frame | None = None  # the frame on whose behalf C code runs
+        self.ready: Callable[..., None] = _not_set
+        self.stack_trace: Callable[[Frame], str] = _not_set
+        world.special.update({id(torch.Tensor): self.wrap, id(torch.nn.Parameter): self.wrap})
+        world.special.update({id(kind): self._constant for kind in CONSTANT_TYPES})
+        world.foreign = self._foreign
+
+    # ------------------------------------------------------------------ from the world
+
+    def holds(self, cls: type) -> bool:
+        return cls is FakeTensor
+
+    def wrap(self, raw: torch.Tensor, source: Source) -> torch.Tensor:
+        """A real tensor becomes a graph input."""
+        with torch._C.DisableTorchFunction():
+            try:
+                fake: torch.Tensor = self.graph.add_input(str(source), raw)
+            except Unsupported as error:
+                raise Break(error.reason) from None
+            self.world.guard(source, tensor_match(raw))
+        self.sources[id(raw)] = source
+        self.inputs[id(fake)] = raw, source
+        self.world.remember(raw, fake, source)
+        return fake
+
+    def _constant(self, raw: Any, source: Source) -> Any:
+        by_value = type(raw) in (torch.device, torch.Size)
+        self.world.guard(source, Equal(raw) if by_value else Is(raw))
+        return raw
+
+    def _foreign(self, raw: Any, source: Source) -> Any:
+        cls = type(raw)
+        if objects.is_subtype(cls, torch._C.TensorBase):
+            raise Break(f"a tensor of class {cls.__qualname__} is an input")
+        if isinstance(raw, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+            self.world.guard(source, Is(raw))
+            return self.world.know(raw)
+        return MISSING
+
+    # ------------------------------------------------------------------ recording
+
+    def record(self, frame: Frame | None, target: Any, args: Any, kwargs: Any = None) -> Any:
+        """One node, or an answer."""
+        self.ready((args, kwargs), Depth.DEEP)
+        trace = None if frame is None else self.stack_trace(frame)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                return self.graph.call(target, args, kwargs, stack_trace=trace)
+            except OperatorError as failure:
+                core.raise_user(failure.error)
+            except DataDependent as failure:
+                raise Break(failure.reason, _DATA_HINT) from None
+            except Unsupported as failure:
+                raise Break(failure.reason) from None
+
+    def torch_function(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A torch call made by C code."""
+        name = getattr(func, "__name__", "")
+        owner = getattr(func, "__self__", None)
+        if name == "__get__" and type(owner) is types.GetSetDescriptorType:
+            return self.attribute(args[0], owner.__name__)
+        return self.call(self.frame, func, list(args), kwargs)
+
+    def call(self, frame: Frame | None, function: Any, args: list[Any], kwargs: Any) -> Any:
+        """A call of a torch function, by its leaf rule."""
+        rule = leaves.classify(function)
+        if rule is None or rule.kind is leaves.Kind.EVALUATE:
+            raise Break(f"{leaves_name(function)} is called by C code on a tensor")
+        return self.apply(frame, rule, function, args, kwargs)
+
+    def apply(
+        self, frame: Frame | None, rule: leaves.Rule, function: Any, args: list[Any], kwargs: Any
+    ) -> Any:
+        """What a leaf rule says."""
+        match rule.kind:
+            case leaves.Kind.RECORD:
+                target, first = leaves.target_of(function)
+                return self.record(frame, target, (*first, *args), kwargs)
+            case leaves.Kind.CONSTANT:
+                return self.answer(frame, function, args, kwargs)
+            case leaves.Kind.STATE:
+                return self.change_state(rule.action, function, args, kwargs)
+            case leaves.Kind.FORBIDDEN:
+                raise Break(rule.reason)
+        raise AssertionError(rule)
+
+    def answer(self, frame: Frame | None, function: Any, args: list[Any], kwargs: Any) -> Any:
+        self.ready((args, kwargs), Depth.DEEP)
+        try:
+            return leaves.answer(function, tuple(args), kwargs)
+        except Exception as error:
+            core.raise_user(error)
+
+    # ------------------------------------------------------------------ global state
+
+    def change_state(self, action: str, function: Any, args: list[Any], kwargs: Any) -> Any:
+        if action == "set_grad_enabled":
+            self.state.set_grad_enabled(bool(args[0]))
+            return None
+        if action == "exit":
+            holder = args[0]
+            open_scopes = self.scopes.get(id(holder))
+            if type(holder) is Scope:
+                self.state.exit(holder)
+            elif not open_scopes:
+                raise Break("a context manager is left that was entered before the call")
+            else:
+                self.state.exit(open_scopes.pop())
+            return None
+        if leaves_name(function).startswith("_"):
+            entered: Scope = getattr(self.state, action)(*args, **(kwargs or {}))
+            return entered
+        holder = args[0]
+        own = objects.instance_dict(holder) or {}
+        if action == "enter_autocast":
+            scope = self.state.enter_autocast(
+                own["device"], own["fast_dtype"], own["_enabled"], own["_cache_enabled"]
+            )
+        else:
+            scope = self.state.enter_inference_mode(own["mode"])
+        self.scopes.setdefault(id(holder), []).append(scope)
+        return holder if action == "enter_autocast" else None
+
+    # ------------------------------------------------------------------ operations
+
+    def operator(self, frame: Frame, function: Any, *operands: Any) -> Any:
+        for value in operands:
+            cls = type(value)
+            if cls is FakeTensor or SYMBOLS.holds(cls) or _OPERANDS.holds(cls):
+                continue
+            raise Break(f"an operator between a tensor and an object of type {cls.__qualname__}")
+        return self.record(frame, function, operands)
+
+    def truth(self, value: torch.Tensor) -> bool:
+        raise Break("a branch depends on the value of a tensor", _DATA_HINT)
+
+    def contains(self, frame: Frame, container: torch.Tensor, item: Any) -> bool:
+        raise Break("`in` depends on the values of a tensor", _DATA_HINT)
+
+    def getitem(self, frame: Frame, obj: torch.Tensor, key: Any) -> Any:
+        return self.record(frame, operator.getitem, (obj, key))
+
+    def setitem(self, frame: Frame, obj: torch.Tensor, key: Any, value: Any) -> None:
+        self.record(frame, operator.setitem, (obj, key, value))
+
+    def iter(self, frame: Frame, obj: torch.Tensor) -> Any:
+        if obj.dim() == 0:
+            core.raise_user(TypeError("iteration over a 0-d tensor"))
+        return iter(self.record(frame, ("method", "unbind"), (obj, 0)))
+
+    # ------------------------------------------------------------------ attributes
+
+    def getattr(self, frame: Frame, obj: torch.Tensor, name: str) -> Any:
+        self.frame = frame
+        rule = leaves.attribute(name)
+        if rule is not None:
+            return self.attribute(obj, name)
+        kind = leaves.python_type(obj)
+        found = self.world.class_attribute(kind, name)
+        if found is None:
+            return self._own_attribute(frame, obj, name)
+        value = found.value
+        if type(value) is types.FunctionType:
+            self.world.know(value)
+            return types.MethodType(value, obj)
+        if type(value) in (types.MethodDescriptorType, types.WrapperDescriptorType):
+            return value.__get__(obj, kind)
+        if type(value) in (types.GetSetDescriptorType, property):
+            raise Break(f"the attribute {name} of a tensor is read")
+        return core.getattr(frame, obj, name)
+
+    def attribute(self, obj: torch.Tensor, name: str) -> Any:
+        rule = leaves.attribute(name)
+        if rule is None:
+            raise Break(f"the attribute {name} of a tensor is read")
+        match rule.kind:
+            case leaves.Kind.CONSTANT:
+                return leaves.constant_attribute(obj, name)
+            case leaves.Kind.RECORD:
+                return self.record(self.frame, getattr, (obj, name))
+            case leaves.Kind.FORBIDDEN:
+                raise Break(rule.reason)
+        raise Break(f"the attribute {name} of a tensor is read")
+
+    def _own_attribute(self, frame: Frame, obj: torch.Tensor, name: str) -> Any:
+        """An attribute that the program has set on a tensor."""
+        given = self.inputs.get(id(obj))
+        if given is not None:
+            raw, source = given
+            own = objects.instance_dict(raw)
+            if own is not None and name in own:
+                return self.world.wrap(own[name], Attr(source, name))
+            self.world.guard(source, NoAttr(name))
+        kind = leaves.python_type(obj).__name__
+        core.raise_user(AttributeError(f"'{kind}' object has no attribute '{name}'"))
+
+    def setattr(self, frame: Frame, obj: torch.Tensor, name: str, value: Any) -> None:
+        raise Break(f"the attribute {name} of a tensor is set")
+
+
+_OPERANDS: Final = TypeSet(
+    int, float, bool, complex, str, bytes, type(None), list, tuple, dict, torch.Size, torch.dtype
+)
+
+
+def leaves_name(function: Any) -> str:
+    """What to call a torch function in a message."""
+    name: str = getattr(function, "__qualname__", None) or getattr(function, "__name__", "?")
+    return name.rpartition(".")[2] if name.startswith(("_enter", "_exit")) else name
+
+
+def _not_set(*_: Any, **__: Any) -> Any:
+    raise AssertionError("the tracer is not complete")

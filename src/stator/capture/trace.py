@@ -1,0 +1,131 @@
+"""One trace: from a function and its bound parameters to a graph, guards and a plan.
+
+In: the function, and the values of its parameters. Out: a `Trace`. Nothing of the world, torch's
+state included, is different afterwards, whether it succeeds or not.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from stator._native import _core as core
+from stator.capture.breaks import Break
+from stator.capture.outcome import Resolver, effects
+from stator.capture.tensors import RecordingMode, Tensors
+from stator.capture.tracer import Tracer
+from stator.contracts import Depth
+from stator.effects import CannotRebuild, Plan, plan
+from stator.graph import OutputGraph, Recorded
+from stator.graph.state import StateRecorder, preserved
+from stator.guards import CLOSURE, GLOBALS, Guard, Index, Is, Local, Source
+from stator.capture.state import torch_state_guards
+from stator.world import World
+
+
+@dataclass
+class Trace:
+    """What one trace found out."""
+
+    guards: list[Guard]
+    recorded: Recorded | None
+    """The graph; None if nothing was recorded."""
+    inputs: list[Source]
+    """Where the graph's inputs come from, in order."""
+    plan: Plan | None
+    """How to make the result; None if the program raised `raised`."""
+    raised: BaseException | None = None
+    broken: Break | None = None
+    graph: OutputGraph | None = None
+
+
+def capture(function: FunctionType, bound: Sequence[Any]) -> Trace:
+    """Traces one call of a function."""
+    with preserved():
+        graph = OutputGraph()
+        world = World()
+        start = torch_state_guards()
+        with StateRecorder(graph) as state:
+            tensors = Tensors(graph, world, state)
+            tracer = Tracer(tensors, world)
+            tensors.ready = tracer.values.ready
+            tensors.stack_trace = tracer.stack_trace
+            return _capture(tracer, function, bound, start)
+
+
+def _capture(
+    tracer: Tracer, function: FunctionType, bound: Sequence[Any], start: list[Guard]
+) -> Trace:
+    world, graph = tracer.world, tracer.tensors.graph
+    world.guards += start
+    try:
+        args, kwargs = _parameters(tracer, function, bound)
+        with _modes(tracer):
+            result = core.run_with(tracer, function, *args, **kwargs)
+        if tracer.stopped is not None:
+            raise tracer.stopped
+        return _finish(tracer, graph, result)
+    except Break as signal:
+        stopped = tracer.stopped or signal
+        stopped.__traceback__ = None
+        return Trace(world.guards, None, [], None, broken=stopped)
+    except BaseException as error:
+        if tracer.stopped is not None:
+            return Trace(world.guards, None, [], None, broken=tracer.stopped)
+        if not core.is_user_error(error):
+            raise
+        return Trace(world.guards, None, [], None, raised=error)
+
+
+@contextlib.contextmanager
+def _modes(tracer: Tracer) -> Iterator[None]:
+    """torch's own machinery, as a trace needs it."""
+    with RecordingMode(tracer.tensors):
+        yield
+
+
+def _parameters(
+    tracer: Tracer, function: FunctionType, bound: Sequence[Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """The parameters, wrapped, as arguments of a call that binds them the same way."""
+    world, code = tracer.world, function.__code__
+    world.guard(GLOBALS, Is(function.__globals__))
+    tracer.calls._called.add(id(function))
+    world.know(function)
+    for index, cell in enumerate(function.__closure__ or ()):
+        source = Index(CLOSURE, index)
+        world.origins[id(cell)] = source
+        tracer.cell_sources[id(cell)] = source
+    names = code.co_varnames
+    count = code.co_argcount
+    args = [tracer.wrap(bound[i], Local(i, names[i])) for i in range(count)]
+    position = count + code.co_kwonlyargcount
+    kwargs = {names[i]: tracer.wrap(bound[i], Local(i, names[i])) for i in range(count, position)}
+    if code.co_flags & 0x04:
+        args += tracer.wrap(bound[position], Local(position, names[position]))
+        position += 1
+    if code.co_flags & 0x08:
+        shadow = tracer.wrap(bound[position], Local(position, names[position]))
+        tracer.values.ready(shadow, Depth.SHALLOW)
+        kwargs.update(shadow)
+    return args, kwargs
+
+
+def _finish(tracer: Tracer, graph: OutputGraph, result: Any) -> Trace:
+    resolver = Resolver(tracer)
+    changes = list(effects(tracer))
+    try:
+        made = plan(result, changes, resolver)
+    except CannotRebuild as error:
+        raise Break(f"the function returns or keeps {error}") from None
+    recorded = graph.finish(resolver.outputs)
+    trivial = not any(node.op not in ("placeholder", "output") for node in graph.graph.nodes)
+    inputs = [tracer.tensors.sources[id(given.value)] for given in recorded.inputs]
+    return Trace(
+        tracer.world.guards,
+        None if trivial and not resolver.outputs else recorded,
+        inputs,
+        made,
+        graph=graph,
+    )

@@ -1,0 +1,96 @@
+"""Getting values ready for C code, which sees what is there and asks nobody.
+
+In: values of the traced program and what a contract says C code will look at. Out: the same values,
+their shadows filled (and guarded) as deep as C code reads. What it may not read is a `Break`.
+"""
+
+import types
+from collections import deque
+from typing import Any, Final
+
+from stator import contracts, objects
+from stator._native._core import is_python_class
+from stator.capture.breaks import Break
+from stator.contracts import Depth
+from stator.objects import TypeSet
+from stator.world import Opaque, World
+
+# Special methods that C code may call on an object it was given.
+SPECIALS: Final = tuple(
+    f"__{name}__"
+    for name in (
+        "eq ne lt le gt ge hash bool len iter next index int float complex str repr format bytes "
+        "getitem setitem delitem contains reversed missing length_hint call getattribute getattr "
+        "setattr delattr get set delete enter exit add radd iadd sub rsub mul rmul truediv "
+        "rtruediv floordiv rfloordiv mod rmod pow rpow and rand or ror xor rxor lshift rshift "
+        "matmul neg pos invert abs round trunc floor ceil divmod instancecheck subclasscheck "
+        "new init class_getitem init_subclass set_name prepare mro_entries fspath"
+    ).split()
+)
+_WALKED: Final = TypeSet(list, tuple, dict, set, frozenset, deque)
+
+
+class Values:
+    """Prepares arguments of C code."""
+
+    def __init__(self, world: World, known: TypeSet) -> None:
+        self.world = world
+        self._known = known  # C types that are handled elsewhere, such as tensors
+
+    def ready(
+        self, value: Any, depth: Depth, *, attributes: bool = False, calls: bool = False
+    ) -> None:
+        """C code will read `value` as deep as `depth`; `calls` says that it calls methods of it."""
+        if depth is not Depth.NOTHING or attributes:
+            self._ready(value, depth, attributes, calls, set())
+
+    def _ready(
+        self, value: Any, depth: Depth, attributes: bool, calls: bool, seen: set[int]
+    ) -> None:
+        cls = type(value)
+        if id(value) in seen or self._known.holds(cls):
+            return
+        seen.add(id(value))
+        world = self.world
+        record = world.records.get(id(value))
+        if record is not None:
+            self.fill(record)
+            if attributes:
+                self._fill_attributes(record)
+        elif id(value) in world.opaque:
+            raise Break(f"C code reads an object of type {world.opaque[id(value)]}")
+        if calls:
+            self.callbacks(cls)
+        if depth is Depth.DEEP:
+            base = objects.layout_base(cls)
+            if not _WALKED.holds(base):
+                return
+            if objects.is_subtype(base, dict):
+                for key, item in list(dict.items(value)):
+                    self._ready(key, depth, attributes, calls, seen)
+                    self._ready(item, depth, attributes, calls, seen)
+            else:
+                for item in list(base.__iter__(value)):  # type: ignore[attr-defined]
+                    self._ready(item, depth, attributes, calls, seen)
+
+    def callbacks(self, cls: type) -> None:
+        """C code may call special methods of an object of this class."""
+        if is_python_class(cls):
+            self.world.protocol(cls, SPECIALS)
+        if not contracts.known_type(cls) and not self._known.holds(cls):
+            raise Break(f"C code calls methods of {cls.__qualname__}, a C type that is not known")
+
+    def fill(self, record: Any) -> None:
+        try:
+            self.world.fill(record)
+        except Opaque as error:
+            raise Break(str(error)) from None
+
+    def _fill_attributes(self, record: Any) -> None:
+        try:
+            self.world.fill_attributes(record)
+        except Opaque as error:
+            raise Break(str(error)) from None
+
+
+BOUND: Final = TypeSet(types.BuiltinFunctionType, types.MethodWrapperType)

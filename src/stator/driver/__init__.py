@@ -1,0 +1,9 @@
+"""The driver: what happens when no entry of a compiled function fits.
+
+Stage: between runtime and capture. In: a call that missed. Out: an entry (guards and residual
+function), or the decision to run the call eagerly, which is an entry too.
+"""
+
+from stator.driver.compiler import Compiler, Options
+
+__all__ = ["Compiler", "Options"]

@@ -1,0 +1,80 @@
+"""Where a residual function has its objects from: parameters, and the tuple `fetched`.
+
+Stage: emit. In: sources. Out: the text that reads each, and the list of those that have to be
+fetched. Fetching is done by the guards, natively and before the call; parameters are at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from stator.emit.names import Names
+from stator.guards import Fixed, Local, Source
+from stator.guards.tree import identity
+
+_RUN: Final = 4  # so many fetched inputs in a row are passed as a slice
+
+
+def path(source: Source) -> tuple[Any, ...]:
+    """Equal for sources that lead the same way; sources themselves are compared by identity."""
+    steps = []
+    step: Source | None = source
+    while step is not None:
+        steps.append((step.op, identity(step.argument)))
+        step = step.base
+    return tuple(steps)
+
+
+class Fetching:
+    """The sources a residual function needs. All are added before the first text is asked for."""
+
+    def __init__(self, parameters: Sequence[str], names: Names) -> None:
+        self._parameters = parameters
+        self._names = names
+        self._name = names.fresh("fetched")
+        self._indices: dict[tuple[Any, ...], int] = {}
+        self.sources: list[Source] = []
+
+    @property
+    def parameter(self) -> list[str]:
+        """The parameter for what is fetched, if anything is."""
+        return [self._name] if self.sources else []
+
+    def add(self, source: Source) -> None:
+        if type(source) is Local or type(source) is Fixed:
+            return
+        key = path(source)
+        if key not in self._indices:
+            self._indices[key] = len(self.sources)
+            self.sources.append(source)
+
+    def text(self, source: Source) -> str:
+        if type(source) is Local:
+            return self._parameters[source.index]
+        if type(source) is Fixed:
+            return self._names.of(source.value, source.name or None)
+        return f"{self._name}[{self._indices[path(source)]}]"
+
+    def arguments(self, inputs: Sequence[Source]) -> str:
+        """The inputs as arguments of a call; a run of fetched ones is one slice."""
+        return ", ".join(self._arguments(inputs))
+
+    def _arguments(self, inputs: Sequence[Source]) -> Iterator[str]:
+        indices = [self._indices.get(path(source), -1) for source in inputs]
+        start = 0
+        while start < len(inputs):
+            stop = start + 1
+            while stop < len(inputs) and indices[stop] == indices[stop - 1] + 1 > 0:
+                stop += 1
+            if stop - start < _RUN or indices[start] < 0:
+                stop = start + 1
+                yield self.text(inputs[start])
+            else:
+                yield f"*{self._name}{self._slice(indices[start], indices[stop - 1] + 1)}"
+            start = stop
+
+    def _slice(self, start: int, stop: int) -> str:
+        if (start, stop) == (0, len(self.sources)):
+            return ""
+        return f"[{start or ''}:{stop if stop < len(self.sources) else ''}]"

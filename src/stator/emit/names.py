@@ -1,0 +1,94 @@
+"""Names of a residual function's text: parameters, values, and the objects it refers to.
+
+Stage: emit. Objects come in as globals of the generated function, under names that say what they
+are. Nothing is asked of them: names come from `type(x)` and C fields.
+"""
+
+from __future__ import annotations
+
+import keyword
+import math
+import re
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any, Final
+
+from stator import objects
+
+_LIMIT: Final = 200  # longer constants come in by name
+_NAME: Final = type.__dict__["__name__"].__get__
+
+
+def literal(value: Any) -> str | None:
+    """The constant as Python text that means the same, or None."""
+    kind = type(value)
+    if value is None or value is Ellipsis or kind is bool:
+        return "..." if value is Ellipsis else repr(value)
+    if kind is int:
+        return repr(value) if -(10**18) < value < 10**18 else None
+    if kind is float:
+        return repr(value) if math.isfinite(value) else None
+    if kind is str or kind is bytes:
+        return repr(value) if len(value) <= _LIMIT else None
+    if kind is tuple and not value:
+        return "()"
+    return None
+
+
+def identifier(text: str) -> str:
+    """A valid Python name that looks like the text."""
+    name = re.sub(r"\W+", "_", text).strip("_") or "value"
+    if not name.isidentifier() or keyword.iskeyword(name):
+        name = f"_{name}"
+    return name
+
+
+def parameters(code: CodeType) -> list[str]:
+    """The bound parameters of a code object, in co_varnames order."""
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)
+    names = []
+    for index, name in enumerate(code.co_varnames[:count]):
+        usable = name.isidentifier() and not keyword.iskeyword(name)
+        names.append(name if usable else f"local_{index}")  # a comprehension's is called `.0`
+    return names
+
+
+class Names:
+    """The names in use, and the objects behind those that are globals."""
+
+    def __init__(self, taken: list[str]) -> None:
+        self._taken = set(taken)
+        self._by_id: dict[int, str] = {}
+        self.globals: dict[str, Any] = {"__builtins__": {}}  # the text needs none
+
+    def fresh(self, wanted: str) -> str:
+        """The wanted name, with a number if it is taken."""
+        name, number = wanted, 1
+        while name in self._taken:
+            number += 1
+            name = f"{wanted}_{number}"
+        self._taken.add(name)
+        return name
+
+    def of(self, value: Any, wanted: str | None = None) -> str:
+        """The name of a global that holds this very object."""
+        found = self._by_id.get(id(value))
+        if found is None:
+            found = self._by_id[id(value)] = self.fresh(identifier(wanted or describe(value)))
+            self.globals[found] = value
+        return found
+
+
+def describe(value: Any) -> str:
+    """A word for an object."""
+    kind = type(value)
+    if objects.is_subtype(kind, type):
+        return str(_NAME(value))
+    if kind is FunctionType or kind is BuiltinFunctionType:
+        return str(value.__name__)
+    if kind is ModuleType:
+        name = value.__dict__.get("__name__")
+        return name if type(name) is str else "module"
+    if kind is CodeType:
+        return f"{value.co_name}_code"
+    return str(_NAME(kind)).lower()

@@ -1,0 +1,241 @@
+"""The residual function: what remains to be done on every later call.
+
+Stage: emit. In: a `Plan`, the sources of the graph's inputs, the compiled graph. Out: a function
+that calls the graph, builds the values, writes the effects and returns; and its text, which is what
+is compiled, for the reader.
+
+All values are built before the first effect is written, so a failure leaves nothing half done.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+from stator.effects import model, steps
+from stator.effects.instances import dict_descriptor
+from stator.effects.node import name_of
+from stator.emit import runtime
+from stator.emit.fetching import Fetching
+from stator.emit.names import Names, identifier, literal, parameters
+from stator.guards import Source
+
+_WIDTH: Final = 60  # a value used once stands where it is used, if it is no longer than this
+
+
+@dataclass(frozen=True, eq=False)
+class Residual:
+    """A generated function; it takes the values of `sources`, if any, as a tuple in front."""
+
+    function: FunctionType
+    sources: tuple[Source, ...]
+    text: str
+
+
+def residual(
+    plan: steps.Plan,
+    *,
+    code: CodeType,
+    inputs: Sequence[Source],
+    graph: Callable[..., Sequence[Any]] | None,
+    name: str,
+) -> Residual:
+    """The function for calls of `code`, whose bound parameters it takes positionally."""
+    writer = Writer(plan, code, inputs, graph)
+    text = writer.text()
+    function = compiled(text, f"<stator residual {name}>", code, writer.names.globals)
+    return Residual(function, tuple(writer.fetching.sources), text)
+
+
+def compiled(text: str, file: str, like: CodeType, namespace: dict[str, Any]) -> FunctionType:
+    """The one function a text defines, with the name of the code it stands for."""
+    module = compile(text, file, "exec", dont_inherit=True)
+    (code,) = (const for const in module.co_consts if type(const) is CodeType)
+    code = code.replace(co_name=like.co_name, co_qualname=like.co_qualname)
+    return FunctionType(code, namespace, like.co_name)
+
+
+def expressions(plan: steps.Plan) -> Iterator[steps.Expr]:
+    """All expressions of a plan, in order."""
+    for step in plan.builds:
+        yield step.value
+    for apply in plan.effects:
+        yield from model.values_of(apply.effect)
+    yield plan.result
+
+
+class Writer:
+    """One residual function in the making."""
+
+    def __init__(
+        self,
+        plan: steps.Plan,
+        code: CodeType,
+        inputs: Sequence[Source],
+        graph: Callable[..., Sequence[Any]] | None,
+    ) -> None:
+        self._plan = plan
+        self._code = code
+        self._inputs = inputs
+        self._graph = graph
+        self._parameters = parameters(code)
+        self.names = Names(self._parameters)
+        self.fetching = Fetching(self._parameters, self.names)
+        self._outputs = self.names.fresh("outputs")
+        self._values: dict[int, str] = {}  # the name of a value, or its text if it is used once
+        self._uses: Counter[int] = Counter()
+        self._uses_of_outputs = 0
+        self._survey()
+
+    def _survey(self) -> None:
+        """What is needed from where: inputs first, so that they are fetched in a row."""
+        for source in self._inputs if self._graph is not None else ():
+            self.fetching.add(source)
+        for expr in expressions(self._plan):
+            for leaf in steps.leaves(expr):
+                match leaf:
+                    case model.Fetched():
+                        self.fetching.add(leaf.source)
+                    case model.Output():
+                        self._uses_of_outputs += 1
+                    case steps.Built():
+                        self._uses[leaf.number] += 1
+        for apply in self._plan.effects:
+            self.fetching.add(apply.effect.target)
+        if self._uses_of_outputs and self._graph is None:
+            raise ValueError("the plan uses outputs of a graph, and there is none")
+
+    def text(self) -> str:
+        body = list(self._statements())
+        head = ", ".join([*self.fetching.parameter, *self._parameters])
+        lines = [f"def {identifier(self._code.co_name)}({head}):", *(f"    {s}" for s in body)]
+        return "\n".join(lines) + "\n"
+
+    # -- statements --
+
+    def _statements(self) -> Iterator[str]:
+        builds = self._builds()
+        effects = [line for apply in self._plan.effects for line in self._effect(apply.effect)]
+        if self._graph is not None:
+            call = f"{self.names.of(self._graph, 'graph')}({self.fetching.arguments(self._inputs)})"
+            if self._uses_of_outputs == 1 and not builds and not effects:
+                self._outputs = call  # where its one output is used: `return graph(x)[0]`
+                builds = self._builds()
+            else:
+                yield f"{self._outputs} = {call}" if self._uses_of_outputs else call
+        yield from builds
+        yield from effects
+        result = self._expr(self._plan.result)
+        if self._plan.raises:
+            yield f"{self.names.of(runtime.leave)}({result})"
+        else:
+            yield f"return {result}"
+
+    def _builds(self) -> list[str]:
+        return [line for step in self._plan.builds for line in self._build(step)]
+
+    def _build(self, step: steps.Make | steps.Fill) -> Iterator[str]:
+        text = self._expr(step.value)
+        if isinstance(step, steps.Fill):
+            yield text
+        elif self._uses[step.number] == 1 and len(text) <= _WIDTH and self._may_move(step.value):
+            self._values[step.number] = text
+        else:
+            kind = identifier(name_of(step.kind)).lower()
+            self._values[step.number] = name = self.names.fresh(identifier(f"{kind}_{step.number}"))
+            yield f"{name} = {text}"
+
+    def _may_move(self, expr: steps.Expr) -> bool:
+        """To where it is used: also between effects, if building it can't fail."""
+        return not self._plan.effects or isinstance(expr, steps.Tuple | steps.List)
+
+    def _effect(self, effect: model.Effect) -> Iterator[str]:
+        target = self.fetching.text(effect.target)
+        expr, helper, names = self._expr, self._helper, self.names
+        match effect:
+            case model.ListContents():
+                yield helper(runtime.set_list, target, expr(steps.List(effect.items)))
+            case model.DictContents():
+                yield helper(runtime.set_dict, target, expr(steps.Dict(effect.pairs)))
+            case model.SetContents():
+                yield helper(runtime.set_set, target, expr(steps.Tuple(effect.items)))
+            case model.DequeContents():
+                yield helper(runtime.set_deque, target, expr(steps.List(effect.items)))
+            case model.ByteArrayContents():
+                yield helper(runtime.set_bytearray, target, expr(effect.value))
+            case model.KeySet():
+                yield helper(runtime.set_key, target, expr(effect.key), expr(effect.value))
+            case model.KeyDel():
+                yield helper(runtime.del_key, target, expr(effect.key))
+            case model.AttrSet(name=name):
+                attributes = self._attributes(target, effect.kind)
+                yield helper(runtime.set_key, attributes, repr(name), expr(effect.value))
+            case model.AttrDel(name=name):
+                attributes = self._attributes(target, effect.kind)
+                yield helper(runtime.del_key, attributes, repr(name))
+            case model.SlotSet(descriptor=descriptor):
+                name = names.of(descriptor.__set__, f"set_{descriptor.__name__}")
+                yield f"{name}({target}, {expr(effect.value)})"
+            case model.SlotDel(descriptor=descriptor):
+                name = names.of(descriptor.__delete__, f"del_{descriptor.__name__}")
+                yield f"{name}({target})"
+            case model.CellSet():
+                yield f"{target}.cell_contents = {expr(effect.value)}"
+            case model.CellDel():
+                yield f"del {target}.cell_contents"
+            case model.ClassAttrSet():
+                name = names.of(type.__setattr__, "type_setattr")
+                yield f"{name}({target}, {effect.name!r}, {expr(effect.value)})"
+            case model.ClassAttrDel():
+                yield f"{names.of(type.__delattr__, 'type_delattr')}({target}, {effect.name!r})"
+            case _:
+                raise ValueError(f"no such effect: {type(effect).__name__}")
+
+    def _helper(self, function: Callable[..., Any], *args: str) -> str:
+        return f"{self.names.of(function)}({', '.join(args)})"
+
+    def _attributes(self, target: str, kind: type | None) -> str:
+        """The instance dict; without a search if guards have made sure of the type."""
+        if kind is None:
+            return self._helper(runtime.attributes, target)
+        descriptor = dict_descriptor(kind)
+        if descriptor is None:
+            raise ValueError(f"instances of {name_of(kind)} have no dict")
+        return f"{self.names.of(descriptor.__get__, f'dict_of_{name_of(kind)}')}({target})"
+
+    # -- expressions --
+
+    def _expr(self, expr: steps.Expr) -> str:
+        match expr:
+            case steps.Built():
+                return self._values[expr.number]
+            case model.Fetched():
+                return self.fetching.text(expr.source)
+            case model.Output():
+                return f"{self._outputs}[{expr.index}]"
+            case model.Constant():
+                return literal(expr.value) or self.names.of(expr.value)
+            case steps.Tuple():
+                return f"({self._joined(expr.items)}{',' if len(expr.items) == 1 else ''})"
+            case steps.List():
+                return f"[{self._joined(expr.items)}]"
+            case steps.Set():
+                return f"{{{self._joined(expr.items)}}}"
+            case steps.Dict():
+                pairs = (f"{self._expr(key)}: {self._expr(value)}" for key, value in expr.pairs)
+                return f"{{{', '.join(pairs)}}}"
+            case steps.Call():
+                return f"{self._callee(expr)}({self._joined(expr.args)})"
+            case _:
+                raise ValueError(f"not part of a plan: {type(expr).__name__}")
+
+    def _joined(self, items: Sequence[steps.Expr]) -> str:
+        return ", ".join(map(self._expr, items))
+
+    def _callee(self, call: steps.Call) -> str:
+        if isinstance(call.function, steps.Helper):
+            return self.names.of(runtime.HELPERS[call.function])
+        return self.names.of(call.function, call.name)

@@ -1,0 +1,140 @@
+"""What residual functions call where no single C function will do.
+
+Stage: run time, after the graph. In: real objects. Nothing here runs the program's code: contents
+are changed with the layout base's own methods, attributes in the instance's own dict.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NoReturn
+
+from stator import objects
+from stator._native._core import get_handled_exception, raise_user
+from stator.effects.steps import Helper
+
+EVERYTHING: Final = slice(None)
+
+_set_ordered: Final = OrderedDict.__setitem__
+_get_context: Final = BaseException.__dict__["__context__"].__get__
+_set_context: Final = BaseException.__dict__["__context__"].__set__
+
+# -- building --
+
+
+def fill_ordered(target: OrderedDict[Any, Any], pairs: tuple[tuple[Any, Any], ...]) -> None:
+    """Puts the pairs in; `OrderedDict.update` would ask a subclass for `__setitem__`."""
+    for key, value in pairs:
+        _set_ordered(target, key, value)
+
+
+def advance(iterator: Iterator[Any], steps: int) -> Iterator[Any]:
+    """The iterator, which is one of C, after some items."""
+    for _ in range(steps):
+        next(iterator)
+    return iterator
+
+
+def dead_reference() -> weakref.ref[Any]:
+    return weakref.ref(_Mortal())
+
+
+class _Mortal:
+    """Dies at once."""
+
+
+def union(members: tuple[Any, ...]) -> Any:
+    return functools.reduce(operator.or_, members)
+
+
+HELPERS: Final[dict[Helper, Callable[..., Any]]] = {
+    Helper.FILL_ORDERED: fill_ordered,
+    Helper.ADVANCE: advance,
+    Helper.DEAD_REFERENCE: dead_reference,
+    Helper.UNION: union,
+}
+
+# -- effects --
+
+
+def set_list(target: list[Any], items: list[Any]) -> None:
+    list.__setitem__(target, EVERYTHING, items)
+
+
+def set_bytearray(target: bytearray, content: bytes) -> None:
+    bytearray.__setitem__(target, EVERYTHING, content)
+
+
+def set_dict(target: dict[Any, Any], contents: dict[Any, Any]) -> None:
+    """An OrderedDict keeps an order of its own: only its own methods keep it right."""
+    if _is_ordered(target):
+        OrderedDict.clear(target)
+        for key, value in contents.items():
+            _set_ordered(target, key, value)
+    else:
+        dict.clear(target)
+        dict.update(target, contents)
+
+
+def set_set(target: set[Any], elements: tuple[Any, ...]) -> None:
+    set.clear(target)
+    set.update(target, elements)
+
+
+def set_deque(target: deque[Any], items: list[Any]) -> None:
+    deque.clear(target)
+    deque.extend(target, items)
+
+
+def set_key(target: dict[Any, Any], key: Any, value: Any) -> None:
+    if type(target) is dict:
+        target[key] = value
+    elif _is_ordered(target):
+        _set_ordered(target, key, value)
+    else:
+        dict.__setitem__(target, key, value)
+
+
+def del_key(target: dict[Any, Any], key: Any) -> None:
+    if not dict.__contains__(target, key):
+        return
+    if _is_ordered(target):
+        OrderedDict.__delitem__(target, key)
+    else:
+        dict.__delitem__(target, key)
+
+
+def attributes(target: Any) -> dict[Any, Any]:
+    """The dict an instance keeps its attributes in; made now, if nobody has asked for it yet."""
+    found = objects.instance_dict(target)
+    if found is None:
+        raise TypeError(f"{type(target).__name__} object has no __dict__")
+    return found
+
+
+def _is_ordered(target: dict[Any, Any]) -> bool:
+    return type(target) is not dict and objects.is_subtype(type(target), OrderedDict)
+
+
+# -- leaving by an exception --
+
+
+def leave(exception: BaseException) -> NoReturn:
+    """Raises an exception whose causes and contexts are made already.
+
+    As when it was raised in the program: what the caller is handling ends the chain of contexts.
+    """
+    handled = get_handled_exception()
+    if handled is not None:
+        last = exception
+        seen = {id(last)}
+        while (context := _get_context(last)) is not None and id(context) not in seen:
+            seen.add(id(context))
+            last = context
+        if id(handled) not in seen and _get_context(last) is None:
+            _set_context(last, handled)
+    raise_user(exception)

@@ -1,0 +1,100 @@
+"""Shadows: objects that stand for mutable world objects while a function is traced.
+
+A shadow is a real object of the same type as the raw one, made with the layout base's `__new__` and
+filled as it is read. Its `Record` knows the raw object, its source, how far it is filled, and what
+it held when it was filled, so that writes can be told from reads at the end.
+"""
+
+from collections import OrderedDict, defaultdict, deque
+from typing import Any, Final
+
+from stator import objects
+from stator.guards import Source
+
+MISSING: Final = object()
+
+SEQUENCES: Final = objects.TypeSet(list, deque)
+DICTS: Final = objects.TypeSet(dict, OrderedDict, defaultdict)
+SETS: Final = objects.TypeSet(set)
+CONTAINERS: Final = objects.TypeSet(list, deque, dict, OrderedDict, defaultdict, set)
+
+
+class Record:
+    """What is known of one shadow."""
+
+    __slots__ = (
+        "attributes",
+        "attributes_filled",
+        "base",
+        "dict",
+        "filled",
+        "initial",
+        "items",
+        "owner",
+        "plain_keys",
+        "plain_length",
+        "raw",
+        "raw_dict",
+        "shadow",
+        "slots",
+        "source",
+    )
+
+    def __init__(self, shadow: Any, raw: Any, source: Source, base: type) -> None:
+        self.shadow = shadow
+        self.raw = raw
+        self.source = source
+        self.base = base
+        # contents, of containers
+        self.filled = not CONTAINERS.holds(base)
+        self.items: dict[Any, Any] = {}  # read one by one, before the shadow was filled
+        self.initial: Any = None  # what the shadow was filled with
+        # instance attributes: initial value, or MISSING, of each that was read
+        self.attributes: dict[str, Any] = {}
+        self.dict: dict[str, Any] | None = objects.instance_dict(shadow)
+        self.raw_dict: dict[str, Any] | None = objects.instance_dict(raw)
+        self.attributes_filled = self.dict is None
+        self.slots: dict[str, Any] | None = None  # initial values, once they were read
+        self.owner: Record | None = None  # of an instance's `__dict__`: the instance's record
+        self.plain_length: int | None = None  # guarded
+        self.plain_keys: bool | None = None  # whether keys are hashed by C code alone
+
+
+class DictRecord(Record):
+    """The record of a shadow's `__dict__`: filled together with the shadow's attributes."""
+
+    __slots__ = ()
+
+    def __init__(self, owner: Record) -> None:
+        super().__init__(owner.dict, owner.raw_dict, owner.source, dict)
+        self.owner = owner
+
+
+def make_shadow(raw: Any, cls: type, base: type) -> Any:
+    """An empty object of the same type; raises TypeError where CPython makes none."""
+    if base is defaultdict:
+        shadow = defaultdict.__new__(cls)
+        _FACTORY.__set__(shadow, _FACTORY.__get__(raw))
+        return shadow
+    if base is deque:
+        shadow = deque.__new__(cls)
+        deque.__init__(shadow, (), _MAXLEN.__get__(raw))
+        return shadow
+    return base.__new__(cls)
+
+
+_FACTORY: Any = defaultdict.__dict__["default_factory"]
+_MAXLEN: Any = deque.__dict__["maxlen"]
+
+
+def raw_items(raw: Any, base: type) -> list[Any]:
+    """The contents by the layout base's own iteration: no user code."""
+    items: list[Any] = list(base.__iter__(raw))
+    return items
+
+
+def pairs(container: Any, base: type) -> list[tuple[Any, Any]]:
+    """Items of a dict, in the order the layout base keeps; hashes keys of OrderedDicts only."""
+    if base is OrderedDict:
+        return [(key, dict.__getitem__(container, key)) for key in OrderedDict.__iter__(container)]
+    return list(dict.items(container))

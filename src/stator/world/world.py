@@ -1,0 +1,647 @@
+"""Wrapping: from a raw object at a source to what the traced program may hold.
+
+In: raw objects. Out: constants (guarded by value), shadows (guarded as they are read), raw objects
+that are never changed while tracing (classes, functions, modules … guarded by identity), opaque
+ones. Each raw object has one stand-in, however many paths lead to it.
+"""
+
+import enum
+import functools
+import operator
+import re
+import types
+import typing
+import weakref
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final
+
+from stator import objects
+from stator._native._core import is_python_class
+from stator.guards import (
+    Aliased,
+    Attr,
+    Callback,
+    Check,
+    ClassAttr,
+    DictKeyAt,
+    Equal,
+    Fixed,
+    Guard,
+    Index,
+    Is,
+    Key,
+    Keys,
+    KeySet,
+    Length,
+    MethodFunction,
+    MethodSelf,
+    NoAttr,
+    NoClassAttr,
+    NoKey,
+    NotAliased,
+    Referent,
+    Slot,
+    Source,
+    TypeIs,
+)
+from stator.objects.types import Attribute
+from stator.world.records import (
+    CONTAINERS,
+    DICTS,
+    MISSING,
+    SEQUENCES,
+    SETS,
+    DictRecord,
+    Record,
+    make_shadow,
+    pairs,
+    raw_items,
+)
+
+
+class Opaque(Exception):  # noqa: N818 - an outcome
+    """An object was used in a way that can't be followed; the text completes "because …"."""
+
+
+CONSTANTS: Final = objects.TypeSet(
+    int,
+    float,
+    bool,
+    str,
+    bytes,
+    complex,
+    type(None),
+    type(Ellipsis),
+    type(NotImplemented),
+    range,
+)
+# Never changed by a program in ways that matter, or followed by the write overlay: held raw.
+IDENTITIES: Final = objects.TypeSet(
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.CodeType,
+    types.CellType,
+    types.GenericAlias,
+    types.UnionType,
+    property,
+    staticmethod,
+    classmethod,
+    functools._lru_cache_wrapper,
+    operator.itemgetter,
+    operator.attrgetter,
+    operator.methodcaller,
+    re.Pattern,
+)
+# Layout bases of which shadows are made.
+SHADOWED: Final = objects.TypeSet(object, types.SimpleNamespace)
+
+_IMMUTABLE_TYPE: Final = 1 << 8
+_HEAP_TYPE: Final = 1 << 9
+_flags: Final = type.__dict__["__flags__"].__get__
+_module_of: Final = type.__dict__["__module__"].__get__
+
+
+def is_frozen_class(cls: type) -> bool:
+    """A C class, whose attributes can't be set."""
+    flags = _flags(cls)
+    return bool(flags & _IMMUTABLE_TYPE) or not flags & _HEAP_TYPE
+
+
+class World:
+    """All that one trace knows of the world."""
+
+    def __init__(self) -> None:
+        self.guards: list[Guard] = []
+        self.records: dict[int, Record] = {}  # by id of the shadow
+        self.stand_ins: dict[int, Any] = {}  # by id of the raw object
+        self.origins: dict[int, Source] = {}  # of stand-ins, by their id
+        self.opaque: dict[int, str] = {}  # id -> type name
+        self.made_classes: set[int] = set()
+        self.special: dict[int, Callable[[Any, Source], Any]] = {}  # by id of the type
+        self.foreign: Callable[[Any, Source], Any] | None = None
+        self._alive: list[Any] = []  # ids above stay taken
+        self._class_attributes: dict[tuple[int, str], Attribute | None] = {}
+        self._class_values: dict[tuple[int, str], Any] = {}
+        self._module_values: dict[tuple[int, str], Any] = {}
+        self._identities: set[tuple[int, int]] = set()
+        self._distinct: set[tuple[int, int]] = set()
+
+    def guard(self, source: Source, check: Check) -> None:
+        self.guards.append(Guard(source, check))
+
+    def keep(self, *values: Any) -> None:
+        self._alive.extend(values)
+
+    # ------------------------------------------------------------------ wrapping
+
+    def wrap(self, raw: Any, source: Source) -> Any:
+        """What stands for `raw`, with the guards that make it right."""
+        cls = type(raw)
+        if CONSTANTS.holds(cls):
+            self.guard(source, Equal(raw))
+            return raw
+        known = self.stand_ins.get(id(raw), MISSING)
+        if known is not MISSING:
+            return self._again(raw, known, source)
+        if id(raw) in self.records:  # a shadow that came back, through a C object that held it
+            return raw
+        special = self.special.get(id(cls))
+        if special is not None:
+            return special(raw, source)
+        if objects.is_subtype(cls, type) or IDENTITIES.holds(cls):
+            return self._wrap_identity(raw, source)
+        wrapper = _WRAPPERS.get(id(cls))
+        if wrapper is not None:
+            return wrapper(self, raw, source)
+        return self._wrap_instance(raw, source, cls)
+
+    def _again(self, raw: Any, known: Any, source: Source) -> Any:
+        """Another path to an object that is known already."""
+        first = self.origins.get(id(known))
+        if first is None or known is raw and type(first) is Fixed:
+            self.guard(source, Is(raw))
+        elif first is not source:
+            self.guard(source, Aliased((first,)))
+        return known
+
+    def remember(self, raw: Any, stand_in: Any, source: Source) -> Any:
+        """From now on `stand_in` is what the program sees for `raw`."""
+        self.stand_ins[id(raw)] = stand_in
+        self.origins[id(stand_in)] = source
+        self._alive.append(raw)
+        self._alive.append(stand_in)
+        return stand_in
+
+    def _wrap_identity(self, raw: Any, source: Source) -> Any:
+        if type(raw) is types.BuiltinFunctionType:
+            bound_to = raw.__self__
+            base = objects.layout_base(type(bound_to))
+            if CONTAINERS.holds(base) or is_python_class(type(bound_to)) and (
+                not _is_module_or_class(bound_to)
+            ):
+                return self._wrap_bound(raw, bound_to, source)
+        self.guard(source, Is(raw))
+        return self.know(raw)
+
+    def _wrap_bound(self, raw: Any, bound_to: Any, source: Source) -> Any:
+        """A C method that was bound before the call, such as `items.append`."""
+        member = objects.lookup(type(bound_to), raw.__name__)
+        if member is None or type(member.value) is not types.MethodDescriptorType:
+            raise Opaque(f"{raw.__name__} is a C method that was bound before the call")
+        self.guard(source, Is(raw))  # which pins what it is bound to
+        stand_in = self.wrap(bound_to, Fixed(bound_to))
+        return self.remember(raw, member.value.__get__(stand_in, type(stand_in)), source)
+
+    def know(self, raw: Any) -> Any:
+        """Takes a world object as it is: its identity is guarded, or follows from other guards."""
+        if id(raw) not in self.stand_ins:
+            self.remember(raw, raw, Fixed(raw))
+            if type(raw) is types.FunctionType:
+                for cell in raw.__closure__ or ():
+                    if id(cell) not in self.stand_ins:
+                        self.remember(cell, cell, Fixed(cell))
+        return raw
+
+    def is_world(self, value: Any) -> bool:
+        """Whether an object existed before the trace, or stands for one that did."""
+        return id(value) in self.origins
+
+    def _wrap_instance(self, raw: Any, source: Source, cls: type) -> Any:
+        base = objects.layout_base(cls)
+        if self.foreign is not None:
+            handled = self.foreign(raw, source)
+            if handled is not MISSING:
+                return handled
+        if base is tuple:
+            return self._wrap_tuple(raw, source)
+        if objects.is_subtype(cls, enum.Enum) or _module_of(cls) == typing.__name__:
+            return self._wrap_identity(raw, source)
+        if objects.is_subtype(cls, types.ModuleType):
+            self.guard(source, Is(raw))
+            return self.know(raw)
+        if (SHADOWED.holds(base) or CONTAINERS.holds(base)) and _may_shadow(cls):
+            try:
+                shadow = make_shadow(raw, cls, base)
+            except TypeError:  # abstract classes, C++ types
+                return self._wrap_opaque(raw, source)
+            self.guard(source, TypeIs(cls))
+            self.records[id(shadow)] = Record(shadow, raw, source, base)
+            return self.remember(raw, shadow, source)
+        return self._wrap_opaque(raw, source)
+
+    def _wrap_opaque(self, raw: Any, source: Source) -> Any:
+        self.guard(source, TypeIs(type(raw)))
+        self.opaque[id(raw)] = type(raw).__qualname__
+        return self.remember(raw, raw, source)
+
+    def _wrap_tuple(self, raw: Any, source: Source) -> Any:
+        cls = type(raw)
+        own = objects.instance_dict(raw)
+        if own:
+            return self._wrap_opaque(raw, source)
+        size = tuple.__len__(raw)
+        self.guard(source, TypeIs(cls))
+        self.guard(source, Length(size))
+        items = [self.wrap(item, Index(source, i)) for i, item in enumerate(tuple.__iter__(raw))]
+        same = all(a is b for a, b in zip(items, tuple.__iter__(raw), strict=True))
+        made = raw if same else tuple.__new__(cls, items)
+        if size == 0:
+            return made
+        return self.remember(raw, made, source)
+
+    def _wrap_frozenset(self, raw: Any, source: Source) -> Any:
+        if all(CONSTANTS.holds(type(item)) for item in raw):
+            self.guard(source, Equal(raw))
+            return raw
+        return self._wrap_opaque(raw, source)
+
+    def _wrap_slice(self, raw: Any, source: Source) -> Any:
+        parts = (raw.start, raw.stop, raw.step)
+        if not all(CONSTANTS.holds(type(part)) for part in parts):
+            return self._wrap_opaque(raw, source)
+        self.guard(source, TypeIs(slice))
+        self.guard(source, Callback(_same_slice(raw), f"equal to {raw!r}"))
+        return raw
+
+    def _wrap_method(self, raw: Any, source: Source) -> Any:
+        self.guard(source, TypeIs(types.MethodType))
+        function = self.wrap(raw.__func__, MethodFunction(source))
+        made = types.MethodType(function, self.wrap(raw.__self__, MethodSelf(source)))
+        return self.remember(raw, made, source)
+
+    def _wrap_weak(self, raw: Any, source: Source) -> Any:
+        self.guard(source, TypeIs(weakref.ref))
+        target = raw()
+        if target is None:
+            self.guard(Referent(source), Is(None))
+            return self.remember(raw, raw, source)
+        made = weakref.ref(self.wrap(target, Referent(source)))
+        return self.remember(raw, made, source)
+
+    def _wrap_partial(self, raw: Any, source: Source) -> Any:
+        if raw.__dict__:
+            return self._wrap_opaque(raw, source)
+        # partial's fields are read-only: its identity says all about them.
+        self.guard(source, Is(raw))
+        function = self.wrap(raw.func, Fixed(raw.func))
+        args = [self.wrap(item, Fixed(item)) for item in raw.args]
+        keywords = {key: self.wrap(item, Fixed(item)) for key, item in raw.keywords.items()}
+        return self.remember(raw, functools.partial(function, *args, **keywords), source)
+
+    # ------------------------------------------------------------------ classes and modules
+
+    def class_attribute(self, cls: type, name: str) -> Attribute | None:
+        """As `_PyType_Lookup`, guarded."""
+        key = id(cls), name
+        found = self._class_attributes.get(key, MISSING)
+        if found is MISSING:
+            found = objects.lookup(cls, name)
+            self._class_attributes[key] = found
+            self._alive.append(cls)
+            if not is_frozen_class(cls) and id(cls) not in self.made_classes:
+                self._guard_class(cls, name, found)
+        return found  # type: ignore[return-value]
+
+    def _guard_class(self, cls: type, name: str, found: Attribute | None) -> None:
+        if found is None:
+            self.guard(Fixed(cls), NoClassAttr(name))
+        elif CONSTANTS.holds(type(found.value)):
+            self.guard(ClassAttr(Fixed(cls), name), Equal(found.value))
+        else:
+            self.guard(ClassAttr(Fixed(cls), name), Is(found.value))
+
+    def protocol(self, cls: type, names: tuple[str, ...]) -> None:
+        """An operation uses these special methods of a class, as far as it has them."""
+        if is_frozen_class(cls) or id(cls) in self.made_classes:
+            return
+        for name in names:
+            self.class_attribute(cls, name)
+
+    def class_value(self, cls: type, name: str, value: Any) -> Any:
+        """What stands for a plain attribute of a class (guarded by `class_attribute`)."""
+        if CONSTANTS.holds(type(value)) or id(cls) in self.made_classes or self.is_world(value):
+            return value
+        key = id(cls), name
+        if key not in self._class_values:
+            if id(value) in self.stand_ins:
+                self._class_values[key] = self.stand_ins[id(value)]
+            else:
+                self._class_values[key] = self.wrap(value, Fixed(value))
+        return self._class_values[key]
+
+    def module_value(self, module: Any, name: str) -> Any:
+        """A module's attribute; MISSING if its dict lacks it."""
+        key = id(module), name
+        if key in self._module_values:
+            return self._module_values[key]
+        namespace = objects.instance_dict(module)
+        assert namespace is not None
+        value = self.dict_value(namespace, name)
+        self._module_values[key] = value
+        return value
+
+    def dict_value(self, namespace: dict[str, Any], name: str) -> Any:
+        """An item of a namespace that is held raw (globals, a module's dict); MISSING if absent."""
+        source = Fixed(namespace, "globals")
+        raw = dict.get(namespace, name, MISSING)
+        if raw is MISSING:
+            self.guard(source, NoKey(name))
+            return MISSING
+        return self.wrap(raw, Key(source, name))
+
+    # ------------------------------------------------------------------ attributes of shadows
+
+    def attribute(self, record: Record, name: str) -> Any:
+        """An instance attribute, filled in and guarded; MISSING if the instance has none."""
+        own = record.dict
+        if own is None:
+            return MISSING
+        if name in own:
+            return own[name]
+        if record.attributes_filled or name in record.attributes:
+            return MISSING
+        raw_dict = record.raw_dict
+        raw = MISSING if raw_dict is None else dict.get(raw_dict, name, MISSING)
+        if raw is MISSING:
+            self.guard(record.source, NoAttr(name))
+            record.attributes[name] = MISSING
+            return MISSING
+        value = self.wrap(raw, Attr(record.source, name))
+        record.attributes[name] = value
+        own[name] = value
+        return value
+
+    def dict_of(self, record: Record) -> dict[str, Any] | None:
+        """The `__dict__` of a shadow, itself filled as it is read."""
+        own = record.dict
+        if own is not None and id(own) not in self.records and not record.attributes_filled:
+            self.records[id(own)] = DictRecord(record)
+        return own
+
+    def fill_attributes(self, record: Record) -> None:
+        """All instance attributes, in the order of the raw object's dict, and all slots."""
+        self.fill_slots(record)
+        if record.attributes_filled:
+            return
+        own, raw_dict = record.dict, record.raw_dict or {}
+        assert own is not None
+        if any(type(name) is not str for name in dict.__iter__(raw_dict)):
+            raise Opaque("an instance has attributes whose names are not strings")
+        names = tuple(dict.__iter__(raw_dict))
+        self.guard(record.source, Callback(_same_names(names), f"has the attributes {names}"))
+        for name in names:
+            self.attribute(record, name)
+        current = dict(own)
+        own.clear()
+        for name in names:
+            if name in current:
+                own[name] = current.pop(name)
+        own.update(current)
+        record.attributes_filled = True
+
+    def fill_slots(self, record: Record) -> None:
+        if record.slots is not None:
+            return
+        record.slots = {}
+        for name, descriptor in objects.slots(type(record.shadow)).items():
+            try:
+                raw = descriptor.__get__(record.raw)
+            except AttributeError:
+                self.guard(record.source, Callback(_slot_empty(descriptor), f"lacks {name}"))
+                record.slots[name] = MISSING
+                continue
+            value = self.wrap(raw, Slot(record.source, descriptor))
+            record.slots[name] = value
+            descriptor.__set__(record.shadow, value)
+
+    # ------------------------------------------------------------------ contents of shadows
+
+    def fill(self, record: Record) -> None:
+        """The whole contents of a container, each item wrapped."""
+        if record.filled:
+            return
+        record.filled = True
+        if record.owner is not None:
+            self.fill_attributes(record.owner)
+            return
+        base = record.base
+        if SEQUENCES.holds(base):
+            self._fill_sequence(record)
+        elif DICTS.holds(base):
+            self._fill_dict(record)
+        elif SETS.holds(base):
+            self._fill_set(record)
+
+    def _fill_sequence(self, record: Record) -> None:
+        raw, base, known = record.raw, record.base, record.items
+        items = raw_items(raw, base)
+        if base is list:
+            self.guard(record.source, Length(len(items)))
+            wrapped = [
+                known[i] if i in known else self.wrap(item, Index(record.source, i))
+                for i, item in enumerate(items)
+            ]
+        else:
+            if not all(CONSTANTS.holds(type(item)) for item in items):
+                raise Opaque("a deque that holds more than constants existed before the call")
+            self.guard(record.source, Callback(_same_deque(tuple(items)), f"holds {items}"))
+            wrapped = items
+        base.extend(record.shadow, wrapped)  # type: ignore[attr-defined]
+        record.initial = list(wrapped)
+
+    def _fill_dict(self, record: Record) -> None:
+        raw, base, known, source = record.raw, record.base, record.items, record.source
+        items = pairs(raw, base)
+        if all(_plain_key(key) for key, _ in items):
+            self.guard(source, Keys(tuple(key for key, _ in items)))
+            keys = [key for key, _ in items]
+        else:
+            if base is OrderedDict:
+                raise Opaque("an OrderedDict with objects as keys existed before the call")
+            self.guard(source, Length(len(items)))
+            keys = [self._wrap_key(key, DictKeyAt(source, i)) for i, (key, _) in enumerate(items)]
+        initial: dict[Any, Any] = {}
+        for key, (raw_key, value) in zip(keys, items, strict=True):
+            if _plain_key(raw_key) and raw_key in known:
+                initial[key] = known[raw_key]
+            elif _plain_key(raw_key):
+                initial[key] = self.wrap(value, Key(source, raw_key))
+            else:
+                initial[key] = self.wrap(value, _value_at(source, raw_key))
+        setitem = OrderedDict.__setitem__ if base is OrderedDict else dict.__setitem__
+        for key, value in initial.items():
+            setitem(record.shadow, key, value)
+        record.initial = list(initial.items())
+
+    def _wrap_key(self, key: Any, source: Source) -> Any:
+        if _plain_key(key):
+            self.guard(source, Equal(key) if CONSTANTS.holds(type(key)) else Is(key))
+            return key
+        if not has_plain_hash(type(key)):
+            name = type(key).__qualname__
+            raise Opaque(f"a key of class {name}, which defines __eq__ or __hash__")
+        self.guard(source, Is(key))
+        return self.wrap(key, Fixed(key))
+
+    def _fill_set(self, record: Record) -> None:
+        items = raw_items(record.raw, set)
+        if not all(_plain_key(item) for item in items):
+            raise Opaque("a set that holds more than constants existed before the call")
+        self.guard(record.source, KeySet(tuple(items)))
+        set.update(record.shadow, items)
+        record.initial = set(items)
+
+    def item(self, record: Record, key: Any) -> Any:
+        """One item of a container that is not filled; MISSING if the container must be filled.
+
+        Only constant keys of dicts, and indices of lists: nothing that could run user code.
+        """
+        cls = type(key)
+        if record.owner is not None:
+            return self.attribute(record.owner, key) if cls is str else MISSING
+        if cls is int and record.base is list:
+            size = list.__len__(record.raw)
+            index = key + size if key < 0 else key
+            if not 0 <= index < size:
+                return MISSING
+            if not record.items:
+                self.guard(record.source, Length(size))
+            if index not in record.items:
+                raw = list.__getitem__(record.raw, index)
+                record.items[index] = self.wrap(raw, Index(record.source, index))
+            return record.items[index]
+        if (cls is str or cls is int) and DICTS.holds(record.base) and _plain_keys(record):
+            if key in record.items:
+                return record.items[key]
+            if not dict.__contains__(record.raw, key):
+                return MISSING
+            raw = dict.__getitem__(record.raw, key)
+            record.items[key] = self.wrap(raw, Key(record.source, key))
+            return record.items[key]
+        return MISSING
+
+    def has_key(self, record: Record, key: Any) -> bool | None:
+        """Whether an unfilled dict has a constant key; None if it must be filled to tell."""
+        if type(key) is not str or not DICTS.holds(record.base):
+            return None
+        if record.owner is not None:
+            return self.attribute(record.owner, key) is not MISSING
+        if not _plain_keys(record):
+            return None
+        if key in record.items:
+            return True
+        if dict.__contains__(record.raw, key):
+            self.item(record, key)
+            return True
+        self.guard(record.source, NoKey(key))
+        return False
+
+    def length(self, record: Record) -> int:
+        """How many items an unfilled container holds."""
+        size: int = record.base.__len__(record.raw)  # type: ignore[attr-defined]
+        if record.plain_length is None:
+            record.plain_length = size
+            self.guard(record.source, Length(size))
+        return size
+
+    # ------------------------------------------------------------------ identity
+
+    def distinct(self, a: Any, b: Any) -> None:
+        """The program saw that two world objects are not the same one."""
+        first, second = self.origins.get(id(a)), self.origins.get(id(b))
+        if first is None or second is None or type(first) is Fixed and type(second) is Fixed:
+            return
+        if type(a) is not type(b):
+            return  # guarded by their types
+        key = (id(a), id(b)) if id(a) < id(b) else (id(b), id(a))
+        if key not in self._distinct:
+            self._distinct.add(key)
+            self.guard(first, NotAliased((second,)))
+
+
+def _is_module_or_class(value: Any) -> bool:
+    cls = type(value)
+    return objects.is_subtype(cls, types.ModuleType) or objects.is_subtype(cls, type)
+
+
+def _may_shadow(cls: type) -> bool:
+    """A shadow with `__del__` would run the user's finalizer."""
+    return objects.lookup(cls, "__del__") is None
+
+
+_EQ: Final = object.__dict__["__eq__"]
+_HASH: Final = object.__dict__["__hash__"]
+
+
+def has_plain_hash(cls: type) -> bool:
+    """Whether instances are hashed and compared by identity."""
+    eq, hash_ = objects.lookup(cls, "__eq__"), objects.lookup(cls, "__hash__")
+    return eq is not None and eq.value is _EQ and hash_ is not None and hash_.value is _HASH
+
+
+def _plain_key(key: Any) -> bool:
+    """A key that is hashed and compared by C code alone, and needs no stand-in."""
+    cls = type(key)
+    if CONSTANTS.holds(cls):
+        return True
+    if cls is tuple or cls is frozenset:
+        return all(map(_plain_key, key))
+    return cls is type or IDENTITIES.holds(cls) or objects.is_subtype(cls, enum.Enum)
+
+
+def _plain_keys(record: Record) -> bool:
+    if record.plain_keys is None:
+        keys = dict.__iter__(record.raw)
+        record.plain_keys = all(type(key) is str or _plain_key(key) for key in keys)
+    return record.plain_keys
+
+
+def _value_at(source: Source, key: Any) -> Source:
+    return Key(source, key)
+
+
+def _same_names(names: tuple[str, ...]) -> Callable[[Any], bool]:
+    return lambda value: tuple(objects.instance_dict(value) or ()) == names
+
+
+def _same_deque(items: tuple[Any, ...]) -> Callable[[Any], bool]:
+    kinds = tuple(map(type, items))
+    return lambda value: tuple(value) == items and tuple(map(type, value)) == kinds
+
+
+def _same_slice(expected: slice) -> Callable[[Any], bool]:
+    parts = (expected.start, expected.stop, expected.step)
+    kinds = tuple(map(type, parts))
+
+    def same(value: Any) -> bool:
+        found = (value.start, value.stop, value.step)
+        return tuple(map(type, found)) == kinds and found == parts
+
+    return same
+
+
+def _slot_empty(descriptor: Any) -> Callable[[Any], bool]:
+    def empty(value: Any) -> bool:
+        try:
+            descriptor.__get__(value)
+        except AttributeError:
+            return True
+        return False
+
+    return empty
+
+
+_WRAPPERS: Final[dict[int, Callable[[World, Any, Source], Any]]] = {
+    id(tuple): World._wrap_tuple,
+    id(frozenset): World._wrap_frozenset,
+    id(slice): World._wrap_slice,
+    id(types.MethodType): World._wrap_method,
+    id(weakref.ref): World._wrap_weak,
+    id(functools.partial): World._wrap_partial,
+}

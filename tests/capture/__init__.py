@@ -1,0 +1,1 @@
+"""Differential tests of capture: each program run in eager and compiled."""
