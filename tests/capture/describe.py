@@ -77,6 +77,10 @@ def inherits(cls: type, *bases: type) -> bool:
     return layout_base(cls, *bases) is not None
 
 
+class Listing(list[object]):
+    """A list made for the description only: it has no identity."""
+
+
 class Describer:
     """One walk over a graph of objects; an object met twice is shown as a reference."""
 
@@ -98,6 +102,11 @@ class Describer:
         indent = "  " * depth
         if _is_atom(value):
             yield f"{indent}{label}{_without_addresses(repr(value))}"
+            return
+        if type(value) is Listing:
+            yield f"{indent}{label}listing"
+            for position, item in enumerate(value):
+                yield from self._lines(f"[{position}] ", item, depth + 1)
             return
         number = self.seen.get(id(value))
         if number is not None:
@@ -186,7 +195,7 @@ class Describer:
         elif cls is slice:
             yield from (("start ", value.start), ("stop ", value.stop), ("step ", value.step))
         elif cls in _VIEWS:
-            yield "items ", list(value)
+            yield "items ", Listing(value)
         elif inherits(cls, weakref.ref):
             yield "referent ", weakref.ref.__call__(value)
         elif _is_iterator(cls):
@@ -274,7 +283,10 @@ def _is_iterator(cls: type) -> bool:
 
 def _iterator_state(value: Any) -> object:
     reduce = _namespace(type(value)).get("__reduce__")
-    return None if reduce is None else reduce(value)[1:]
+    if reduce is None:
+        return None
+    _, args, *state = reduce(value)
+    return Listing([*args, *state])
 
 
 def _contents(value: Any, cls: type) -> Children:
@@ -314,9 +326,9 @@ def _instance_state(value: Any, cls: type) -> Children:
         for name, member in _namespace(k).items():
             if name == "__dict__" and type(member) is types.GetSetDescriptorType:
                 for key, item in member.__get__(value).items():
-                    if key.endswith("_hooks") and type(item) is collections.OrderedDict:
+                    if "_hooks" in key and type(item) is collections.OrderedDict:
                         # Keys come from a counter of the whole process.
-                        yield f".{key} = ", list(item.values())
+                        yield f".{key} = ", Listing(item.values())
                     else:
                         yield f".{key} = ", item
             elif type(member) is types.MemberDescriptorType and not inherits(

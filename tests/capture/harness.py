@@ -20,7 +20,7 @@ import torch.fx as fx
 
 import stator
 
-from .describe import Describer, describe
+from .describe import Describer, Listing, describe
 from .surroundings import surroundings
 from .tape import Tape, same_operators
 
@@ -224,13 +224,18 @@ def call(
     lines += _error_lines(describer, error)
     lines += describer.describe("args ", given.args)
     lines += describer.describe("kwargs ", given.kwargs)
-    if program.world is not None:
-        lines += describer.describe("world ", program.world())
+    lines += describer.describe("world ", _world(program))
     lines += around
     if program.backward:
         lines += _backward(outputs)
         lines += Describer().describe("afterwards ", [result, given.args, given.kwargs])
     return Outcome(lines, error)
+
+
+def _world(program: Program) -> object:
+    """The module-level state; the list that a program puts it in is not part of it."""
+    found = program.world() if program.world is not None else None
+    return Listing(found) if type(found) is list else found
 
 
 def _as_change(change: Make | Change | None) -> Change:
@@ -371,8 +376,7 @@ def _seen(program: Program, given: Given) -> tuple[list[str], list[int]]:
     describer = Describer()
     lines = describer.describe("args ", given.args)
     lines += describer.describe("kwargs ", given.kwargs)
-    if program.world is not None:
-        lines += describer.describe("world ", program.world())
+    lines += describer.describe("world ", _world(program))
     return lines + surroundings(), describer.identities()
 
 

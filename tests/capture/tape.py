@@ -7,7 +7,15 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 # Bookkeeping around constants and `.data`, which a trace may do once instead of in each call.
-_IGNORED: Final = frozenset({"aten::lift_fresh", "aten::detach", "aten::alias", "aten::detach_"})
+_IGNORED: Final = frozenset(
+    {
+        "aten::lift_fresh",
+        "aten::detach",
+        "aten::detach_",
+        "aten::alias",
+        "aten::set_.source_Tensor",
+    }
+)
 
 
 class Tape(TorchDispatchMode):

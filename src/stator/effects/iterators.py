@@ -66,6 +66,8 @@ def sequence_iterator_node(value: Any) -> Node:
     if not objects.is_subtype(type(container), base):
         container = base()  # exhausted: whatever stands for nothing here
     name = "reversed" if base is list and start is list.__reversed__ else "iter"
+    if name == "iter" and state == 0:
+        state = None  # as it starts
     return with_state(value, Call(start, (Raw(container),), f"{base.__name__}_{name}"), state)
 
 

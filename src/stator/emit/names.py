@@ -9,7 +9,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodWrapperType, ModuleType
 from typing import Any, Final
 
 from stator import objects
@@ -58,7 +58,7 @@ class Names:
 
     def __init__(self, taken: list[str]) -> None:
         self._taken = set(taken)
-        self._by_id: dict[int, str] = {}
+        self._known: dict[Any, str] = {}
         self.globals: dict[str, Any] = {"__builtins__": {}}  # the text needs none
 
     def fresh(self, wanted: str) -> str:
@@ -72,11 +72,19 @@ class Names:
 
     def of(self, value: Any, wanted: str | None = None) -> str:
         """The name of a global that holds this very object."""
-        found = self._by_id.get(id(value))
+        key = same(value)
+        found = self._known.get(key)
         if found is None:
-            found = self._by_id[id(value)] = self.fresh(identifier(wanted or describe(value)))
+            found = self._known[key] = self.fresh(identifier(wanted or describe(value)))
             self.globals[found] = value
         return found
+
+
+def same(value: Any) -> Any:
+    """Equal for the same object; a bound C slot such as `descriptor.__set__` is made when read."""
+    if type(value) is MethodWrapperType:
+        return value.__name__, id(value.__self__)
+    return id(value)
 
 
 def describe(value: Any) -> str:
@@ -89,6 +97,8 @@ def describe(value: Any) -> str:
     if kind is ModuleType:
         name = value.__dict__.get("__name__")
         return name if type(name) is str else "module"
+    if kind is dict and type(value.get("__name__")) is str and "__builtins__" in value:
+        return f"{value['__name__']}_globals"
     if kind is CodeType:
         return f"{value.co_name}_code"
     return str(_NAME(kind)).lower()

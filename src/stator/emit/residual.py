@@ -170,27 +170,31 @@ class Writer:
                 yield helper(runtime.set_key, target, expr(effect.key), expr(effect.value))
             case model.KeyDel():
                 yield helper(runtime.del_key, target, expr(effect.key))
-            case model.AttrSet(name=name):
+            case model.AttrSet():
+                name = model.Constant(effect.name)
                 attributes = self._attributes(target, effect.kind)
-                yield helper(runtime.set_key, attributes, repr(name), expr(effect.value))
-            case model.AttrDel(name=name):
+                yield helper(runtime.set_key, attributes, expr(name), expr(effect.value))
+            case model.AttrDel():
+                name = model.Constant(effect.name)
                 attributes = self._attributes(target, effect.kind)
-                yield helper(runtime.del_key, attributes, repr(name))
+                yield helper(runtime.del_key, attributes, expr(name))
             case model.SlotSet(descriptor=descriptor):
-                name = names.of(descriptor.__set__, f"set_{descriptor.__name__}")
-                yield f"{name}({target}, {expr(effect.value)})"
+                call = names.of(descriptor.__set__, f"set_{descriptor.__name__}")
+                yield f"{call}({target}, {expr(effect.value)})"
             case model.SlotDel(descriptor=descriptor):
-                name = names.of(descriptor.__delete__, f"del_{descriptor.__name__}")
-                yield f"{name}({target})"
+                call = names.of(descriptor.__delete__, f"del_{descriptor.__name__}")
+                yield f"{call}({target})"
             case model.CellSet():
                 yield f"{target}.cell_contents = {expr(effect.value)}"
             case model.CellDel():
                 yield f"del {target}.cell_contents"
             case model.ClassAttrSet():
-                name = names.of(type.__setattr__, "type_setattr")
-                yield f"{name}({target}, {effect.name!r}, {expr(effect.value)})"
+                name = model.Constant(effect.name)
+                call = names.of(type.__setattr__, "type_setattr")
+                yield f"{call}({target}, {expr(name)}, {expr(effect.value)})"
             case model.ClassAttrDel():
-                yield f"{names.of(type.__delattr__, 'type_delattr')}({target}, {effect.name!r})"
+                name = model.Constant(effect.name)
+                yield f"{names.of(type.__delattr__, 'type_delattr')}({target}, {expr(name)})"
             case _:
                 raise ValueError(f"no such effect: {type(effect).__name__}")
 

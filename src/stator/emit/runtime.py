@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, NoReturn
 
 from stator import objects
-from stator._native._core import get_handled_exception, raise_user
+from stator._native._core import get_handled_exception
 from stator.effects.steps import Helper
 
 EVERYTHING: Final = slice(None)
@@ -22,6 +22,7 @@ EVERYTHING: Final = slice(None)
 _set_ordered: Final = OrderedDict.__setitem__
 _get_context: Final = BaseException.__dict__["__context__"].__get__
 _set_context: Final = BaseException.__dict__["__context__"].__set__
+_set_traceback: Final = BaseException.__dict__["__traceback__"].__set__
 
 # -- building --
 
@@ -127,6 +128,8 @@ def leave(exception: BaseException) -> NoReturn:
     """Raises an exception whose causes and contexts are made already.
 
     As when it was raised in the program: what the caller is handling ends the chain of contexts.
+    Raising it plainly would put that in the place of its own context; so it is put back, and the
+    exception goes on, without this function in its traceback.
     """
     handled = get_handled_exception()
     if handled is not None:
@@ -137,4 +140,10 @@ def leave(exception: BaseException) -> NoReturn:
             last = context
         if id(handled) not in seen and _get_context(last) is None:
             _set_context(last, handled)
-    raise_user(exception)
+    context = _get_context(exception)
+    try:
+        raise exception
+    except BaseException:
+        _set_context(exception, context)
+        _set_traceback(exception, None)
+        raise
