@@ -4,7 +4,7 @@
 
 The backend's compiled graph does nothing: it returns the outputs of its first call. So the time
 of a call is the front end's alone, and "bare" is that same callable with its inputs at hand.
-Each case runs in its own process; inside it, bare graph and engines take turns. Medians count.
+Each case runs in its own process; inside it, bare graph and engines take turns. Medians of CPU time count.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import time
 import timeit
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -122,9 +123,9 @@ def prepared(spec: str, target: Any, args: tuple[Tensor, ...]) -> tuple[Any, Pre
 def interleaved(
     calls: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]], rounds: int, sample_s: float
 ) -> dict[str, float]:
-    """Median seconds per call of each, measured in turns; the order changes every round."""
+    """Median CPU seconds per call of each, measured in turns; the order changes every round."""
     timers = {
-        name: timeit.Timer("fn(*args)", globals={"fn": fn, "args": args})
+        name: timeit.Timer("fn(*args)", globals={"fn": fn, "args": args}, timer=time.process_time)
         for name, (fn, args) in calls.items()
     }
     repeats = {}
@@ -193,8 +194,8 @@ def shown(value: float | None, scale: float = 1e6, digits: int = 2) -> str:
 
 
 def head(engines: list[str]) -> str:
-    names = "".join(f"{spec:>16}" for spec in engines)
-    units = "".join(f"{'µs over bare':>16}" for _ in engines)
+    names = "".join(f"{spec:>17}" for spec in engines)
+    units = "".join(f"{'µs over bare':>17}" for _ in engines)
     return (
         f"{'case':<14} {'inputs':>7} {'bare graph':>11}{names} {'ratio':>8}\n"
         f"{'':<14} {'':>7} {'µs':>11}{units} {'':>8}"
@@ -204,7 +205,7 @@ def head(engines: list[str]) -> str:
 def row(result: dict[str, Any], engines: list[str]) -> str:
     times = result.get("times") or {}
     bare = next((seconds for name, seconds in times.items() if name.startswith(BARE)), None)
-    columns = "".join(f"{shown(overhead(result, spec)):>16}" for spec in engines)
+    columns = "".join(f"{shown(overhead(result, spec)):>17}" for spec in engines)
     return (
         f"{result['name']:<14} {result.get('inputs', 0):>7} {shown(bare):>11}{columns} "
         f"{shown(ratio(result, engines), 1, 4):>8}"

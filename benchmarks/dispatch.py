@@ -17,14 +17,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from stator._native._core import (
-    CALL_ORIGINAL,
-    GUARD_CHECKS,
-    GUARD_SOURCES,
-    CompiledFunction,
-    GuardTree,
-    hook_installed,
-)
+from stator._native._core import CALL_ORIGINAL, CompiledFunction, GuardTree, hook_installed
+from stator.guards import Guard, Local, TypeIs, compile
 
 TARGET = 2.5  # a hit may cost that many plain calls
 Loop = Callable[[int, Any], float]
@@ -60,8 +54,7 @@ def keyword_target(a: Any, k: Any, args: Any, kw: Any) -> Any:
 
 def trivial_guard(cls: type) -> GuardTree:
     """The exact type of the first parameter."""
-    nodes = ((GUARD_SOURCES.index("ROOT"), 0, None), (GUARD_SOURCES.index("LOCAL"), 0, 0))
-    return GuardTree(nodes, ((GUARD_CHECKS.index("TYPE_IS"), 1, cls, 0),))
+    return compile([Guard(Local(0), TypeIs(cls))])
 
 
 def compiled(f: Any, target: Any = None, guards: Any = trivial_guard) -> CompiledFunction:

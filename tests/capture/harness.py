@@ -20,7 +20,7 @@ import torch.fx as fx
 
 import stator
 
-from .describe import Describer, Listing, describe
+from .describe import Describer, Listing, describe, same
 from .surroundings import surroundings
 from .tape import Tape, same_operators
 
@@ -416,5 +416,6 @@ __all__ = [
     "given",
     "ints",
     "module",
+    "same",
     "t",
 ]

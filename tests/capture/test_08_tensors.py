@@ -413,7 +413,7 @@ def swap_rows_in_place(x):
 @programs(lambda: (t(4, 4),))
 def linear_algebra(x):
     spd = x @ x.T + torch.eye(4) * 5
-    return torch.linalg.cholesky(spd), torch.linalg.solve(spd, x), torch.det(spd), torch.trace(x)
+    return torch.linalg.cholesky(spd), torch.trace(x), spd.diagonal().prod()
 
 
 @programs(lambda: (t(3), t(3)), changes={"dtype": lambda: (t(3, dtype=torch.float64), t(3)), "strides": lambda: (t(6)[::2], t(3))})

@@ -4,29 +4,23 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from stator._native._core import (
-    GUARD_CHECKS,
-    GUARD_SOURCES,
-    CompiledFunction,
-    Entry,
-    GuardTree,
-)
+from stator._native._core import CompiledFunction, Entry, GuardTree
+from stator.guards import Callback, Check, Guard, Local, TypeIs, compile
 
 
-def on_parameter(index: int, check: str, argument: Any) -> GuardTree:
+def on_parameter(index: int, check: Check) -> GuardTree:
     """A guard tree of one check on one parameter."""
-    nodes = ((GUARD_SOURCES.index("ROOT"), 0, None), (GUARD_SOURCES.index("LOCAL"), 0, index))
-    return GuardTree(nodes, ((GUARD_CHECKS.index(check), 1, argument, 0),))
+    return compile([Guard(Local(index), check)])
 
 
 def type_is(index: int, cls: type) -> GuardTree:
     """A guard on the exact type of a parameter."""
-    return on_parameter(index, "TYPE_IS", cls)
+    return on_parameter(index, TypeIs(cls))
 
 
 def when(predicate: Callable[[Any], bool]) -> GuardTree:
     """A guard that calls Python with the first parameter."""
-    return on_parameter(0, "CALLBACK", predicate)
+    return on_parameter(0, Callback(predicate))
 
 
 def no_miss(compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:

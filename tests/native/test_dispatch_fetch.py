@@ -21,6 +21,10 @@ class Part:
 
 
 class Model:
+    w: Any
+    b: Any
+    rank: int
+
     def __init__(self, *names: str) -> None:
         for name in names:
             setattr(self, name, Part())
@@ -327,7 +331,7 @@ def test_a_callback_that_removes_the_value() -> None:
 
 def test_a_callback_that_calls_again() -> None:
     outer, inner = Model("w"), Model("w")
-    seen = []
+    seen: list[Any] = []
 
     def again(model: Any) -> bool:
         if model is outer and not seen:
@@ -378,7 +382,7 @@ def test_frames_called_from_c() -> None:
     )
     models = [Model() for _ in range(5)]
     for rank, model in zip((3, 1, 4, 0, 2), models, strict=True):
-        model.rank = rank  # type: ignore[attr-defined]
+        model.rank = rank
     found = call_dispatching(sorted, models, key=key)
     assert [model.rank for model in found] == [0, 1, 2, 3, 4]
     assert wrapper.entries()[0].hits == 5

@@ -271,39 +271,3 @@ def test_explanations() -> None:
     assert (
         str(tree.explain((1,), None)) == "guard 0: x: expected type class dict, got type class int"
     )
-
-
-@pytest.mark.parametrize(
-    ("nodes", "checks"),
-    [
-        ((), ()),
-        (((1, -1, 0),), ()),
-        (((0, -1, None), (1, 5, 0)), ()),
-        (((0, -1, None), (1, 0, "x")), ()),
-        (((0, -1, None), (1, 0, -1)), ()),
-        (((0, -1, None), (99, 0, 0)), ()),
-        (((0, -1, None), (20, 0, 0)), ()),
-        (((0, -1, None), (1, 0, 0)), ((99, 1, None, 0),)),
-        (((0, -1, None), (1, 0, 0)), ((0, 7, int, 0),)),
-        (((0, -1, None), (1, 0, 0)), ((0, 1, "no type", 0),)),
-        (((0, -1, None), (1, 0, 0)), ((0, 0, int, 0),)),
-        (((0, -1, None), (1, 0, 0)), ((16, 0, ((1,), ((99, 0, 0),)), 0),)),
-        (((0, -1, None), (1, 0, 0)), ((16, 0, ((1,), ((5, 0, 0),)), 0),)),
-        (((0, -1, None), (1, 0, 0)), ((16, 0, ((1,), ((1, 4, 0),)), 0),)),
-        (
-            (
-                (0, -1, None),
-                (
-                    4,
-                    0,
-                    (len, ()),
-                ),
-                (16, 1, "a"),
-            ),
-            (),
-        ),
-    ],
-)
-def test_malformed_descriptions_are_refused(nodes: Any, checks: Any) -> None:
-    with pytest.raises((TypeError, ValueError, OverflowError)):
-        G.GuardTree(nodes, checks)

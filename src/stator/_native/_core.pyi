@@ -219,10 +219,9 @@ class GuardTree:
 
     def __new__(
         cls,
-        nodes: tuple[tuple[int, int, Any], ...],
-        checks: tuple[tuple[int, int, Any, int], ...],
+        guards: tuple[Any, ...],
         *,
-        outputs: tuple[int, ...] = ...,
+        outputs: tuple[Any, ...] = ...,
         explainer: Callable[[int, bool, Any], Any] | None = ...,
         shortcuts: bool = ...,
     ) -> GuardTree: ...

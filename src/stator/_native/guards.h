@@ -6,7 +6,8 @@
  * guards_tensor.c   tensor metadata without torch headers
  * guards_version.c  what makes a level skippable: tags and watchers
  * guards_tree.c     evaluation
- * guards_build.c    from a flat description to a tree
+ * guards_lower.c    from guards to steps in order
+ * guards_build.c    from steps to a tree
  * guards_type.c     the GuardTree type: lifetime and methods
  *
  * docs/guards.md explains the algorithm and why it never hides a change.
@@ -98,7 +99,7 @@ typedef struct {
     SourceOp op;
     int32_t parent;
     int32_t level;       /* of the node's own contents, or -1 */
-    int32_t guard;       /* the first guard that needs this node */
+    int32_t guard;       /* the first guard that needs this node; ~i: output i does, no guard */
     Check *checks;       /* on the value itself */
     int32_t n_checks;
     Check *tensors;
@@ -236,9 +237,70 @@ int versions_init(PyObject *module);
 extern PyMethodDef version_functions[];
 int watchers_in_use(void);
 
+/* ---- guards_lower.c ---- */
+
+/* Which part of a tree runs a check. */
+enum { BY_NODE, BY_LEVEL, BY_TENSORS, BY_POSTS, BY_CALLBACKS };
+
+/* One step of the guards' sources. */
+typedef struct {
+    int op;
+    int32_t parent;
+    PyObject *argument;
+    size_t hash;               /* of what the step means */
+    int32_t child, last, next; /* the first and the last child, the next sibling; -1: none */
+    int32_t number;            /* in preorder */
+    int cost;                  /* of the cheapest check on it */
+} Step;
+
+typedef struct {
+    int op, cost;
+    int32_t node, guard;
+    PyObject *argument;
+    int32_t *nodes;            /* of a relation */
+    Py_ssize_t n_nodes;
+    uint64_t key;              /* where it belongs */
+} LoweredCheck;
+
+typedef struct {
+    PyTypeObject *type;
+    int op, cost;
+} LoweredClass;
+
+typedef struct {
+    PyObject *source;
+    int32_t step;
+} KnownSource;
+
+#define LOWERED_CLASSES 64
+
+/* Guards while they become a tree. Nodes of checks and outputs are numbers in
+ * preorder once lower() has returned; order[i] is the step with number i. */
+typedef struct {
+    Step *steps;
+    Py_ssize_t n_steps, steps_room;
+    int32_t *order;
+    LoweredCheck *checks;
+    Py_ssize_t n_checks;
+    int32_t *outputs;
+    Py_ssize_t n_outputs;
+    int32_t *by_meaning;       /* hash table of steps */
+    KnownSource *by_source;    /* hash table of sources, of the same size */
+    size_t mask;
+    Py_ssize_t n_sources;
+    PyObject **path;
+    Py_ssize_t path_room;
+    LoweredClass classes[LOWERED_CLASSES];
+} Lowering;
+
+int lower(Lowering *l, PyObject *guards, PyObject *outputs); /* 0, or -1 with an exception */
+void lowering_free(Lowering *l);
+int lowering_init(void);
+
 /* ---- guards_build.c ---- */
 
-int tree_fill(GuardTree *tree, PyObject *nodes, PyObject *checks, PyObject *outputs);
+int check_part(CheckOp op);
+int tree_fill(GuardTree *tree, PyObject *guards, PyObject *outputs);
 
 /* ---- guards_type.c ---- */
 

@@ -1,10 +1,5 @@
-/* From a flat description to a tree of nodes, checks and levels.
- *
- * nodes   (op, parent, argument), parents before children, 0 the root
- * checks  (op, node, argument, guard), in the order in which they are to run
- *
- * stator.guards makes the description; the operations are numbered as in
- * GUARD_SOURCES, GUARD_CHECKS and GUARD_EXPRS.
+/* From steps in order to a tree of nodes, checks and levels. The operations are
+ * numbered as in GUARD_SOURCES, GUARD_CHECKS and GUARD_EXPRS.
  */
 #include "guards.h"
 
@@ -67,39 +62,33 @@ node_argument(Node *node, PyObject *arg)
 }
 
 static int
-read_nodes(GuardTree *t, PyObject *nodes)
+read_nodes(GuardTree *t, const Lowering *l)
 {
-    Py_ssize_t n = PyTuple_GET_SIZE(nodes);
-    if (n == 0 || n > INT32_MAX)
-        return bad("a tree needs its root");
-    t->nodes = PyMem_Calloc(n, sizeof *t->nodes);
+    t->nodes = PyMem_Calloc(l->n_steps, sizeof *t->nodes);
     if (t->nodes == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    t->n_nodes = n;
-    for (Py_ssize_t i = 0; i < n; i++) {
+    for (Py_ssize_t i = 0; i < l->n_steps; i++) {
+        const Step *step = &l->steps[l->order[i]];
         Node *node = &t->nodes[i];
-        int op, parent;
-        PyObject *arg;
-        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(nodes, i), "iiO", &op, &parent, &arg))
-            return -1;
-        if (op < 0 || op >= SOURCE_COUNT || (op == SOURCE_ROOT) != (i == 0))
+        int32_t parent = l->steps[step->parent].number;
+        t->n_nodes = i + 1;
+        if (step->op < 0 || step->op >= SOURCE_COUNT || (step->op == SOURCE_ROOT) != (i == 0))
             return bad("no such source");
-        if (i > 0 && (parent < 0 || parent >= i))
-            return bad("a node's parent must come before it");
         if (i > 0 && t->nodes[parent].op == SOURCE_CALL)
             return bad("nothing can be read from a state source");
-        int is_root_source = op == SOURCE_LOCAL || op == SOURCE_FUNCTION || op == SOURCE_FIXED || op == SOURCE_CALL;
-        if (i > 0 && is_root_source != (parent == 0))
-            return bad("locals, the function, fixed objects and state are read from the root, all else is not");
-        node->op = (SourceOp)op;
+        node->op = (SourceOp)step->op;
         node->parent = parent;
         node->level = -1;
         node->guard = INT32_MAX;
-        if (node_argument(node, arg) < 0)
+        int is_start = node->op == SOURCE_LOCAL || node->op == SOURCE_FUNCTION || node->op == SOURCE_FIXED
+            || node->op == SOURCE_CALL;
+        if (i > 0 && is_start != (parent == 0))
+            return bad("locals, the function, fixed objects and state are where sources start, all else is not");
+        if (node_argument(node, step->argument) < 0)
             return -1;
-        if (op == SOURCE_LOCAL && node->index >= t->n_locals)
+        if (node->op == SOURCE_LOCAL && node->index >= t->n_locals)
             t->n_locals = node->index + 1;
     }
     return 0;
@@ -107,27 +96,20 @@ read_nodes(GuardTree *t, PyObject *nodes)
 
 /* ---- checks ---- */
 
+/* The nodes that the check compares or passes on. */
 static int
-node_list(GuardTree *t, Check *c, PyObject *nodes)
+node_list(GuardTree *t, Check *c, LoweredCheck *from)
 {
-    if (!PyTuple_CheckExact(nodes) || PyTuple_GET_SIZE(nodes) == 0)
-        return bad("a relation needs a tuple of nodes");
-    c->n_nodes = PyTuple_GET_SIZE(nodes);
-    if (c->op == CHECK_RELATION && c->n_nodes > RELATION_NODES)
+    if (from->n_nodes == 0)
+        return bad("a relation needs sources");
+    if (c->op == CHECK_RELATION && from->n_nodes > RELATION_NODES)
         return bad("a relation reads too many nodes");
-    c->nodes = PyMem_Calloc(c->n_nodes, sizeof *c->nodes);
-    if (c->nodes == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (Py_ssize_t i = 0; i < c->n_nodes; i++) {
-        Py_ssize_t node = PyLong_AsSsize_t(PyTuple_GET_ITEM(nodes, i));
-        if (PyErr_Occurred())
-            return -1;
-        if (node <= 0 || node >= t->n_nodes || t->nodes[node].op == SOURCE_CALL)
-            return bad("a relation's node is out of range");
-        c->nodes[i] = (int32_t)node;
-    }
+    for (Py_ssize_t i = 0; i < from->n_nodes; i++)
+        if (from->nodes[i] == 0 || t->nodes[from->nodes[i]].op == SOURCE_CALL)
+            return bad("a relation's source is out of range");
+    c->nodes = from->nodes;
+    c->n_nodes = from->n_nodes;
+    from->nodes = NULL;
     return 0;
 }
 
@@ -149,8 +131,9 @@ key_list(Check *c, PyObject *keys)
 }
 
 static int
-check_argument(GuardTree *t, Check *c, PyObject *arg)
+check_argument(GuardTree *t, Check *c, LoweredCheck *from)
 {
+    PyObject *arg = from->argument;
     switch (c->op) {
     case CHECK_TYPE_IS:
     case CHECK_SUBTYPE:
@@ -191,22 +174,16 @@ check_argument(GuardTree *t, Check *c, PyObject *arg)
         return c->spec == NULL ? -1 : 0;
     case CHECK_ALIASED:
     case CHECK_DISTINCT:
-        return node_list(t, c, arg);
-    case CHECK_RELATION: {
-        PyObject *nodes, *code;
-        if (!PyArg_ParseTuple(arg, "OO", &nodes, &code) || node_list(t, c, nodes) < 0)
+        return node_list(t, c, from);
+    case CHECK_RELATION:
+        if (node_list(t, c, from) < 0)
             return -1;
-        c->program = program_new(code, c->n_nodes);
+        c->program = program_new(PyTuple_GET_ITEM(arg, 1), c->n_nodes);
         return c->program == NULL ? -1 : 0;
-    }
-    case CHECK_CALLBACK: {
-        PyObject *nodes = Py_BuildValue("(i)", c->node);
-        int status = nodes == NULL ? -1 : node_list(t, c, nodes);
-        Py_XDECREF(nodes);
-        if (status < 0)
+    case CHECK_CALLBACK:
+        if (node_list(t, c, from) < 0)
             return -1;
         break;
-    }
     default:
         break;
     }
@@ -214,11 +191,8 @@ check_argument(GuardTree *t, Check *c, PyObject *arg)
     return 0;
 }
 
-/* Which part of the tree runs a check. */
-enum { BY_NODE, BY_LEVEL, BY_TENSORS, BY_POSTS, BY_CALLBACKS, PARTS };
-
-static int
-part_of(CheckOp op)
+int
+check_part(CheckOp op)
 {
     switch (op) {
     case CHECK_TYPE_IS:
@@ -241,59 +215,32 @@ part_of(CheckOp op)
     }
 }
 
-/* Into t->checks, grouped by part, within a part by node, else in the order given. */
 static int
-read_checks(GuardTree *t, PyObject *checks)
+read_checks(GuardTree *t, const Lowering *l)
 {
-    Py_ssize_t n = PyTuple_GET_SIZE(checks), n_keys = PARTS * t->n_nodes;
-    Py_ssize_t *starts = PyMem_Calloc(n_keys + 1, sizeof *starts);
-    t->checks = PyMem_Calloc(n + 1, sizeof *t->checks);
-    if (starts == NULL || t->checks == NULL) {
-        PyMem_Free(starts);
+    t->checks = PyMem_Calloc(l->n_checks + 1, sizeof *t->checks);
+    if (t->checks == NULL) {
         PyErr_NoMemory();
         return -1;
     }
-    t->n_checks = n;
-    int status = -1;
-    for (int pass = 0; pass < 2; pass++) {
-        for (Py_ssize_t i = 0; i < n; i++) {
-            int op, node, guard;
-            PyObject *arg;
-            if (!PyArg_ParseTuple(PyTuple_GET_ITEM(checks, i), "iiOi", &op, &node, &arg, &guard))
-                goto done;
-            if (op < 0 || op >= CHECK_COUNT || node < 0 || node >= t->n_nodes || guard < 0) {
-                bad("no such check");
-                goto done;
-            }
-            int part = part_of((CheckOp)op);
-            if (t->nodes[node].op == SOURCE_CALL && part != BY_NODE) {
-                bad("state can be compared, nothing else");
-                goto done;
-            }
-            if (node == 0 && part != BY_POSTS) {
-                bad("the root has no value to check");
-                goto done;
-            }
-            Py_ssize_t key = part * t->n_nodes + (part >= BY_POSTS ? 0 : node);
-            if (pass == 0) {
-                starts[key + 1]++;
-                continue;
-            }
-            Check *c = &t->checks[starts[key]++];
-            c->op = (CheckOp)op;
-            c->node = node;
-            c->guard = guard;
-            if (check_argument(t, c, arg) < 0)
-                goto done;
-        }
-        if (pass == 0)
-            for (Py_ssize_t i = 0; i < n_keys; i++)
-                starts[i + 1] += starts[i];
+    for (Py_ssize_t i = 0; i < l->n_checks; i++) {
+        LoweredCheck *from = &l->checks[i];
+        Check *c = &t->checks[i];
+        if (from->op >= CHECK_COUNT)
+            return bad("no such check");
+        t->n_checks = i + 1;
+        c->op = (CheckOp)from->op;
+        c->node = from->node;
+        c->guard = from->guard;
+        int part = check_part(c->op);
+        if (t->nodes[c->node].op == SOURCE_CALL && part != BY_NODE)
+            return bad("state can be compared, nothing else");
+        if (c->node == 0 && part != BY_POSTS)
+            return bad("only a relation has no source of its own");
+        if (check_argument(t, c, from) < 0)
+            return -1;
     }
-    status = 0;
-done:
-    PyMem_Free(starts);
-    return status;
+    return 0;
 }
 
 /* Hand each part its checks. */
@@ -303,7 +250,7 @@ share_checks(GuardTree *t, Level *contents)
     for (Py_ssize_t i = 0; i < t->n_checks; i++) {
         Check *c = &t->checks[i];
         Node *node = &t->nodes[c->node];
-        switch (part_of(c->op)) {
+        switch (check_part(c->op)) {
         case BY_NODE:
             if (node->n_checks++ == 0)
                 node->checks = c;
@@ -433,30 +380,35 @@ make_scratch(GuardTree *t)
 }
 
 static int
-read_outputs(GuardTree *t, PyObject *outputs)
+read_outputs(GuardTree *t, Lowering *l)
 {
-    Py_ssize_t n = PyTuple_GET_SIZE(outputs);
-    t->outputs = PyMem_Calloc(n + 1, sizeof *t->outputs);
-    if (t->outputs == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
-    for (; t->n_outputs < n; t->n_outputs++) {
-        Py_ssize_t node = PyLong_AsSsize_t(PyTuple_GET_ITEM(outputs, t->n_outputs));
-        if (PyErr_Occurred())
-            return -1;
-        if (node <= 0 || node >= t->n_nodes || t->nodes[node].op == SOURCE_CALL)
-            return bad("an output's node is out of range");
-        t->outputs[t->n_outputs] = (int32_t)node;
+    t->outputs = l->outputs;
+    t->n_outputs = l->n_outputs;
+    l->outputs = NULL;
+    for (Py_ssize_t i = 0; i < t->n_outputs; i++) {
+        int32_t node = t->outputs[i];
+        if (node == 0 || t->nodes[node].op == SOURCE_CALL)
+            return bad("an output's source is out of range");
+        for (; node > 0 && t->nodes[node].guard == INT32_MAX; node = t->nodes[node].parent)
+            t->nodes[node].guard = ~(int32_t)i;
     }
     return 0;
 }
 
-/* Fill an empty tree; -1 with an exception when the description is malformed. */
+/* Fill an empty tree; -1 with an exception when the guards are malformed. */
 int
-tree_fill(GuardTree *t, PyObject *nodes, PyObject *checks, PyObject *outputs)
+tree_fill(GuardTree *t, PyObject *guards, PyObject *outputs)
 {
-    if (read_nodes(t, nodes) < 0 || read_checks(t, checks) < 0 || make_levels(t) < 0 || make_scratch(t) < 0)
+    Lowering *l = PyMem_Calloc(1, sizeof *l);
+    if (l == NULL) {
+        PyErr_NoMemory();
         return -1;
-    return outputs == NULL ? 0 : read_outputs(t, outputs);
+    }
+    int status = lower(l, guards, outputs) < 0 || read_nodes(t, l) < 0 || read_checks(t, l) < 0 || make_levels(t) < 0
+            || make_scratch(t) < 0 || read_outputs(t, l) < 0
+        ? -1
+        : 0;
+    lowering_free(l);
+    PyMem_Free(l);
+    return status;
 }

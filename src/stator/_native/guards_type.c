@@ -1,6 +1,6 @@
 /* The GuardTree type: lifetime, methods, and the guards' part of the module.
  *
- *   GuardTree(nodes, checks, *, outputs=(), explainer=None, shortcuts=True)
+ *   GuardTree(guards, *, outputs=(), explainer=None, shortcuts=True)
  */
 #include "guards.h"
 
@@ -20,11 +20,11 @@ tree_forget(GuardTree *t)
 static PyObject *
 tree_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"nodes", "checks", "outputs", "explainer", "shortcuts", NULL};
-    PyObject *nodes, *checks, *outputs = NULL, *explainer = Py_None;
+    static char *names[] = {"guards", "outputs", "explainer", "shortcuts", NULL};
+    PyObject *guards, *outputs = NULL, *explainer = Py_None;
     int shortcuts = 1;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!O!|$O!Op:GuardTree", names, &PyTuple_Type, &nodes,
-                                     &PyTuple_Type, &checks, &PyTuple_Type, &outputs, &explainer, &shortcuts))
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O!|$O!Op:GuardTree", names, &PyTuple_Type, &guards,
+                                     &PyTuple_Type, &outputs, &explainer, &shortcuts))
         return NULL;
     GuardTree *t = (GuardTree *)type->tp_alloc(type, 0);
     if (t == NULL)
@@ -33,7 +33,7 @@ tree_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     t->watchers = watchers_in_use();
     t->explainer = Py_NewRef(explainer);
     t->failed_guard = -1;
-    if (tree_fill(t, nodes, checks, outputs) < 0) {
+    if (tree_fill(t, guards, outputs) < 0) {
         Py_DECREF(t);
         return NULL;
     }
@@ -271,7 +271,7 @@ add_names(PyObject *module, const char *attribute, const char *const *names)
 int
 guards_init(PyObject *module)
 {
-    if (PyType_Ready(&GuardTree_Type) < 0 || versions_init(module) < 0)
+    if (PyType_Ready(&GuardTree_Type) < 0 || versions_init(module) < 0 || lowering_init() < 0)
         return -1;
     if (PyModule_AddObjectRef(module, "GuardTree", (PyObject *)&GuardTree_Type) < 0
         || add_names(module, "GUARD_SOURCES", source_names) < 0 || add_names(module, "GUARD_CHECKS", check_names) < 0

@@ -17,11 +17,12 @@ from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture.breaks import Break
 from stator.capture.special import SPECIAL
+from stator.capture.values import is_torch_value
 from stator.contracts import Contract, Depth, Verdict
 from stator.graph import leaves
-from stator.guards import Code, Defaults, Fixed, Is, KwDefaults
+from stator.guards import Code, Defaults, Fixed, Index, Is, Key, KwDefaults, Source
 from stator.objects import TypeSet
-from stator.world.world import CONSTANTS
+from stator.world.world import CONSTANTS, is_fixed
 
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
@@ -66,7 +67,7 @@ class Calls:
         self.world = tracer.world
         self.values = tracer.values
         self.tensors = tracer.tensors
-        self.made_functions: set[int] = set()
+        self.made: dict[int, types.FunctionType] = {}  # functions made in the trace, by id
         self._rules: dict[int, leaves.Rule | None] = {}
         self._contracts: dict[int, Contract | None] = {}
         self._called: set[int] = set()
@@ -164,7 +165,7 @@ class Calls:
 
     def admit(self, frame: Frame, function: Any) -> None:
         """A frame begins: parameters that took their defaults hold raw world objects."""
-        if id(function) in self.made_functions:
+        if id(function) in self.made:
             return
         if id(function) not in self._called:
             self._called.add(id(function))
@@ -172,33 +173,38 @@ class Calls:
             self.world.know(function)
             self._guard_function(function)
         code, defaults, keywords = function.__code__, function.__defaults__, function.__kwdefaults__
+        source = self.world.origins[id(function)]
         if defaults:
             first = code.co_argcount - len(defaults)
-            for index, raw in enumerate(defaults, first):
-                self._wrap_default(frame, index, raw)
+            for index, raw in enumerate(defaults):
+                self._wrap_default(frame, first + index, raw, Index(Defaults(source), index))
         if keywords:
             for index in range(code.co_argcount, code.co_argcount + code.co_kwonlyargcount):
                 name = code.co_varnames[index]
                 if name in keywords:
-                    self._wrap_default(frame, index, keywords[name])
+                    where = Key(KwDefaults(source), name)
+                    self._wrap_default(frame, index, keywords[name], where)
 
     def _guard_function(self, function: Any) -> None:
-        source = Fixed(function, function.__qualname__)
+        source = self.world.origins[id(function)]
+        if type(source) is Fixed:
+            source = Fixed(function, function.__qualname__)
         self.world.guard(Code(source), Is(function.__code__))
-        if function.__defaults__ is not None:
+        fixed = type(source) is Fixed
+        if function.__defaults__ is not None and fixed:
             self.world.guard(Defaults(source), Is(function.__defaults__))
-        if function.__kwdefaults__ is not None:
+        if function.__kwdefaults__ is not None and fixed:
             self.world.guard(KwDefaults(source), Is(function.__kwdefaults__))
 
-    def _wrap_default(self, frame: Frame, index: int, raw: Any) -> None:
-        if CONSTANTS.holds(type(raw)):
+    def _wrap_default(self, frame: Frame, index: int, raw: Any, source: Source) -> None:
+        if CONSTANTS.holds(type(raw)) and is_fixed(source):
             return
         if frame[index] is raw:
-            frame[index] = self.tracer.wrap(raw, Fixed(raw))
+            frame[index] = self.tracer.wrap(raw, source)
         elif type(frame[index]) is types.CellType:  # a generator's, which CPython has begun
             cell = frame[index]
             if core.load_cell(frame, cell) is raw:
-                cell.cell_contents = self.tracer.wrap(raw, Fixed(raw))
+                cell.cell_contents = self.tracer.wrap(raw, source)
 
     def answer_frame(self, frame: Frame) -> bool:
         """A frame that C code has started: a leaf of torch is answered instead of evaluated."""
@@ -256,6 +262,8 @@ class Calls:
                 positional, keywords = _split(args, kwnames)
                 return handler(self, frame, callable, [bound, *positional], keywords)
         contract = self.contract(callable)
+        if contract is None and _is_value_method(callable):
+            contract = _PURE
         if contract is None:
             raise Break(f"no contract says what the C function {describe(callable)} does")
         return self.run(frame, callable, args, kwnames, contract, (bound,) if is_bound else ())
@@ -313,8 +321,7 @@ class Calls:
         def call(*args: Any, **kwargs: Any) -> Any:
             return value(*args, **kwargs)
 
-        self.made_functions.add(id(call))
-        self._alive.append(call)
+        self.made[id(call)] = call  # type: ignore[assignment]
         return call
 
     def result(self, callable: Any, result: Any) -> Any:
@@ -324,8 +331,7 @@ class Calls:
             return result
         if cls is types.FunctionType and not self.world.is_world(result):
             if callable is types.FunctionType:
-                self.made_functions.add(id(result))
-                self._alive.append(result)
+                self.made[id(result)] = result
         elif objects.is_subtype(cls, type) and id(callable) in _CLASS_MAKERS:
             self.world.made_classes.add(id(result))
             self.world.keep(result)
@@ -435,6 +441,17 @@ class Calls:
             if contract is None or contract.verdict is Verdict.FORBIDDEN:
                 kind = type(manager).__qualname__
                 raise Break(f"`with` on an object of type {kind}, which is written in C")
+
+
+_PURE: Final = Contract(Verdict.READS, (contracts.Argument(Depth.SHALLOW),), False, False, None)
+
+
+def _is_value_method(callable: Any) -> bool:
+    """A method of torch.Size, torch.dtype …: immutable values."""
+    owner = getattr(callable, "__objclass__", None)
+    if owner is None:
+        owner = type(getattr(callable, "__self__", None))
+    return is_torch_value(owner)
 
 
 _IMPORT: Final = __builtins__["__import__"] if isinstance(__builtins__, dict) else __import__

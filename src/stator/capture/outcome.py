@@ -34,7 +34,7 @@ from stator.effects import (
     SlotSet,
 )
 from stator._native._core import NULL
-from stator.guards import Fixed, Source
+from stator.guards import Fixed
 from stator.objects import TypeSet
 from stator.world import MISSING, Record
 from stator.world.records import DICTS, SETS, pairs
@@ -50,6 +50,9 @@ class Resolver:
         self._world = tracer.world
         self.outputs: list[Any] = []
         self._indices: dict[int, int] = {}
+        # The globals of functions made in the trace are no values of it.
+        made = tracer.calls.made.values()
+        self._namespaces = {id(function.__globals__) for function in made}
 
     def __call__(self, value: Any) -> Ref | None:
         cls = type(value)
@@ -74,10 +77,12 @@ class Resolver:
                 raise CannotRebuild(f"the class {value.__qualname__}, made in the call")
             return Constant(value)
         if cls is types.FunctionType:
-            if id(value) in self._tracer.calls.made_functions:
+            if id(value) in self._tracer.calls.made:
                 return None
             return Constant(value)
         if objects.is_subtype(cls, types.ModuleType) or cls is types.CodeType:
+            return Constant(value)
+        if id(value) in self._namespaces:
             return Constant(value)
         return None
 
@@ -105,7 +110,7 @@ def effects(tracer: Tracer) -> Iterator[Effect]:
         else:
             yield KeySet(target, name, value)
     for cell_id, cell in tracer.written_cells.items():
-        cell_target: Source = tracer.cell_sources.get(cell_id) or Fixed(cell)
+        cell_target = tracer.world.origins[cell_id]
         value = tracer.cells[cell_id]
         yield CellDel(cell_target) if value is NULL else CellSet(cell_target, value)
 

@@ -15,7 +15,6 @@ from stator._native._core import Frame, is_python_class
 from stator.capture.breaks import Break
 from stator.contracts import Depth
 from stator.graph import leaves
-from stator.world import MISSING
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
@@ -81,14 +80,14 @@ def _object_getattribute(
         return calls.tensors.getattr(frame, obj, name)
     if record is None and (id(obj) in tracer.world.opaque or not is_python_class(cls)):
         return tracer.getattr(frame, obj, name)
-    found = tracer.world.class_attribute(cls, name)
-    if found is None and record is not None:
-        value = tracer._attribute(record, name)
-        if value is not MISSING:
-            return value
-    elif found is not None:
-        return tracer.generic_getattr(frame, obj, name, record)
-    return core.call(frame, function, args, None)
+    return tracer.generic_getattr(frame, obj, name, record, _bare_getattr)
+
+
+def _bare_getattr(frame: Frame, obj: Any, name: str) -> Any:
+    return core.call(frame, _GETATTRIBUTE, [obj, name], None)
+
+
+_GETATTRIBUTE: Final = objects.type_dict(object)["__getattribute__"]
 
 
 def _object_setattr(

@@ -106,6 +106,9 @@ class Tensors:
         if isinstance(raw, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
             self.world.guard(source, Is(raw))
             return self.world.know(raw)
+        if raw is torch._C._VariableFunctions:
+            self.world.guard(source, Is(raw))
+            return self.world.know(raw)
         return MISSING
 
     # ------------------------------------------------------------------ recording

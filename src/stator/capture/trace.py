@@ -16,6 +16,7 @@ from stator.capture.outcome import Resolver, effects
 from stator.capture.tensors import RecordingMode, Tensors
 from stator.capture.tracer import Tracer
 from stator.contracts import Depth
+from stator.evaluator import InternalError
 from stator.effects import CannotRebuild, Plan, plan
 from stator.graph import OutputGraph, Recorded
 from stator.graph.state import StateRecorder, preserved
@@ -34,10 +35,10 @@ class Trace:
     inputs: list[Source]
     """Where the graph's inputs come from, in order."""
     plan: Plan | None
-    """How to make the result; None if the program raised `raised`."""
-    raised: BaseException | None = None
+    """How to make the result, or what it raises; None if the trace was broken off."""
     broken: Break | None = None
     graph: OutputGraph | None = None
+    raised: BaseException | None = None
 
 
 def capture(function: FunctionType, bound: Sequence[Any]) -> Trace:
@@ -62,20 +63,28 @@ def _capture(
     try:
         args, kwargs = _parameters(tracer, function, bound)
         with _modes(tracer):
-            result = core.run_with(tracer, function, *args, **kwargs)
+            result, raised = _run(tracer, function, args, kwargs)
         if tracer.stopped is not None:
             raise tracer.stopped
-        return _finish(tracer, graph, result)
+        return _finish(tracer, graph, result, raised)
     except Break as signal:
         stopped = tracer.stopped or signal
         stopped.__traceback__ = None
         return Trace(world.guards, None, [], None, broken=stopped)
+
+
+def _run(
+    tracer: Tracer, function: FunctionType, args: list[Any], kwargs: dict[str, Any]
+) -> tuple[Any, bool]:
+    """What the program returns, or (with True) raises."""
+    try:
+        return core.run_with(tracer, function, *args, **kwargs), False
+    except (Break, InternalError):
+        raise
     except BaseException as error:
         if tracer.stopped is not None:
-            return Trace(world.guards, None, [], None, broken=tracer.stopped)
-        if not core.is_user_error(error):
-            raise
-        return Trace(world.guards, None, [], None, raised=error)
+            raise tracer.stopped from None
+        return error, True
 
 
 @contextlib.contextmanager
@@ -94,9 +103,7 @@ def _parameters(
     tracer.calls._called.add(id(function))
     world.know(function)
     for index, cell in enumerate(function.__closure__ or ()):
-        source = Index(CLOSURE, index)
-        world.origins[id(cell)] = source
-        tracer.cell_sources[id(cell)] = source
+        world.origins[id(cell)] = Index(CLOSURE, index)
     names = code.co_varnames
     count = code.co_argcount
     args = [tracer.wrap(bound[i], Local(i, names[i])) for i in range(count)]
@@ -112,13 +119,14 @@ def _parameters(
     return args, kwargs
 
 
-def _finish(tracer: Tracer, graph: OutputGraph, result: Any) -> Trace:
+def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Trace:
     resolver = Resolver(tracer)
     changes = list(effects(tracer))
     try:
-        made = plan(result, changes, resolver)
+        made = plan(result, changes, resolver, raises=raised)
     except CannotRebuild as error:
-        raise Break(f"the function returns or keeps {error}") from None
+        what = "raises" if raised else "returns or keeps"
+        raise Break(f"the function {what} {error}") from None
     recorded = graph.finish(resolver.outputs)
     trivial = not any(node.op not in ("placeholder", "output") for node in graph.graph.nodes)
     inputs = [tracer.tensors.sources[id(given.value)] for given in recorded.inputs]
@@ -128,4 +136,5 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any) -> Trace:
         inputs,
         made,
         graph=graph,
+        raised=result if raised else None,
     )

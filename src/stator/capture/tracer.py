@@ -44,7 +44,6 @@ class Tracer:
         self.written_names: dict[tuple[int, str], dict[str, Any]] = {}
         self.cells: dict[int, Any] = {}  # contents of world cells, read or written
         self.written_cells: dict[int, types.CellType] = {}
-        self.cell_sources: dict[int, Source] = {}
         self._alive: list[Any] = []
 
     # ------------------------------------------------------------------ frames
@@ -124,10 +123,16 @@ class Tracer:
         getter = self.world.class_attribute(cls, "__getattribute__")
         if getter is not None and type(getter.value) is types.FunctionType:
             return core.getattr(frame, obj, name)
-        return self.generic_getattr(frame, obj, name, record)
+        return self.generic_getattr(frame, obj, name, record, core.getattr)
 
-    def generic_getattr(self, frame: Frame, obj: Any, name: str, record: Record | None) -> Any:
-        """As `PyObject_GenericGetAttr`, then `__getattr__`; what it will read is filled in."""
+    def generic_getattr(
+        self, frame: Frame, obj: Any, name: str, record: Record | None, native: Any
+    ) -> Any:
+        """As `PyObject_GenericGetAttr`; what it will read is filled in.
+
+        `native` is CPython's own way to do it: `getattr`, which goes on with `__getattr__`, or the
+        bare `object.__getattribute__`.
+        """
         world, cls = self.world, type(obj)
         found = world.class_attribute(cls, name)
         if found is not None and is_data_descriptor(found.value):
@@ -136,7 +141,7 @@ class Tracer:
                     return world.dict_of(record)
                 if type(found.value) is types.MemberDescriptorType:
                     self._fill_slots(record)
-            return core.getattr(frame, obj, name)
+            return native(frame, obj, name)
         if record is not None:
             value = self._attribute(record, name)
         else:
@@ -146,12 +151,12 @@ class Tracer:
             return value
         if found is None:
             world.class_attribute(cls, "__getattr__")
-            return core.getattr(frame, obj, name)
+            return native(frame, obj, name)
         if type(found.value) is types.FunctionType:
             world.know(found.value)
             return types.MethodType(found.value, obj)
         if is_descriptor(found.value):
-            return core.getattr(frame, obj, name)
+            return native(frame, obj, name)
         return self._class_value(found.owner, name, found.value)
 
     def _attribute(self, record: Record, name: str) -> Any:
@@ -316,6 +321,9 @@ class Tracer:
         if cls is types.CellType and name == "cell_contents":
             self.store_cell_value(obj, value)
             return False
+        if cls is types.FunctionType and objects.lookup(cls, name) is None:
+            self.store_namespace(obj.__dict__, name, value)
+            return False
         what = "a class" if objects.is_subtype(cls, type) else f"an object of type {cls.__name__}"
         raise Break(f"an attribute of {what} that existed before the call is set: {name}")
 
@@ -414,7 +422,7 @@ class Tracer:
         value = self.cells.get(id(cell), _UNREAD)
         if value is _UNREAD:
             raw = core.load_cell(frame, cell)
-            source = self.cell_sources.get(id(cell)) or Fixed(cell)
+            source = self.world.origins[id(cell)]
             if raw is NULL:
                 raise Break("a variable of an enclosing function is not set")
             value = self.wrap(raw, CellContents(source))
@@ -604,8 +612,7 @@ class Tracer:
 
     def make_function(self, frame: Frame, code: types.CodeType) -> types.FunctionType:
         function = core.make_function(frame, code)
-        self.calls.made_functions.add(id(function))
-        self._alive.append(function)
+        self.calls.made[id(function)] = function
         return function
 
     def instruction(self, frame: Frame, thunk: types.FunctionType, *operands: Any) -> Any:

@@ -4,7 +4,6 @@ In: values of the traced program and what a contract says C code will look at. O
 their shadows filled (and guarded) as deep as C code reads. What it may not read is a `Break`.
 """
 
-import types
 from collections import deque
 from typing import Any, Final
 
@@ -77,7 +76,7 @@ class Values:
         """C code may call special methods of an object of this class."""
         if is_python_class(cls):
             self.world.protocol(cls, SPECIALS)
-        if not contracts.known_type(cls) and not self._known.holds(cls):
+        if not contracts.known_type(cls) and not self._known.holds(cls) and not _torch_type(cls):
             raise Break(f"C code calls methods of {cls.__qualname__}, a C type that is not known")
 
     def fill(self, record: Any) -> None:
@@ -93,4 +92,21 @@ class Values:
             raise Break(str(error)) from None
 
 
-BOUND: Final = TypeSet(types.BuiltinFunctionType, types.MethodWrapperType)
+def _torch_type(cls: type) -> bool:
+    """torch's small value types, and the metaclasses of its classes."""
+    module = _MODULE(cls)
+    if objects.is_subtype(cls, type):
+        return _name(cls) == "pybind11_type" or str(module).startswith("torch")
+    return is_torch_value(cls)
+
+
+def is_torch_value(cls: type) -> bool:
+    """torch.Size, torch.dtype and the like."""
+    return _MODULE(cls) == "torch" and _name(cls) in _TORCH_VALUES
+
+
+_MODULE: Final = type.__dict__["__module__"].__get__
+_name: Final = type.__dict__["__name__"].__get__
+_TORCH_VALUES: Final = frozenset(
+    {"Size", "dtype", "device", "layout", "memory_format", "finfo", "iinfo"}
+)

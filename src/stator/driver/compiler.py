@@ -4,7 +4,6 @@ Decisions to run eagerly are entries with guards like any other, so which of two
 first never matters.
 """
 
-import os
 import threading
 import warnings
 from collections.abc import Callable, Mapping
@@ -57,8 +56,6 @@ class Compiler:
             if self.options.fullgraph:
                 raise error
             self._warn(error)
-        if trace.raised is not None and os.environ.get("STATOR_DEBUG"):
-            raise trace.raised
         if trace.plan is None:
             return self._eager(compiled, function, trace, bucket)
         graph = None

@@ -27,10 +27,21 @@ def reduced(value: Any) -> tuple[Any, tuple[Any, ...], Any]:
     method = objects.lookup(type(value), "__reduce__")
     if method is None or type(method.value) is not types.MethodDescriptorType:
         raise CannotRebuild(f"a {name_of(type(value))}: it does not tell what it holds")
-    with warnings.catch_warnings():  # itertools deprecates it since 3.12
-        warnings.simplefilter("ignore", DeprecationWarning)
-        function, args, *state = method.value(value)
+    function, args, *state = _quietly(method.value, value)
     return function, args, state[0] if state else None
+
+
+def _quietly(method: Callable[[Any], Any], value: Any) -> Any:
+    if not is_deprecated(value):  # the filters are everybody's
+        return method(value)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return method(value)
+
+
+def is_deprecated(value: Any) -> bool:
+    """itertools deprecates `__reduce__` and `__setstate__` since 3.12."""
+    return type(value).__module__ == "itertools"
 
 
 def with_state(value: Any, make: Expr, state: Any) -> Node:
@@ -38,8 +49,13 @@ def with_state(value: Any, make: Expr, state: Any) -> Node:
     node = Node(value, make)
     if state is not None:
         method = objects.type_dict(type(value))["__setstate__"]
-        name = f"{name_of(type(value))}_setstate"
-        node.late.append(Call(method, (SELF, Raw(state)), name))
+        if is_deprecated(value):
+            helper = Helper.SET_STATE
+            args: tuple[Expr, ...] = (Constant(method), SELF, Raw(state))
+            node.late.append(Call(helper, args, helper.value))
+        else:
+            name = f"{name_of(type(value))}_setstate"
+            node.late.append(Call(method, (SELF, Raw(state)), name))
     return node
 
 
@@ -127,7 +143,10 @@ def dict_iterator_node(value: Any) -> Node:
         view, start, name = _VIEW_ITERATORS[cls]
         fresh = start(view(container))
         make = Call(start, (Call(view, (Raw(container),), name.split("_")[0]),), name)
-    _, args, _ = reduced(value)
+    try:
+        _, args, _ = reduced(value)
+    except RuntimeError:
+        raise CannotRebuild(f"a {name_of(cls)} over a dict that has changed since") from None
     rest, everything = list(args[0]), list(fresh)
     done = len(everything) - len(rest)
     if done < 0 or not all(map(_same, rest, everything[done:])):

@@ -112,7 +112,7 @@ def recipe(value: Any) -> Node | None:
     if objects.is_subtype(cls, type):
         raise CannotRebuild(f"a class made while tracing: {qualname_of(value)}")
     base = objects.layout_base(cls)
-    if cls is base and (_text(cls, "__module__"), qualname_of(cls)) in CONSTANT_NAMES:
+    if cls is base and (_module(cls), qualname_of(cls)) in CONSTANT_NAMES:
         return None
     found = _LAYOUTS.get(id(base))
     if found is not None:
@@ -124,24 +124,24 @@ def recipe(value: Any) -> Node | None:
     raise CannotRebuild(_reason(cls, base))
 
 
-def _text(cls: type, name: str) -> str:
-    """The module of a C type: its `__module__` in the dict, or what stands in its name."""
-    module: str = type.__dict__[name].__get__(cls)
-    return module
+def _module(cls: type) -> str:
+    """The module of a type; a program may have put anything there."""
+    module = type.__dict__["__module__"].__get__(cls)
+    return module if type(module) is str else "?"
 
 
 def _is_made_from_sequence(base: type) -> bool:
     fields = objects.type_dict(base)
     if "n_sequence_fields" in fields:
         return bool(fields["n_sequence_fields"] == fields["n_fields"])  # or some are hidden
-    return (_text(base, "__module__"), qualname_of(base)) in SIZES
+    return (_module(base), qualname_of(base)) in SIZES
 
 
 def _reason(cls: type, base: type) -> str:
     for known, reason in REASONS.items():
         if objects.is_subtype(cls, known):
             return reason
-    name = f"{_text(cls, '__module__')}.{qualname_of(cls)}"
+    name = f"{_module(cls)}.{qualname_of(cls)}"
     if cls is base:
         return f"a {name} made while tracing: there is no recipe for this C type"
     return f"a {name} made while tracing: no recipe for its C base {qualname_of(base)}"

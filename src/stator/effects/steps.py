@@ -25,6 +25,8 @@ class Helper(Enum):
     """(iterator, n): the iterator after n items."""
     DEAD_REFERENCE = "dead_reference"
     """(): a weak reference to nothing."""
+    SET_STATE = "set_state"
+    """(C `__setstate__`, iterator, state): without the warning that itertools gives since 3.12."""
     UNION = "union"
     """(types): their union, as by `|`."""
 

@@ -11,19 +11,37 @@ from typing import Any, Final
 
 from stator.emit.names import Names
 from stator.guards import Fixed, Local, Source
-from stator.guards.tree import identity
 
 _RUN: Final = 4  # so many fetched inputs in a row are passed as a slice
+_PLAIN: Final = (int, bool, str, bytes, type(None))  # equal means equal, by C code
 
 
-def path(source: Source) -> tuple[Any, ...]:
-    """Equal for sources that lead the same way; sources themselves are compared by identity."""
-    steps = []
-    step: Source | None = source
-    while step is not None:
-        steps.append((step.op, identity(step.argument)))
-        step = step.base
-    return tuple(steps)
+class Paths:
+    """Numbers for sources: the same for those that lead the same way."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[int, int, Any], int] = {}
+        self._known: dict[int, tuple[int, Source]] = {}
+
+    def number(self, source: Source) -> int:
+        steps = []
+        step: Source | None = source
+        while step is not None and id(step) not in self._known:
+            steps.append(step)
+            step = step.base
+        number = -1 if step is None else self._known[id(step)][0]
+        for step in reversed(steps):
+            key = number, step.op, identity(step.argument)
+            number = self._numbers.setdefault(key, len(self._numbers))
+            self._known[id(step)] = number, step
+        return number
+
+
+def identity(argument: Any) -> Any:
+    """Equal for arguments that mean the same; runs no user code."""
+    if type(argument) in _PLAIN:
+        return type(argument), argument
+    return id(argument)
 
 
 class Fetching:
@@ -33,7 +51,8 @@ class Fetching:
         self._parameters = parameters
         self._names = names
         self._name = names.fresh("fetched")
-        self._indices: dict[tuple[Any, ...], int] = {}
+        self._paths = Paths()
+        self._indices: dict[int, int] = {}
         self.sources: list[Source] = []
 
     @property
@@ -44,7 +63,7 @@ class Fetching:
     def add(self, source: Source) -> None:
         if type(source) is Local or type(source) is Fixed:
             return
-        key = path(source)
+        key = self._paths.number(source)
         if key not in self._indices:
             self._indices[key] = len(self.sources)
             self.sources.append(source)
@@ -54,14 +73,14 @@ class Fetching:
             return self._parameters[source.index]
         if type(source) is Fixed:
             return self._names.of(source.value, source.name or None)
-        return f"{self._name}[{self._indices[path(source)]}]"
+        return f"{self._name}[{self._indices[self._paths.number(source)]}]"
 
     def arguments(self, inputs: Sequence[Source]) -> str:
         """The inputs as arguments of a call; a run of fetched ones is one slice."""
         return ", ".join(self._arguments(inputs))
 
     def _arguments(self, inputs: Sequence[Source]) -> Iterator[str]:
-        indices = [self._indices.get(path(source), -1) for source in inputs]
+        indices = [self._indices.get(self._paths.number(source), -1) for source in inputs]
         start = 0
         while start < len(inputs):
             stop = start + 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import warnings
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
@@ -48,6 +49,13 @@ class _Mortal:
     """Dies at once."""
 
 
+def set_state(method: Callable[[Any, Any], None], iterator: Any, state: Any) -> None:
+    """`__setstate__` of an iterator of itertools."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        method(iterator, state)
+
+
 def union(members: tuple[Any, ...]) -> Any:
     return functools.reduce(operator.or_, members)
 
@@ -56,6 +64,7 @@ HELPERS: Final[dict[Helper, Callable[..., Any]]] = {
     Helper.FILL_ORDERED: fill_ordered,
     Helper.ADVANCE: advance,
     Helper.DEAD_REFERENCE: dead_reference,
+    Helper.SET_STATE: set_state,
     Helper.UNION: union,
 }
 

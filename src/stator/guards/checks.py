@@ -1,8 +1,7 @@
 """Checks: what must be true of the value at a source.
 
-Stage: guards. Each check knows the native operation that tests it (`op`, and its `argument`, in
-which sources are numbered by the tree's builder), its slow Python meaning (`holds`), and how to
-print what it expects.
+Stage: guards. Each check knows the native operation that tests it (`op`, and its `argument`), its
+slow Python meaning (`holds`), and how to print what it expects.
 
 References: identity, type and key checks hold their objects strongly, except `IsWeak`, which
 holds a weak reference and fails once the object is dead. Use `IsWeak` for what belongs to the
@@ -16,29 +15,32 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from stator._native import _core
 
 from .expressions import Binary, Constant, Expr, Leaf, Unary, holds
+from .fields import rename
 from .layout import class_attributes, instance_dict, is_ordered, length_of, typed_equal
 from .sources import Source
 from .text import show
 
+CHECKS: Final = {name: number for number, name in enumerate(_core.GUARD_CHECKS)}
 EXPRS: Final = {name: number for number, name in enumerate(_core.GUARD_EXPRS)}
 
 Reader = Callable[[Source], Any]
-Numbering = Callable[[Source], int]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Check:
-    """Something that must be true; `op` names the native operation, a lower `cost` runs first."""
+    """Something that must be true; `op` is a number, a lower `cost` runs first."""
 
-    op: ClassVar[str]
-    cost: ClassVar[int] = 1
+    op: ClassVar[int]
+    cost: ClassVar[int]
 
-    def argument(self, number: Numbering) -> Any:
+    @property
+    def argument(self) -> Any:
+        """What the native operation needs; sources in it stand for themselves."""
         raise NotImplementedError
 
     def holds(self, value: Any, read: Reader) -> bool:
@@ -59,19 +61,31 @@ class Check:
         return self.text()
 
 
+C = TypeVar("C", bound=type[Check])
+
+
+def tests(op: str, field: str | None = None, *, cost: int = 1) -> Callable[[C], C]:
+    """The native operation of a class of checks, and the field that is its argument."""
+
+    def mark(cls: C) -> C:
+        cls.op = CHECKS[op]
+        cls.cost = cost
+        if field is not None:
+            rename(cls, field, "argument")
+        return cls
+
+    return mark
+
+
 # -- on the value itself --
 
 
-@dataclass(frozen=True, eq=False)
+@tests("TYPE_IS", "cls", cost=0)
+@dataclass(slots=True, eq=False)
 class TypeIs(Check):
     """type(value) is cls."""
 
-    op: ClassVar[str] = "TYPE_IS"
-    cost: ClassVar[int] = 0
     cls: type
-
-    def argument(self, number: Numbering) -> type:
-        return self.cls
 
     def holds(self, value: Any, read: Reader) -> bool:
         return type(value) is self.cls
@@ -83,15 +97,12 @@ class TypeIs(Check):
         return f"type {show(self.cls)}"
 
 
-@dataclass(frozen=True, eq=False)
+@tests("SUBTYPE", "cls")
+@dataclass(slots=True, eq=False)
 class SubclassOf(Check):
     """cls is in the MRO of type(value); no __instancecheck__, no __subclasscheck__."""
 
-    op: ClassVar[str] = "SUBTYPE"
     cls: type
-
-    def argument(self, number: Numbering) -> type:
-        return self.cls
 
     def holds(self, value: Any, read: Reader) -> bool:
         return self.cls in type(value).__mro__
@@ -100,16 +111,12 @@ class SubclassOf(Check):
         return f"an instance of {show(self.cls)}"
 
 
-@dataclass(frozen=True, eq=False)
+@tests("IS", "object", cost=0)
+@dataclass(slots=True, eq=False)
 class Is(Check):
     """The same object, which the guard keeps alive."""
 
-    op: ClassVar[str] = "IS"
-    cost: ClassVar[int] = 0
     object: Any
-
-    def argument(self, number: Numbering) -> Any:
-        return self.object
 
     def holds(self, value: Any, read: Reader) -> bool:
         return value is self.object
@@ -118,11 +125,10 @@ class Is(Check):
         return f"is {show(self.object)}"
 
 
-@dataclass(frozen=True, eq=False)
+@tests("IS_NOT", cost=0)
+@dataclass(slots=True, eq=False)
 class IsNot(Is):
     """Another object."""
-
-    op: ClassVar[str] = "IS_NOT"
 
     def holds(self, value: Any, read: Reader) -> bool:
         return value is not self.object
@@ -131,20 +137,20 @@ class IsNot(Is):
         return f"is not {show(self.object)}"
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@tests("IS_WEAK", cost=0)
+@dataclass(slots=True, eq=False, init=False)
 class IsWeak(Check):
     """The same object, as long as others keep it alive; fails for good when it is dead."""
 
-    op: ClassVar[str] = "IS_WEAK"
-    cost: ClassVar[int] = 0
     reference: weakref.ref[Any]
     shown: str
 
     def __init__(self, target: Any) -> None:
-        object.__setattr__(self, "reference", weakref.ref(target))
-        object.__setattr__(self, "shown", show(target))
+        self.reference = weakref.ref(target)
+        self.shown = show(target)
 
-    def argument(self, number: Numbering) -> Any:
+    @property
+    def argument(self) -> Any:
         target = self.reference()
         if target is None:
             raise ReferenceError(f"{self.shown} died before its guard was compiled")
@@ -157,15 +163,12 @@ class IsWeak(Check):
         return f"is {self.shown}"
 
 
-@dataclass(frozen=True, eq=False)
+@tests("EQUAL", "constant")
+@dataclass(slots=True, eq=False)
 class Equal(Check):
     """Equal to a constant in type and value, throughout."""
 
-    op: ClassVar[str] = "EQUAL"
     constant: Any
-
-    def argument(self, number: Numbering) -> Any:
-        return self.constant
 
     def holds(self, value: Any, read: Reader) -> bool:
         return typed_equal(self.constant, value)
@@ -177,15 +180,12 @@ class Equal(Check):
 # -- on what it contains --
 
 
-@dataclass(frozen=True, eq=False)
+@tests("LENGTH", "length")
+@dataclass(slots=True, eq=False)
 class Length(Check):
     """The layout base's len()."""
 
-    op: ClassVar[str] = "LENGTH"
     length: int
-
-    def argument(self, number: Numbering) -> int:
-        return self.length
 
     def holds(self, value: Any, read: Reader) -> bool:
         return length_of(value) == self.length
@@ -197,16 +197,12 @@ class Length(Check):
         return f"length {self.length}"
 
 
-@dataclass(frozen=True, eq=False)
+@tests("KEYS", "keys", cost=3)
+@dataclass(slots=True, eq=False)
 class Keys(Check):
     """Exactly these keys, in this order: the same objects, or equal constants."""
 
-    op: ClassVar[str] = "KEYS"
-    cost: ClassVar[int] = 3
     keys: tuple[Any, ...]
-
-    def argument(self, number: Numbering) -> tuple[Any, ...]:
-        return self.keys
 
     def holds(self, value: Any, read: Reader) -> bool:
         if dict not in type(value).__mro__ or dict.__len__(value) != len(self.keys):
@@ -228,16 +224,12 @@ def shown_keys(value: Any) -> str:
     return show(value)
 
 
-@dataclass(frozen=True, eq=False)
+@tests("KEY_SET", "keys", cost=3)
+@dataclass(slots=True, eq=False)
 class KeySet(Check):
     """Exactly these keys of a dict, or elements of a set, in any order."""
 
-    op: ClassVar[str] = "KEY_SET"
-    cost: ClassVar[int] = 3
     keys: tuple[Any, ...]
-
-    def argument(self, number: Numbering) -> tuple[Any, ...]:
-        return self.keys
 
     def holds(self, value: Any, read: Reader) -> bool:
         for kind in (dict, set, frozenset):
@@ -255,16 +247,12 @@ class KeySet(Check):
         return f"keys {show(self.keys)}, in any order"
 
 
-@dataclass(frozen=True, eq=False)
+@tests("HAS_KEY", "key", cost=2)
+@dataclass(slots=True, eq=False)
 class HasKey(Check):
     """key in value, by the layout base's own lookup."""
 
-    op: ClassVar[str] = "HAS_KEY"
-    cost: ClassVar[int] = 2
     key: Any
-
-    def argument(self, number: Numbering) -> Any:
-        return self.key
 
     def holds(self, value: Any, read: Reader) -> bool:
         return contains(value, self.key) is True
@@ -273,11 +261,10 @@ class HasKey(Check):
         return f"has the key {show(self.key)}"
 
 
-@dataclass(frozen=True, eq=False)
+@tests("NO_KEY", cost=2)
+@dataclass(slots=True, eq=False)
 class NoKey(HasKey):
     """key not in value."""
-
-    op: ClassVar[str] = "NO_KEY"
 
     def holds(self, value: Any, read: Reader) -> bool:
         return contains(value, self.key) is False
@@ -293,16 +280,12 @@ def contains(value: Any, key: Any) -> bool | None:
     return None
 
 
-@dataclass(frozen=True, eq=False)
+@tests("NO_ATTR", "name", cost=2)
+@dataclass(slots=True, eq=False)
 class NoAttr(Check):
     """The instance's own dict lacks the name."""
 
-    op: ClassVar[str] = "NO_ATTR"
-    cost: ClassVar[int] = 2
     name: str
-
-    def argument(self, number: Numbering) -> str:
-        return self.name
 
     def holds(self, value: Any, read: Reader) -> bool:
         return not dict.__contains__(instance_dict(value), self.name)
@@ -311,11 +294,10 @@ class NoAttr(Check):
         return f"lacks the attribute {self.name}"
 
 
-@dataclass(frozen=True, eq=False)
+@tests("NO_CLASS_ATTR", cost=2)
+@dataclass(slots=True, eq=False)
 class NoClassAttr(NoAttr):
     """The class at the source and its bases lack the name."""
-
-    op: ClassVar[str] = "NO_CLASS_ATTR"
 
     def holds(self, value: Any, read: Reader) -> bool:
         if type not in type(value).__mro__:
@@ -326,19 +308,15 @@ class NoClassAttr(NoAttr):
 # -- between sources --
 
 
-@dataclass(frozen=True, eq=False)
+@tests("ALIASED", "others", cost=4)
+@dataclass(slots=True, eq=False)
 class Aliased(Check):
     """The same object as at other sources."""
 
-    op: ClassVar[str] = "ALIASED"
-    cost: ClassVar[int] = 4
     others: tuple[Source, ...]
 
     def sources(self) -> tuple[Source, ...]:
         return self.others
-
-    def argument(self, number: Numbering) -> tuple[int, ...]:
-        return tuple(map(number, self.others))
 
     def holds(self, value: Any, read: Reader) -> bool:
         return all(read(other) is value for other in self.others)
@@ -347,11 +325,10 @@ class Aliased(Check):
         return f"the same object as {', '.join(map(str, self.others))}"
 
 
-@dataclass(frozen=True, eq=False)
+@tests("DISTINCT", cost=4)
+@dataclass(slots=True, eq=False)
 class NotAliased(Aliased):
     """This and the other sources hold different objects, all of them."""
-
-    op: ClassVar[str] = "DISTINCT"
 
     def holds(self, value: Any, read: Reader) -> bool:
         found = [value, *map(read, self.others)]
@@ -361,34 +338,31 @@ class NotAliased(Aliased):
         return f"different objects here and at {', '.join(map(str, self.others))}"
 
 
-@dataclass(frozen=True, eq=False)
+@tests("RELATION", cost=5)
+@dataclass(slots=True, eq=False)
 class Holds(Check):
     """A relation between integers; the guard has no source of its own."""
 
-    op: ClassVar[str] = "RELATION"
-    cost: ClassVar[int] = 5
     expr: Expr
 
     def sources(self) -> tuple[Source, ...]:
         return tuple(leaf.source for leaf in self.expr.postfix() if isinstance(leaf, Leaf))
 
-    def argument(
-        self, number: Numbering
-    ) -> tuple[tuple[int, ...], tuple[tuple[int, int, int], ...]]:
-        nodes: list[int] = []
+    @property
+    def argument(self) -> tuple[tuple[Source, ...], tuple[tuple[int, int, int], ...]]:
+        """What it reads, and postfix code: (operation, which of what it reads, dimension)."""
+        places: dict[Source, int] = {}
         code = []
         for step in self.expr.postfix():
             match step:
                 case Constant(number=constant):
                     code.append((EXPRS["CONST"], 0, constant))
                 case Leaf():
-                    node = number(step.source)
-                    if node not in nodes:
-                        nodes.append(node)
-                    code.append((EXPRS[step.op], nodes.index(node), step.dim))
+                    place = places.setdefault(step.source, len(places))
+                    code.append((EXPRS[step.op], place, step.dim))
                 case Unary() | Binary():
                     code.append((EXPRS[step.op], 0, 0))
-        return tuple(nodes), tuple(code)
+        return tuple(places), tuple(code)
 
     def holds(self, value: Any, read: Reader) -> bool:
         return holds(self.expr, read)
@@ -400,17 +374,13 @@ class Holds(Check):
 # -- the last resort --
 
 
-@dataclass(frozen=True, eq=False)
+@tests("CALLBACK", "function", cost=100)
+@dataclass(slots=True, eq=False)
 class Callback(Check):
     """What a Python function says of the value; counted, because it runs Python code."""
 
-    op: ClassVar[str] = "CALLBACK"
-    cost: ClassVar[int] = 100
     function: Callable[[Any], object]
     description: str = ""
-
-    def argument(self, number: Numbering) -> Callable[[Any], object]:
-        return self.function
 
     def holds(self, value: Any, read: Reader) -> bool:
         return bool(self.function(value))

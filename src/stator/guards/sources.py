@@ -5,6 +5,9 @@ Stage: guards. A source is a chain of small immutable nodes that ends in the cal
 graph (`State`). Each node knows three things: the native operation that reads it (`op` and
 `argument`), the slow Python meaning of that operation (`read`), and how to print it.
 
+A trace makes one source per read, so making one is cheap: slots, no checks. Nothing assigns to
+their fields afterwards.
+
 No source runs user code: instance attributes are read from the instance's dict, class attributes
 along the MRO, items with the layout base's own methods.
 """
@@ -15,12 +18,15 @@ import types
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from stator._native import _core
 
+from .fields import rename
 from .layout import class_attributes, instance_dict, is_ordered
 from .text import show
+
+SOURCES: Final = {name: number for number, name in enumerate(_core.GUARD_SOURCES)}
 
 
 class Missing(Exception):  # noqa: N818 - an answer, not an error
@@ -36,11 +42,11 @@ class Call(Protocol):
     def function(self) -> Any: ...
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Source:
-    """One step of a path; `base` is the step before, None at its start."""
+    """One step of a path: `base` is the step before, None at its start; `op` is a number."""
 
-    op: ClassVar[str]
+    op: ClassVar[int]
 
     @property
     def base(self) -> Source | None:
@@ -61,20 +67,31 @@ class Source:
         return self.text()
 
 
+S = TypeVar("S", bound=type[Source])
+
+
+def reads(op: str, field: str | None = None) -> Callable[[S], S]:
+    """The native operation of a class of sources, and the field that is its argument."""
+
+    def mark(cls: S) -> S:
+        cls.op = SOURCES[op]
+        if field is not None:
+            rename(cls, field, "argument")
+        return cls
+
+    return mark
+
+
 # -- where paths start --
 
 
-@dataclass(frozen=True, eq=False)
+@reads("LOCAL", "index")
+@dataclass(slots=True, eq=False)
 class Local(Source):
     """A bound parameter, by its index in co_varnames."""
 
-    op: ClassVar[str] = "LOCAL"
     index: int
     name: str = ""
-
-    @property
-    def argument(self) -> int:
-        return self.index
 
     def read(self, base: Any, call: Call) -> Any:
         value = call.locals[self.index]
@@ -86,11 +103,10 @@ class Local(Source):
         return self.name or f"local {self.index}"
 
 
-@dataclass(frozen=True, eq=False)
+@reads("FUNCTION")
+@dataclass(slots=True, eq=False)
 class Function(Source):
     """The function being called."""
-
-    op: ClassVar[str] = "FUNCTION"
 
     def read(self, base: Any, call: Call) -> Any:
         if call.function is None:
@@ -101,17 +117,13 @@ class Function(Source):
         return "function"
 
 
-@dataclass(frozen=True, eq=False)
+@reads("FIXED", "value")
+@dataclass(slots=True, eq=False)
 class Fixed(Source):
     """An object the guards keep alive, such as another module's globals."""
 
-    op: ClassVar[str] = "FIXED"
     value: Any
     name: str = ""
-
-    @property
-    def argument(self) -> Any:
-        return self.value
 
     def read(self, base: Any, call: Call) -> Any:
         return self.value
@@ -120,11 +132,11 @@ class Fixed(Source):
         return self.name or show(self.value)
 
 
-@dataclass(frozen=True, eq=False)
+@reads("CALL")
+@dataclass(slots=True, eq=False)
 class State(Source):
     """State outside the object graph, as a C function tells it, such as torch's grad mode."""
 
-    op: ClassVar[str] = "CALL"
     function: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
     name: str = ""
@@ -143,15 +155,14 @@ class State(Source):
 # -- steps --
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Step(Source):
     """A step from another source."""
 
     of: Source
 
-    @property
-    def base(self) -> Source:
-        return self.of
+
+rename(Step, "of", "base")
 
 
 def function_field(op: str, attribute: str) -> type[Step]:
@@ -159,6 +170,8 @@ def function_field(op: str, attribute: str) -> type[Step]:
     member = types.FunctionType.__dict__[attribute]
 
     class FunctionField(Step):
+        __slots__ = ()
+
         def read(self, base: Any, call: Call) -> Any:
             if type(base) is not types.FunctionType:
                 raise Missing
@@ -167,8 +180,7 @@ def function_field(op: str, attribute: str) -> type[Step]:
         def text(self) -> str:
             return f"{self.of}.{attribute}"
 
-    FunctionField.op = op
-    return FunctionField
+    return reads(op)(FunctionField)
 
 
 GlobalsOf: Final = function_field("GLOBALS", "__globals__")
@@ -184,6 +196,8 @@ def method_field(op: str, attribute: str) -> type[Step]:
     member = types.MethodType.__dict__[attribute]
 
     class MethodField(Step):
+        __slots__ = ()
+
         def read(self, base: Any, call: Call) -> Any:
             if type(base) is not types.MethodType:
                 raise Missing
@@ -192,18 +206,18 @@ def method_field(op: str, attribute: str) -> type[Step]:
         def text(self) -> str:
             return f"{self.of}.{attribute}"
 
-    MethodField.op = op
-    return MethodField
+    return reads(op)(MethodField)
 
 
 MethodFunction: Final = method_field("METHOD_FUNC", "__func__")
 MethodSelf: Final = method_field("METHOD_SELF", "__self__")
 
 
+@reads("CELL")
 class CellContents(Step):
     """What a cell holds."""
 
-    op: ClassVar[str] = "CELL"
+    __slots__ = ()
 
     def read(self, base: Any, call: Call) -> Any:
         if type(base) is not types.CellType:
@@ -217,10 +231,11 @@ class CellContents(Step):
         return f"{self.of}.cell_contents"
 
 
+@reads("REFERENT")
 class Referent(Step):
     """What a weak reference points to; None when that is dead."""
 
-    op: ClassVar[str] = "REFERENT"
+    __slots__ = ()
 
     def read(self, base: Any, call: Call) -> Any:
         if weakref.ref not in type(base).__mro__:
@@ -231,10 +246,11 @@ class Referent(Step):
         return f"{self.of}()"
 
 
+@reads("TYPE")
 class TypeOf(Step):
     """The value's type, as type(x) tells it."""
 
-    op: ClassVar[str] = "TYPE"
+    __slots__ = ()
 
     def read(self, base: Any, call: Call) -> Any:
         return type(base)
@@ -243,24 +259,21 @@ class TypeOf(Step):
         return f"type({self.of})"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(slots=True, eq=False)
 class NamedStep(Step):
     """A step by an attribute's name."""
 
     name: str
 
-    @property
-    def argument(self) -> str:
-        return self.name
-
     def text(self) -> str:
         return f"{self.of}.{self.name}"
 
 
+@reads("ATTR", "name")
 class Attr(NamedStep):
     """An attribute in the instance's own dict."""
 
-    op: ClassVar[str] = "ATTR"
+    __slots__ = ()
 
     def read(self, base: Any, call: Call) -> Any:
         found = instance_dict(base)
@@ -269,10 +282,11 @@ class Attr(NamedStep):
         return dict.__getitem__(found, self.name)
 
 
+@reads("MODULE_ATTR", "name")
 class ModuleAttr(Attr):
     """An attribute of a module."""
 
-    op: ClassVar[str] = "MODULE_ATTR"
+    __slots__ = ()
 
     def read(self, base: Any, call: Call) -> Any:
         if types.ModuleType not in type(base).__mro__:
@@ -280,10 +294,11 @@ class ModuleAttr(Attr):
         return super().read(base, call)
 
 
+@reads("CLASS_ATTR", "name")
 class ClassAttr(NamedStep):
     """An attribute of a class, found along its MRO; of an instance's class: of TypeOf(it)."""
 
-    op: ClassVar[str] = "CLASS_ATTR"
+    __slots__ = ()
 
     def read(self, base: Any, call: Call) -> Any:
         if type not in type(base).__mro__:
@@ -293,16 +308,12 @@ class ClassAttr(NamedStep):
         raise Missing
 
 
-@dataclass(frozen=True, eq=False)
+@reads("SLOT", "descriptor")
+@dataclass(slots=True, eq=False)
 class Slot(Step):
     """What a __slots__ member holds, by its descriptor."""
 
-    op: ClassVar[str] = "SLOT"
     descriptor: types.MemberDescriptorType
-
-    @property
-    def argument(self) -> types.MemberDescriptorType:
-        return self.descriptor
 
     def read(self, base: Any, call: Call) -> Any:
         if self.descriptor.__objclass__ not in type(base).__mro__:
@@ -316,16 +327,12 @@ class Slot(Step):
         return f"{self.of}.{self.descriptor.__name__}"
 
 
-@dataclass(frozen=True, eq=False)
+@reads("INDEX", "index")
+@dataclass(slots=True, eq=False)
 class Index(Step):
     """An item of a list or tuple."""
 
-    op: ClassVar[str] = "INDEX"
     index: int
-
-    @property
-    def argument(self) -> int:
-        return self.index
 
     def read(self, base: Any, call: Call) -> Any:
         for kind in (list, tuple):
@@ -340,16 +347,12 @@ class Index(Step):
         return f"{self.of}[{self.index}]"
 
 
-@dataclass(frozen=True, eq=False)
+@reads("KEY", "key")
+@dataclass(slots=True, eq=False)
 class Key(Step):
     """An item of a dict."""
 
-    op: ClassVar[str] = "KEY"
     key: Any
-
-    @property
-    def argument(self) -> Any:
-        return self.key
 
     def read(self, base: Any, call: Call) -> Any:
         if dict not in type(base).__mro__ or not dict.__contains__(base, self.key):
@@ -360,16 +363,12 @@ class Key(Step):
         return f"{self.of}[{show(self.key)}]"
 
 
-@dataclass(frozen=True, eq=False)
+@reads("KEY_AT", "index")
+@dataclass(slots=True, eq=False)
 class DictKeyAt(Step):
     """The key at a position of a dict (not of an OrderedDict, which keeps an order of its own)."""
 
-    op: ClassVar[str] = "KEY_AT"
     index: int
-
-    @property
-    def argument(self) -> int:
-        return self.index
 
     def read(self, base: Any, call: Call) -> Any:
         if dict not in type(base).__mro__ or is_ordered(base):

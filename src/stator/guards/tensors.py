@@ -14,14 +14,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from stator._native import _core
 
-from .checks import Check, Numbering, Reader
+from .checks import Check, Reader, tests
 from .sources import State
 from .text import show
 
@@ -45,7 +45,8 @@ def python_keys() -> int:
 # -- what a tensor must look like --
 
 
-@dataclass(frozen=True, eq=False)
+@tests("TENSOR", cost=2)
+@dataclass(slots=True, eq=False)
 class TensorMatch(Check):
     """Type, dispatch keys, requires_grad, dtype, device, sizes and strides of a tensor.
 
@@ -53,8 +54,6 @@ class TensorMatch(Check):
     dimensions is said by relations. `strides` is None for layouts that have none.
     """
 
-    op: ClassVar[str] = "TENSOR"
-    cost: ClassVar[int] = 2
     type: type
     keys: int
     requires_grad: bool
@@ -63,7 +62,8 @@ class TensorMatch(Check):
     sizes: Extents
     strides: Extents | None
 
-    def argument(self, number: Numbering) -> tuple[Any, ...]:
+    @property
+    def argument(self) -> tuple[Any, ...]:
         found = codes(self.dtype, self.device) if calibrate() is None else None
         native = found is not None and not self.keys & python_keys()
         return (

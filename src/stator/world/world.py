@@ -24,9 +24,12 @@ from stator.guards import (
     Callback,
     Check,
     ClassAttr,
+    Closure,
+    Code,
     DictKeyAt,
     Equal,
     Fixed,
+    GlobalsOf,
     Guard,
     Index,
     Is,
@@ -186,8 +189,27 @@ class World:
                 not _is_module_or_class(bound_to)
             ):
                 return self._wrap_bound(raw, bound_to, source)
+        if type(raw) is types.FunctionType and raw.__closure__ and not is_fixed(source):
+            return self._wrap_closure(raw, source)
         self.guard(source, Is(raw))
         return self.know(raw)
+
+    def _wrap_closure(self, raw: Any, source: Source) -> Any:
+        """A function that a program makes again and again: its code and cells say what it is."""
+        self.guard(source, TypeIs(types.FunctionType))
+        self.guard(Code(source), Is(raw.__code__))
+        self.guard(GlobalsOf(source), Is(raw.__globals__))
+        self.guard(Closure(source), Length(len(raw.__closure__)))
+        for index, cell in enumerate(raw.__closure__):
+            self.remember_cell(cell, Index(Closure(source), index))
+        return self.remember(raw, raw, source)
+
+    def remember_cell(self, cell: Any, source: Source) -> None:
+        if id(cell) in self.stand_ins:
+            first = self.origins[id(cell)]
+            self.guard(source, Aliased((first,)) if not is_fixed(first) else Is(cell))
+        else:
+            self.remember(cell, cell, source)
 
     def _wrap_bound(self, raw: Any, bound_to: Any, source: Source) -> Any:
         """A C method that was bound before the call, such as `items.append`."""
@@ -563,6 +585,16 @@ class World:
         if key not in self._distinct:
             self._distinct.add(key)
             self.guard(first, NotAliased((second,)))
+
+
+def is_fixed(source: Source) -> bool:
+    """Whether a path starts at an object that the guards hold, not at the call."""
+    step: Source | None = source
+    while step is not None:
+        if type(step) is Fixed:
+            return True
+        step = step.base
+    return False
 
 
 def _is_module_or_class(value: Any) -> bool:
