@@ -4,7 +4,8 @@
 
 The backend's compiled graph does nothing: it returns the outputs of its first call. So the time
 of a call is the front end's alone, and "bare" is that same callable with its inputs at hand.
-Each case runs in its own process; inside it, bare graph and engines take turns. Medians of CPU time count.
+Each case runs in its own process; inside it, bare graph and engines take turns. Medians of the
+CPU time count.
 """
 
 import argparse
@@ -213,9 +214,13 @@ def row(result: dict[str, Any], engines: list[str]) -> str:
 
 
 def problems(results: list[dict[str, Any]]) -> list[str]:
-    found = {f"{spec}: {text}" for r in results for spec, text in (r.get("errors") or {}).items()}
-    found |= {f"{r['name']}: {r['failed']}" for r in results if "failed" in r}
-    return sorted(found)
+    """What went wrong, each reason once, with the cases it stopped."""
+    found: dict[str, list[str]] = {}
+    for result in results:
+        reasons = [f"{spec}: {text}" for spec, text in (result.get("errors") or {}).items()]
+        for reason in [*reasons, *filter(None, [result.get("failed")])]:
+            found.setdefault(reason, []).append(result["name"])
+    return [f"{reason} ({', '.join(names)})" for reason, names in found.items()]
 
 
 def main(argv: list[str] | None = None) -> int:

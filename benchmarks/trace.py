@@ -100,27 +100,33 @@ def ready(spec: str) -> Any:
     return engine
 
 
+def fresh(name: str) -> Case:
+    torch.manual_seed(0)
+    case = MODELS[name]()
+    case.target.eval()
+    return case
+
+
 def traced(spec: str, name: str) -> dict[str, float]:
     """Tracing time and kept memory of one model, in this process."""
     engine = ready(spec)
-    cases = []
-    for _ in range(2):
-        torch.manual_seed(0)
-        case = MODELS[name]()
-        case.target.eval()
-        cases.append(case)
     with torch.no_grad():
-        first, second = cases
-        for _ in range(2):
-            eager = cpu_of(lambda: first.target(*first.args, **first.kwargs))
-        backend = PresetBackend()
-        fn = engine.compile(first.target, backend=backend, fullgraph=True)
-        trace_s = cpu_of(lambda: fn(*first.args, **first.kwargs)) - eager
-        if backend.graphs != 1:
-            raise AssertionError(f"{backend.graphs} graphs")
-        del fn, backend, first
-        kept = kept_by(engine, second)
-    return {"trace_cpu_s": trace_s, "kept_bytes": kept}
+        return {
+            "trace_cpu_s": first_call(engine, fresh(name)),
+            "kept_bytes": kept_by(engine, fresh(name)),
+        }
+
+
+def first_call(engine: Any, case: Case) -> float:
+    """CPU seconds of the first compiled call over those of a warm eager one."""
+    for _ in range(2):
+        eager = cpu_of(lambda: case.target(*case.args, **case.kwargs))
+    backend = PresetBackend()
+    fn = engine.compile(case.target, backend=backend, fullgraph=True)
+    seconds = cpu_of(lambda: fn(*case.args, **case.kwargs)) - eager
+    if backend.graphs != 1:
+        raise AssertionError(f"{backend.graphs} graphs")
+    return seconds
 
 
 def kept_by(engine: Any, case: Case) -> int:

@@ -10,6 +10,7 @@ the warm state, so a case costs its own time only and can't spoil another one.
 
 import argparse
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -35,7 +36,8 @@ from benchmarks.zoo.measure import (
     warm_up,
 )
 
-START_LIMIT_S: Final = 300.0
+START_LIMIT_S: Final = 120.0
+PR_SET_PDEATHSIG: Final = 1
 GRACE_S: Final = 30.0  # for the server to notice a case's time limit itself
 
 
@@ -160,12 +162,19 @@ def chunks(descriptor: int, deadline: float) -> Iterator[bytes]:
 # ---------------------------------------------------------------- the server's side
 
 
+def die_with_parent() -> None:
+    """Linux: a killed run leaves no processes behind."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
 def in_child(entry: Entry, engine: Engine, job: Job) -> Result:
     """Fork, measure, collect; the child is killed at the time limit."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
+            die_with_parent()
             os.close(reading)
             with os.fdopen(writing, "w") as out:
                 redirect(entry, job)
@@ -204,6 +213,7 @@ def redirect(entry: Entry, job: Job) -> None:
 
 
 def serve(job: Job) -> None:
+    die_with_parent()
     # Libraries print; the results have the original standard output for themselves.
     with os.fdopen(os.dup(1), "w") as out:
         os.dup2(2, 1)

@@ -5,28 +5,76 @@ The public names are here and nowhere else; torch is loaded when one of them is 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from stator.api import compile, reset
+    from stator import config
+    from stator.api import (
+        allow_in_graph,
+        assume_constant_result,
+        compile,
+        compile_module_,
+        disable,
+        graph_break,
+        is_compiling,
+        reset,
+        substitute_in_graph,
+    )
+    from stator.backends import (
+        BackendError,
+        UnknownBackendError,
+        list_backends,
+        register_backend,
+    )
     from stator.capture import CaptureError
+    from stator.driver import RecompileError, RecompileLimitError
     from stator.evaluator import InternalError
 
 __version__ = "0.1.0"
 
-__all__ = ["CaptureError", "InternalError", "__version__", "compile", "reset"]
+__all__ = [
+    "BackendError",
+    "CaptureError",
+    "InternalError",
+    "RecompileError",
+    "RecompileLimitError",
+    "UnknownBackendError",
+    "__version__",
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "compile_module_",
+    "config",
+    "disable",
+    "graph_break",
+    "is_compiling",
+    "list_backends",
+    "register_backend",
+    "reset",
+    "substitute_in_graph",
+]
 
-_LAZY = {
-    "CaptureError": "stator.capture",
-    "InternalError": "stator.evaluator",
-    "compile": "stator.api",
-    "reset": "stator.api",
+_HOMES = {
+    "stator.api": (
+        "allow_in_graph assume_constant_result compile compile_module_ disable graph_break "
+        "is_compiling reset substitute_in_graph"
+    ),
+    "stator.backends": "BackendError UnknownBackendError list_backends register_backend",
+    "stator.capture": "CaptureError",
+    "stator.driver": "RecompileError RecompileLimitError",
+    "stator.evaluator": "InternalError",
 }
 
 
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    module = _LAZY.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(module), name)
-    globals()[name] = value
-    return value
+    if name == "config":  # importing it binds the name
+        return import_module("stator.config")
+    for module, names in _HOMES.items():
+        if name in names.split():
+            value = getattr(import_module(module), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

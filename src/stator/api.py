@@ -1,22 +1,60 @@
-"""The public entry points: `compile` in all its forms, and what goes with it."""
+"""The public entry points: `compile` in all its forms, and what is said about single functions.
 
+In: what the user writes. Out: compiled functions and modules (driver), marks (capture.marks).
+"""
+
+import functools
+import inspect
 import weakref
 from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
-from typing import Any, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
-import torch
+from torch import nn
 
-from stator import runtime
-from stator.driver import Compiler, Options
+from stator._native._core import CompiledFunction
+from stator.capture import marks
+from stator.capture.marks import Kind, Mark
+from stator.driver import Options, checked, compiled_function
+from stator.driver.modules import Compiling, copied, unwrapped, wrap
 
 F = TypeVar("F", bound=Callable[..., Any])
+M = TypeVar("M", bound=nn.Module)
+
+_made: Final[weakref.WeakSet[CompiledFunction]] = weakref.WeakSet()
+
+
+# ---------------------------------------------------------------------- compile
 
 
 @overload
-def compile(model: F, **options: Any) -> F: ...
+def compile(
+    model: F,
+    *,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    backend: str | Callable[..., Any] = ...,
+    mode: str | None = ...,
+    options: Mapping[str, Any] | None = ...,
+    name: str | None = ...,
+    disable: bool = ...,
+    recompile_limit: int | None = ...,
+    isolate_recompiles: bool = ...,
+) -> F: ...
 @overload
-def compile(model: None = None, **options: Any) -> Callable[[F], F]: ...
+def compile(
+    model: None = None,
+    *,
+    fullgraph: bool = ...,
+    dynamic: bool | None = ...,
+    backend: str | Callable[..., Any] = ...,
+    mode: str | None = ...,
+    options: Mapping[str, Any] | None = ...,
+    name: str | None = ...,
+    disable: bool = ...,
+    recompile_limit: int | None = ...,
+    isolate_recompiles: bool = ...,
+) -> Callable[[F], F]: ...
 def compile(
     model: Any = None,
     *,
@@ -30,47 +68,233 @@ def compile(
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
 ) -> Any:
-    """Compiles a function, a method or a module; without one, a decorator."""
+    """Compiles a function, a method or a module when it is first called. Also a decorator.
+
+    `fullgraph`: one graph or an error that says why not. `backend`: a name (`list_backends()`) or a
+    callable `(GraphModule, example inputs) -> callable`. `mode` or `options` go to the backend.
+    `name` is for messages. `disable`: returns the model as it is. `recompile_limit` replaces
+    `config.recompile_limit`. `isolate_recompiles`: what is compiled here is for this wrapper only.
+    """
+    chosen = checked(
+        backend=backend,
+        fullgraph=fullgraph,
+        dynamic=dynamic,
+        mode=mode,
+        options=options,
+        name=name,
+        recompile_limit=recompile_limit,
+        isolate=isolate_recompiles,
+    )
     if model is None:
-        return lambda target: compile(
-            target,
-            fullgraph=fullgraph,
-            dynamic=dynamic,
-            backend=backend,
-            mode=mode,
-            options=options,
-            name=name,
-            disable=disable,
-            recompile_limit=recompile_limit,
-            isolate_recompiles=isolate_recompiles,
+        return lambda target: target if disable else _compiled(target, chosen)
+    return model if disable else _compiled(model, chosen)
+
+
+def compile_module_(module: M, **options: Any) -> M:
+    """Compiles a module in place, as `module.compile()` does; takes the options of `compile`."""
+    if not isinstance(module, nn.Module):
+        raise TypeError(f"compile_module_() needs a module, not {_kind(module)}")
+    if not options.pop("disable", False):
+        isolate = options.pop("isolate_recompiles", False)
+        given = {**_DEFAULTS, **options, "isolate": isolate}
+        if unknown := given.keys() - {*_DEFAULTS, "isolate"}:
+            raise TypeError(f"compile_module_() has no option {sorted(unknown)[0]!r}")
+        Compiling(checked(**given), _made.add).in_place(unwrapped(module))
+    return module
+
+
+_DEFAULTS: Final[dict[str, Any]] = {
+    name: parameter.default
+    for name, parameter in inspect.signature(compile).parameters.items()
+    if name not in ("model", "disable", "isolate_recompiles")
+}
+
+
+def _compiled(target: Any, options: Options) -> Any:
+    """Something to compile, by what it is."""
+    if isinstance(target, nn.Module):
+        return wrap(unwrapped(target), Compiling(options, _made.add))
+    if isinstance(target, CompiledFunction):
+        target = target.__wrapped__
+    if isinstance(target, FunctionType):
+        return _registered(target, options)
+    if isinstance(target, MethodType):
+        return MethodType(_compiled(target.__func__, options), target.__self__)
+    if isinstance(target, staticmethod | classmethod):
+        return type(target)(_compiled(target.__func__, options))
+    if isinstance(target, type):
+        raise TypeError(
+            f"stator.compile() needs a function, a method or a module, not the class "
+            f"{target.__qualname__}: compile an instance of it, or its methods"
         )
-    if disable:
-        return model
-    chosen = Options(backend=backend, fullgraph=fullgraph, name=name)
-    if isinstance(model, MethodType):
-        return MethodType(_function(model.__func__, chosen, isolate_recompiles), model.__self__)
-    if isinstance(model, torch.nn.Module):
-        function = _function(_call_module, chosen, True)
-        return lambda *args, **kwargs: function(model, *args, **kwargs)
-    return _function(model, chosen, isolate_recompiles)
+    if not callable(target):
+        raise TypeError(
+            f"stator.compile() needs a function, a method or a module, not {_kind(target)}"
+        )
+    return _registered(_calling(target), options)
 
 
-def _call_module(module: torch.nn.Module, /, *args: Any, **kwargs: Any) -> Any:
-    return module(*args, **kwargs)
-
-
-def _function(function: Any, options: Options, isolate: bool) -> Any:
-    if not isinstance(function, FunctionType):
-        raise TypeError(f"a function, a method or a module is needed, not {type(function).__name__}")
-    made = runtime.compiled(function, Compiler(options), name=options.name, isolate=isolate)
+def _registered(function: FunctionType, options: Options) -> CompiledFunction:
+    made = compiled_function(function, options)
     _made.add(made)
     return made
 
 
-_made: weakref.WeakSet[Any] = weakref.WeakSet()
+def _calling(target: Callable[..., Any]) -> FunctionType:
+    """A Python function that does nothing but call something that is none."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return target(*args, **kwargs)
+
+    functools.update_wrapper(call, target)
+    assert isinstance(call, FunctionType)
+    return copied(call)  # another code object: other callables share nothing with this one
+
+
+def _kind(value: object) -> str:
+    return f"an object of type {type(value).__qualname__}"
 
 
 def reset() -> None:
-    """Forgets everything that was compiled."""
+    """Forgets everything that was compiled; compiled functions compile again when called."""
     for compiled in list(_made):
+        miss: Any = compiled.miss
+        miss.ledger.reset()
         compiled.clear()
+
+
+# ---------------------------------------------------------------------- marks
+
+
+@overload
+def disable(fn: F, recursive: bool = True, reason: str | None = None) -> F: ...
+@overload
+def disable(
+    fn: None = None, recursive: bool = True, reason: str | None = None
+) -> Callable[[F], F]: ...
+def disable(fn: Any = None, recursive: bool = True, reason: str | None = None) -> Any:
+    """A function (method, module) that is never traced: compiled code calls it as it is.
+
+    The function given is left as it was; use what is returned. Also a decorator. With
+    `recursive=False` the functions it calls may be captured again.
+    """
+    if fn is None:
+        return lambda target: disable(target, recursive, reason)
+    mark = Mark(Kind.DISABLE, reason or "", recursive)
+    if isinstance(fn, nn.Module):
+        module = unwrapped(fn)
+        return wrap(module, _Disabling(mark))
+    if isinstance(fn, CompiledFunction):
+        fn = fn.__wrapped__
+    if isinstance(fn, MethodType):
+        return MethodType(_disabled(fn.__func__, mark), fn.__self__)
+    if isinstance(fn, staticmethod | classmethod):
+        return type(fn)(_disabled(fn.__func__, mark))
+    if isinstance(fn, type) or not callable(fn):
+        what = f"the class {fn.__qualname__}" if isinstance(fn, type) else _kind(fn)
+        raise TypeError(f"stator.disable() needs a function, a method or a module, not {what}")
+    return _disabled(fn, mark)
+
+
+class _Disabling:
+    """Makes the call of a disabled module."""
+
+    def __init__(self, mark: Mark) -> None:
+        self._mark = mark
+
+    def __call__(self, module: nn.Module, /) -> Callable[..., Any]:
+        return MethodType(_disabled(type(module).__call__, self._mark), module)
+
+
+def _disabled(fn: Any, mark: Mark) -> Any:
+    """A marked copy, so that no frame of ours is between the caller's and the function's."""
+    if isinstance(fn, CompiledFunction):
+        fn = fn.__wrapped__
+    made = copied(fn if isinstance(fn, FunctionType) else _calling(fn))
+    made.__dict__.setdefault("__wrapped__", fn)
+    marks.put(made, mark)
+    return made
+
+
+def allow_in_graph(fn: F) -> F:
+    """Calls of this function become one node of the graph: it is not traced into.
+
+    It must do with fake tensors what it does with real ones, and change nothing but its result.
+    """
+    return _marked(fn, Mark(Kind.ALLOW), "allow_in_graph")
+
+
+def assume_constant_result(fn: F) -> F:
+    """This function is called while tracing, and its result is a constant of the graph.
+
+    Nothing guards the assumption.
+    """
+    return _marked(fn, Mark(Kind.CONSTANT), "assume_constant_result")
+
+
+def substitute_in_graph(
+    original: Callable[..., Any], *, skip_signature_check: bool = False
+) -> Callable[[F], F]:
+    """Decorator: compiled code evaluates the decorated function in place of `original`."""
+
+    def decorate(substitute: F) -> F:
+        if not isinstance(substitute, FunctionType):
+            raise TypeError(f"the substitute must be a Python function, not {_kind(substitute)}")
+        if not skip_signature_check:
+            _check_signatures(original, substitute)
+        _marked(original, Mark(Kind.SUBSTITUTE, substitute=substitute), "substitute_in_graph")
+        return substitute
+
+    return decorate
+
+
+def _check_signatures(original: Any, substitute: Any) -> None:
+    try:
+        wanted = inspect.signature(original)
+    except (TypeError, ValueError):
+        return  # C functions need not have one
+    given = inspect.signature(substitute)
+    if _shape(wanted) != _shape(given):
+        raise TypeError(
+            f"the substitute takes {given}, the original takes {wanted}: make them alike, or say "
+            f"skip_signature_check=True"
+        )
+
+
+def _shape(signature: inspect.Signature) -> list[tuple[Any, ...]]:
+    """What matters to callers; positional-only parameters may have any name."""
+    return [
+        (
+            None if p.kind is p.POSITIONAL_ONLY else p.name,
+            p.kind,
+            p.default is p.empty,
+        )
+        for p in signature.parameters.values()
+    ]
+
+
+def _marked(fn: Any, mark: Mark, who: str) -> Any:
+    target = fn
+    while isinstance(target, MethodType | CompiledFunction):
+        target = target.__func__ if isinstance(target, MethodType) else target.__wrapped__
+    if not callable(target) or isinstance(target, nn.Module):
+        raise TypeError(f"stator.{who}() needs a function, not {_kind(fn)}")
+    marks.put(target, mark)
+    return fn
+
+
+def graph_break(msg: str = "") -> None:
+    """Ends the graph here; nothing outside of compiled code."""
+
+
+def is_compiling() -> bool:
+    """Whether the caller is being traced; False in code that runs as it is."""
+    return False
+
+
+def _yes() -> bool:
+    return True
+
+
+marks.put(graph_break, Mark(Kind.BREAK))
+marks.put(is_compiling, Mark(Kind.SUBSTITUTE, substitute=_yes))

@@ -209,7 +209,8 @@ def call(
     random.seed(seed)
     given = program.given(seed, change.make)
     error = result = None
-    with program.under(), change.under():
+    # A program may leave grad mode changed: that is seen, and then undone.
+    with torch.enable_grad(), program.under(), change.under():
         try:
             with Tape(tape) if tape is not None else contextlib.nullcontext():
                 result = fn(*given.args, **given.kwargs)
@@ -351,7 +352,7 @@ class Check:
         compiled = compile_with(program.fn, backend=refuse, fullgraph=True)
         torch.manual_seed(9)
         given = program.given(9)
-        with program.under():
+        with torch.enable_grad(), program.under():
             before, objects = _seen(program, given)
             refused = None
             try:

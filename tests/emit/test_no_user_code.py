@@ -57,9 +57,8 @@ def hostile(base: type, *, keyed: bool = False) -> Any:
     return type.__new__(META, f"Hostile{base.__name__}", (base,), body)
 
 
-def dict_of(value: Any) -> Any:
-    """The instance dict of a hostile object."""
-    return type.__dict__["__dict__"].__get__(type(value))["__dict__"]
+def as_dict(value: Any) -> dict[Any, Any]:
+    return dict(dict.items(value))
 
 
 def filled(base: Any, fill: Callable[[Any], Any] | None = None, *args: Any) -> Any:
@@ -71,14 +70,14 @@ def filled(base: Any, fill: Callable[[Any], Any] | None = None, *args: Any) -> A
 
 def with_factory(value: Any) -> None:
     dict.update(value, {"a": 1})
-    collections.defaultdict.default_factory.__set__(value, list)  # type: ignore[attr-defined]
+    collections.defaultdict.__dict__["default_factory"].__set__(value, list)
 
 
 SORTS: dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]] = {
     "object": (lambda: filled(object), lambda v: None),
     "tuple": (lambda: filled(tuple, None, (1, 2)), lambda v: list(tuple.__iter__(v))),
     "list": (lambda: filled(list, lambda v: list.extend(v, [1, 2])), lambda v: list.copy(v)),
-    "dict": (lambda: filled(dict, lambda v: dict.update(v, {"a": 1})), lambda v: dict.copy(v)),
+    "dict": (lambda: filled(dict, lambda v: dict.update(v, {"a": 1})), as_dict),
     "defaultdict": (
         lambda: filled(collections.defaultdict, with_factory),
         lambda v: list(dict.items(v)),
@@ -166,9 +165,9 @@ def test_hostile_keys_are_refused(wrap: Callable[[Any], Any]) -> None:
         World().plan(value)
 
 
-EFFECTS: dict[str, tuple[type, Callable[[Source], Effect], Callable[[Any], Any], Any]] = {
+EFFECTS: dict[str, tuple[Any, Callable[[Source], Effect], Callable[[Any], Any], Any]] = {
     "list": (list, lambda s: ListContents(s, (1, 2)), list.copy, [1, 2]),
-    "dict": (dict, lambda s: DictContents(s, (("a", 1),)), dict.copy, {"a": 1}),
+    "dict": (dict, lambda s: DictContents(s, (("a", 1),)), as_dict, {"a": 1}),
     "set": (set, lambda s: SetContents(s, (1,)), lambda v: list(set.__iter__(v)), [1]),
     "deque": (
         collections.deque,
@@ -182,14 +181,14 @@ EFFECTS: dict[str, tuple[type, Callable[[Source], Effect], Callable[[Any], Any],
         lambda v: list(collections.OrderedDict.__iter__(v)),
         ["b", "a"],
     ),
-    "key": (dict, lambda s: KeySet(s, "a", 1), dict.copy, {"a": 1}),
+    "key": (dict, lambda s: KeySet(s, "a", 1), as_dict, {"a": 1}),
     "key of ordered": (
         collections.OrderedDict,
         lambda s: KeySet(s, "a", 1),
         lambda v: list(collections.OrderedDict.__iter__(v)),
         ["a"],
     ),
-    "no key": (dict, lambda s: KeyDel(s, "a"), dict.copy, {}),
+    "no key": (dict, lambda s: KeyDel(s, "a"), as_dict, {}),
 }
 
 
@@ -227,7 +226,7 @@ def test_effects_on_attributes(known: bool) -> None:
 
 def test_effects_on_classes() -> None:
     meta = type("Meta", (type,), {"__setattr__": refuse, "__getattribute__": refuse})
-    target = meta.__new__(meta, "Target", (), {})
+    target: Any = meta.__new__(meta, "Target", (), {})
     world = World()
     world.fetched(object(), target)
     world.run(world.residual(None, [ClassAttrSet(world.source(0), "x", 1)]))

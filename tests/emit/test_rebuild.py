@@ -1,6 +1,7 @@
 """Values made while tracing are made again: structure, types, identities, and fresh each time."""
 
 import collections
+import enum
 import functools
 import itertools
 import operator
@@ -9,7 +10,10 @@ import time
 import types
 import weakref
 from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import pytest
 
@@ -542,6 +546,29 @@ def test_resolve_is_asked_once() -> None:
     shared = [shadow]
     world.plan([shared, shared, shadow, (shared, Plain(a=shared))])
     assert max(world.asked.values()) == 1
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+class Size(enum.IntFlag):
+    S = 1
+    M = 2
+
+
+def test_members_of_enumerations() -> None:
+    """Their class has no others: they are what they are, as values and as keys."""
+    value = [Colour.RED, Size.S | Size.M, {Colour.RED: 1, Size.M: 2}]
+    later = World().again(value)
+    assert later[0] is Colour.RED and later[1] is value[1]
+    assert later[2] == value[2]
+
+
+@pytest.mark.parametrize("key", [Fraction(1, 2), Path("x"), UUID(int=3)])
+def test_keys_of_libraries(key: Any) -> None:
+    later = World(type(key)).again({key: 1})
+    assert later == {key: 1} and next(iter(later)) is not key
 
 
 def test_unhashable_by_c_code() -> None:

@@ -209,7 +209,7 @@ def exception_parts(e: BaseException) -> list[Any]:
         found.append(getattr(e, name, None))
     for name in ("path", "encoding", "object", "start", "end", "reason", "exceptions", "lineno"):
         found.append(getattr(e, name, None))
-    return [*found, str(e)]
+    return [*found, str(e) if is_plain(e.args) else None]
 
 
 def dict_parts(value: Any) -> list[Any]:

@@ -63,11 +63,24 @@ def list_backends() -> list[str]:
     return sorted({*_BUILT_IN, *_registered, *_installed()})
 
 
-def lookup(backend: str | Backend) -> Backend:
-    """The backend of this name; a callable is a backend already."""
+def check(backend: str | Backend) -> None:
+    """Refuses what `lookup` would not find; loads nothing."""
     if not isinstance(backend, str):
         if not callable(backend):
             raise TypeError(f"a backend is a name or a callable, not {type(backend).__name__}")
+    elif backend not in _registered and backend not in _BUILT_IN and backend not in _installed():
+        known = list_backends()
+        close = difflib.get_close_matches(backend, known, 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise UnknownBackendError(
+            f"there is no backend named {backend!r}.{hint} Known: {', '.join(known)}"
+        )
+
+
+def lookup(backend: str | Backend) -> Backend:
+    """The backend of this name; a callable is a backend already."""
+    check(backend)
+    if not isinstance(backend, str):
         return backend
     if backend in _registered:
         return _registered[backend]
@@ -75,15 +88,7 @@ def lookup(backend: str | Backend) -> Backend:
         module, function = _BUILT_IN[backend]
         found: Backend = getattr(import_module(f"{__package__}.{module}"), function)
         return found
-    point = _installed().get(backend)
-    if point is None:
-        known = list_backends()
-        close = difflib.get_close_matches(backend, known, 1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise UnknownBackendError(
-            f"there is no backend named {backend!r}.{hint} Known: {', '.join(known)}"
-        )
-    return _registered.setdefault(backend, point.load())
+    return _registered.setdefault(backend, _installed()[backend].load())
 
 
 def backend_name(backend: str | Backend) -> str:

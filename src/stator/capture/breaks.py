@@ -50,9 +50,10 @@ class Break(Abort):
         self.places: tuple[Place, ...] = ()
 
     def at(self, frame: Frame) -> "Break":
-        """Notes where it happened; the innermost place counts."""
-        if not self.places:
-            self.places = stack(frame)
+        """Notes where it happened: the frames of one loop after the other, from the inside."""
+        found = stack(frame)
+        if self.places[: len(found)] != found:
+            self.places = found + self.places
         return self
 
 

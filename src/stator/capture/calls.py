@@ -7,6 +7,7 @@ In: a callable of any kind with its arguments. Out: a pushed frame (Python funct
 import functools
 import importlib
 import sys
+import threading
 import types
 from typing import TYPE_CHECKING, Any, Final
 
@@ -68,6 +69,7 @@ class Calls:
         self.values = tracer.values
         self.tensors = tracer.tensors
         self.made: dict[int, types.FunctionType] = {}  # functions made in the trace, by id
+        self.locks: dict[int, int] = {}  # how often each is held
         self._rules: dict[int, leaves.Rule | None] = {}
         self._contracts: dict[int, Contract | None] = {}
         self._called: set[int] = set()
@@ -157,7 +159,11 @@ class Calls:
             return handler(self, frame, function, *_split(args, kwnames))
         contract = self.contract(function)
         if contract is not None:
-            return self.run(frame, function, args, kwnames, contract)
+            # Asked for real, with everything it calls: what it tells is a constant.
+            positional, keywords = _split(args, kwnames)
+            self.values.ready((positional, keywords), Depth.DEEP)
+            asked = functools.partial(function, **keywords) if keywords else function
+            return core.call_native(frame, asked, *positional)
         result = core.call(frame, function, args, kwnames)
         if type(result) is Frame:
             self.admit(result, function)
@@ -245,6 +251,8 @@ class Calls:
                 args, callable = [callable.__self__, *args], slot
         elif cls is types.BuiltinFunctionType:
             bound = callable.__self__
+            if _LOCKS.holds(type(bound)):
+                return self._lock(bound, callable.__name__)
             is_bound = bound is not None and type(bound) is not types.ModuleType
         if is_bound and type(bound) is FakeTensor:
             rule = leaves.classify(callable)
@@ -309,6 +317,15 @@ class Calls:
         self.tensors.frame = frame
         result = core.call(frame, callable, args, kwnames)
         return self.result(callable, result)
+
+    def _lock(self, lock: Any, method: str) -> Any:
+        """Locks are not taken, see `_LOCKS`; but what is taken must be released."""
+        if method not in ("acquire", "release", "__enter__", "__exit__"):
+            raise Break(f"a lock is asked for {method}")
+        change = 1 if method in ("acquire", "__enter__") else -1
+        self.locks[id(lock)] = self.locks.get(id(lock), 0) + change
+        self._alive.append(lock)
+        return True if change == 1 else None
 
     def _callee(self, value: Any) -> Any:
         """A callable that C code will call: what it does goes through the tracer, too."""
@@ -399,6 +416,8 @@ class Calls:
         name = thunk.__code__.co_name
         if name == "IMPORT_FROM":
             return self._import_from(frame, thunk, operands)
+        if name == "BEFORE_WITH" and _LOCKS.holds(type(operands[0])):
+            return _elided_exit, True
         depth = Depth.DEEP if name in _DEEP else Depth.SHALLOW
         attributes = name == "MATCH_CLASS"
         ready = []
@@ -441,6 +460,19 @@ class Calls:
             if contract is None or contract.verdict is Verdict.FORBIDDEN:
                 kind = type(manager).__qualname__
                 raise Break(f"`with` on an object of type {kind}, which is written in C")
+
+
+# A lock that protects a `with` block is not taken: what the block does to the world happens after
+# the graph, on this thread, in one go (docs/capture.md).
+_LOCKS: Final = TypeSet(type(threading.Lock()), type(threading.RLock()))
+
+
+def is_lock(cls: type) -> bool:
+    return _LOCKS.holds(cls)
+
+
+def _elided_exit(*_: Any) -> None:
+    """Leaves the block of an elided lock."""
 
 
 _PURE: Final = Contract(Verdict.READS, (contracts.Argument(Depth.SHALLOW),), False, False, None)

@@ -24,7 +24,6 @@ from stator.effects import (
     DictContents,
     Effect,
     Fetched,
-    KeyDel,
     KeySet,
     ListContents,
     Output,
@@ -101,14 +100,6 @@ def effects(tracer: Tracer) -> Iterator[Effect]:
             yield from _contents(record)
             yield from _attributes(record)
             yield from _slots(record)
-    for (key, name), namespace in tracer.written_names.items():
-        value = tracer.namespaces[key, name]
-        target = Fixed(namespace, "globals")
-        if value is MISSING:
-            if name in namespace:
-                yield KeyDel(target, name)
-        else:
-            yield KeySet(target, name, value)
     for cell_id, cell in tracer.written_cells.items():
         cell_target = tracer.world.origins[cell_id]
         value = tracer.cells[cell_id]
@@ -116,6 +107,11 @@ def effects(tracer: Tracer) -> Iterator[Effect]:
 
 
 def _contents(record: Record) -> Iterator[Effect]:
+    if not record.filled:
+        for key in record.items:
+            if key in record.writes:
+                yield KeySet(record.source, key, record.items[key])
+        return
     if record.initial is None:
         return
     shadow, base = record.shadow, record.base

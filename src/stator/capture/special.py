@@ -5,6 +5,7 @@ to read an attribute, so it reads the world as the LOAD_ATTR instruction does.
 """
 
 import builtins
+import logging
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -193,9 +194,26 @@ def _iter(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
 
 
 def _globals(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    raise Break("globals() gives the module's names as a dict")
+    return calls.tracer.namespace(frame.globals).shadow
 
 
+
+
+def _is_enabled_for(logger: Any, level: int) -> bool:
+    """`logging.Logger.isEnabledFor` without its cache, which is no state of the program."""
+    if logger.disabled or logger.manager.disable >= level:
+        return False
+    return bool(level >= logger.getEffectiveLevel())
+
+
+def _substitute(function: types.FunctionType) -> Handler:
+    """Another function is evaluated instead."""
+
+    def handler(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) -> Any:
+        values = [*args, *kwargs.values()]
+        return calls.function(frame, function, values, tuple(kwargs) or None)
+
+    return handler
 
 
 SPECIAL: Final[dict[int, Handler]] = {
@@ -213,4 +231,5 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(objects.type_dict(object)["__setattr__"]): _object_setattr,
     id(objects.type_dict(object)["__delattr__"]): _object_delattr,
     id(objects.type_dict(dict)["get"]): _dict_get,
+    id(logging.Logger.isEnabledFor): _substitute(_is_enabled_for),
 }

@@ -106,7 +106,7 @@ class Tensors:
         if isinstance(raw, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
             self.world.guard(source, Is(raw))
             return self.world.know(raw)
-        if raw is torch._C._VariableFunctions:
+        if raw is torch._C._VariableFunctions or _is_c_enum(cls):
             self.world.guard(source, Is(raw))
             return self.world.know(raw)
         return MISSING
@@ -154,7 +154,8 @@ class Tensors:
             case leaves.Kind.CONSTANT:
                 return self.answer(frame, function, args, kwargs)
             case leaves.Kind.STATE:
-                return self.change_state(rule.action, function, args, kwargs)
+                with torch._C.DisableTorchFunction():
+                    return self.change_state(rule.action, function, args, kwargs)
             case leaves.Kind.FORBIDDEN:
                 raise Break(rule.reason)
         raise AssertionError(rule)
@@ -186,6 +187,9 @@ class Tensors:
             entered: Scope = getattr(self.state, action)(*args, **(kwargs or {}))
             return entered
         holder = args[0]
+        record = self.world.records.get(id(holder))
+        if record is not None:
+            self.world.fill_attributes(record)
         own = objects.instance_dict(holder) or {}
         if action == "enter_autocast":
             scope = self.state.enter_autocast(
@@ -204,6 +208,9 @@ class Tensors:
             if cls is FakeTensor or SYMBOLS.holds(cls) or _OPERANDS.holds(cls):
                 continue
             raise Break(f"an operator between a tensor and an object of type {cls.__qualname__}")
+        if type(operands[0]) is not FakeTensor:
+            # What is changed "in place" is no tensor: a graph can't write `0 += x`.
+            function = _NOT_IN_PLACE.get(function, function)
         return self.record(frame, function, operands)
 
     def truth(self, value: torch.Tensor) -> bool:
@@ -278,10 +285,25 @@ _OPERANDS: Final = TypeSet(
 )
 
 
+_NOT_IN_PLACE: Final[dict[Any, Any]] = {
+    getattr(operator, f"__i{name}__"): getattr(operator, f"__{name}__")
+    for name in (
+        "add and floordiv lshift matmul mul mod or pow rshift sub truediv xor".split()
+    )
+}
+
+
 def leaves_name(function: Any) -> str:
     """What to call a torch function in a message."""
     name: str = getattr(function, "__qualname__", None) or getattr(function, "__name__", "?")
     return name.rpartition(".")[2] if name.startswith(("_enter", "_exit")) else name
+
+
+def _is_c_enum(cls: type) -> bool:
+    """An enumeration of torch's C++ code: its members are constants."""
+    if type(cls).__name__ != "pybind11_type" or not cls.__module__.startswith("torch"):
+        return False
+    return "__members__" in objects.type_dict(cls) or objects.lookup(cls, "__members__") is not None
 
 
 def _not_set(*_: Any, **__: Any) -> Any:

@@ -120,6 +120,8 @@ def _parameters(
 
 
 def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Trace:
+    if any(tracer.calls.locks.values()):
+        raise Break("a lock is taken and not released, or the other way round")
     resolver = Resolver(tracer)
     changes = list(effects(tracer))
     try:

@@ -14,13 +14,13 @@ from stator._native import _core as core
 from stator._native._core import NULL, Frame, is_python_class
 from stator.capture import operators
 from stator.capture.breaks import Break, stack
-from stator.capture.calls import Calls
+from stator.capture.calls import Calls, is_lock
 from stator.capture.tensors import Tensors
 from stator.capture.values import Values
 from stator.contracts import Depth
 from stator.evaluator import InternalError
 from stator.evaluator.loop import evaluate
-from stator.guards import CellContents, Fixed, Source
+from stator.guards import Attr, CellContents, Fixed, NoAttr, Source
 from stator.objects import TypeSet
 from stator.objects.attributes import is_data_descriptor, is_descriptor
 from stator.world import MISSING, Opaque, Record, World
@@ -40,11 +40,10 @@ class Tracer:
         self.values = Values(world, tensors.types)
         self.calls = Calls(self)
         self.stopped: Break | None = None
-        self.namespaces: dict[tuple[int, str], Any] = {}  # globals read or written, by dict
-        self.written_names: dict[tuple[int, str], dict[str, Any]] = {}
+        self._namespaces: dict[int, Record] = {}  # by id of the raw dict
         self.cells: dict[int, Any] = {}  # contents of world cells, read or written
         self.written_cells: dict[int, types.CellType] = {}
-        self._alive: list[Any] = []
+        self._opaque_values: dict[tuple[int, str], Any] = {}
 
     # ------------------------------------------------------------------ frames
 
@@ -77,8 +76,8 @@ class Tracer:
                 return True
         except Break as signal:
             frame.result = signal
-        if type(frame.result) is Break:
-            self.stop(frame, frame.result)
+        if type(frame.result) is Break and self.stopped is None:
+            self.stopped = frame.result
         return False
 
     def stop(self, frame: Frame, signal: Break) -> Break:
@@ -109,6 +108,8 @@ class Tracer:
             return self._super_getattr(frame, obj, name)
         record = self.world.records.get(id(obj))
         if record is None:
+            if is_lock(cls):
+                return core.getattr(frame, obj, name)
             if id(obj) in self.world.opaque:
                 return self._opaque_getattr(frame, obj, name)
             if cls is types.FunctionType and self.world.is_world(obj):
@@ -218,6 +219,8 @@ class Tracer:
         namespace = objects.instance_dict(module)
         if namespace is None or not self.world.is_world(module):
             return core.getattr(frame, module, name)
+        if name == "__dict__":
+            return self.namespace(namespace).shadow
         value = self.namespace_value(namespace, name)
         if value is not MISSING:
             return value
@@ -252,6 +255,8 @@ class Tracer:
 
     def _function_getattr(self, frame: Frame, function: Any, name: str) -> Any:
         """Fields of a function that existed before the call."""
+        if name not in _FUNCTION_FIELDS:
+            self.world.pin(function)
         own = function.__dict__
         if name == "__defaults__":
             return self.wrap(function.__defaults__, Fixed(function.__defaults__))
@@ -262,7 +267,7 @@ class Tracer:
         if name == "__annotations__":
             return self.wrap(function.__annotations__, Fixed(function.__annotations__))
         if name == "__globals__":
-            raise Break("the globals of a function are read as a dict")
+            return self.namespace(function.__globals__).shadow
         if objects.lookup(types.FunctionType, name) is None and name in own:
             return self.namespace_value(own, name)
         return core.getattr(frame, function, name)
@@ -275,8 +280,13 @@ class Tracer:
         if found is None or not is_data_descriptor(found.value):
             raw = MISSING if own is None else dict.get(own, name, MISSING)
             if raw is not MISSING:
-                assert own is not None
-                return self.namespace_value(own, name)
+                key = id(obj), name
+                if key not in self._opaque_values:
+                    source = Attr(world.origins[id(obj)], name)
+                    self._opaque_values[key] = self.wrap(raw, source)
+                return self._opaque_values[key]
+            if own is not None:
+                world.guard(world.origins[id(obj)], NoAttr(name))
         if found is not None and type(found.value) is types.FunctionType:
             world.know(found.value)
             return types.MethodType(found.value, obj)
@@ -322,6 +332,7 @@ class Tracer:
             self.store_cell_value(obj, value)
             return False
         if cls is types.FunctionType and objects.lookup(cls, name) is None:
+            self.world.pin(obj)
             self.store_namespace(obj.__dict__, name, value)
             return False
         what = "a class" if objects.is_subtype(cls, type) else f"an object of type {cls.__name__}"
@@ -339,23 +350,28 @@ class Tracer:
 
     # ------------------------------------------------------------------ names
 
-    def namespace_value(self, namespace: dict[str, Any], name: str) -> Any:
-        """A name in a dict that is held raw; MISSING if it is not there."""
-        key = id(namespace), name
-        value = self.namespaces.get(key, _UNREAD)
-        if value is _UNREAD:
-            self._alive.append(namespace)
-            try:
-                value = self.world.dict_value(namespace, name)
-            except Opaque as error:
-                raise Break(str(error)) from None
-            self.namespaces[key] = value
-        return value
+    def namespace(self, raw: dict[str, Any]) -> Record:
+        """The record of a dict that is held by a module, a function or the like."""
+        record = self._namespaces.get(id(raw))
+        if record is None:
+            record = self._namespaces[id(raw)] = self.world.namespace(raw)
+        return record
 
-    def store_namespace(self, namespace: dict[str, Any], name: str, value: Any) -> None:
-        self._alive.append(namespace)
-        self.namespaces[id(namespace), name] = MISSING if value is NULL else value
-        self.written_names[id(namespace), name] = namespace
+    def namespace_value(self, raw: dict[str, Any], name: str) -> Any:
+        """A name in such a dict; MISSING if it is not there."""
+        try:
+            return self.world.lookup(self.namespace(raw), name)
+        except Opaque as error:
+            raise Break(str(error)) from None
+
+    def store_namespace(self, raw: dict[str, Any], name: str, value: Any) -> None:
+        record = self.namespace(raw)
+        if value is NULL or record.filled or not self.world.store_item(record, name, value):
+            self.values.fill(record)
+            if value is NULL:
+                dict.pop(record.shadow, name, None)
+            else:
+                dict.__setitem__(record.shadow, name, value)
 
     def load_global(self, frame: Frame, name: str) -> Any:
         namespace: Any = frame.globals
@@ -487,6 +503,10 @@ class Tracer:
         cls = type(value)
         if self.tensors.holds(cls):
             return self.tensors.truth(value)
+        if id(value) in self.world.opaque and not (
+            objects.lookup(cls, "__bool__") or objects.lookup(cls, "__len__")
+        ):
+            return True
         length = self.length(value)
         if length is not None:
             return length > 0
@@ -496,7 +516,7 @@ class Tracer:
     def length(self, value: Any) -> int | None:
         """How many items an unfilled plain container has; None: ask CPython."""
         record = self.world.records.get(id(value))
-        if record is None or record.filled or record.owner is not None:
+        if record is None or record.filled or record.owner is not None or record.writes:
             return None
         if not _PLAIN_SIZED.holds(type(value)):
             return None
@@ -553,6 +573,10 @@ class Tracer:
         if self.tensors.holds(type(obj)):
             self.tensors.setitem(frame, obj, key, value)
             return
+        record = self.world.records.get(id(obj))
+        if record is not None and not record.filled and self._base_method(obj, "__setitem__"):
+            if self.world.store_item(record, key, value):
+                return
         self._ready_store(obj, key, "__setitem__")
         if type(key) is slice:
             self.values.ready(value, Depth.SHALLOW)

@@ -4,6 +4,15 @@ Stage: between runtime and capture. In: a call that missed. Out: an entry (guard
 function), or the decision to run the call eagerly, which is an entry too.
 """
 
-from stator.driver.compiler import Compiler, Options
+from stator.driver.compiler import Compiler, compiled_function
+from stator.driver.errors import RecompileError, RecompileLimitError
+from stator.driver.options import Options, checked
 
-__all__ = ["Compiler", "Options"]
+__all__ = [
+    "Compiler",
+    "Options",
+    "RecompileError",
+    "RecompileLimitError",
+    "checked",
+    "compiled_function",
+]

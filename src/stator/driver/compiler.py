@@ -1,123 +1,235 @@
 """One compile: trace, call the backend, emit the residual function, install the entry.
 
-Decisions to run eagerly are entries with guards like any other, so which of two paths was seen
-first never matters.
+Stage: driver. In: a call that no entry fits. Out: an entry, or the decision to run the call as it
+is. Such decisions are entries with guards like any other, so which of two paths was seen first
+never matters.
 """
 
+import os
+import sys
 import threading
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
 
-from stator import guards as guards_module
-from stator._native._core import CALL_ORIGINAL, CompiledFunction, Entry
-from stator.backends.compile import compile_graph
+from stator import config, guards
+from stator._native._core import CALL_ORIGINAL, Bucket, CompiledFunction, Entry, attach, lookup
+from stator.backends import BackendError
 from stator.capture import CaptureError, Trace, capture
+from stator.driver.backend import compile_recorded
+from stator.driver.errors import RecompileError, RecompileLimitError
+from stator.driver.ledger import Compilation, Ledger, Recompile, open_ledger
+from stator.driver.fallback import is_plain, unbinding
+from stator.driver.options import Options
 from stator.emit import residual
+from stator.evaluator import InternalError
 
+
+_PACKAGE: Final = str(Path(__file__).parents[1])
+
+
+class _Tracing(threading.local):
+    """Whether this thread is tracing: what is called meanwhile is not compiled."""
+
+    now = False
+
+
+_tracing: Final = _Tracing()
 # Tracing changes torch's state for a while, and backends are not made for several threads.
-_lock: Final = threading.RLock()
+_lock = threading.RLock()
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the user asked for."""
+def _after_fork() -> None:
+    """The thread that held the lock does not exist in the child."""
+    global _lock
+    _lock = threading.RLock()
 
-    backend: str | Callable[..., Any] = "inductor"
-    fullgraph: bool = False
-    backend_options: Mapping[str, Any] = field(default_factory=dict)
-    name: str | None = None
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def compiled_function(function: FunctionType, options: Options) -> CompiledFunction:
+    """A function that compiles itself when it is called."""
+    code = function.__code__
+    shared = open_ledger(code, options)
+    if options.isolate:
+        own = open_ledger(code, options, Bucket(code))
+        made = CompiledFunction(
+            function, Compiler(own), name=options.name, bucket=own.bucket, shared=shared.bucket
+        )
+    else:
+        made = CompiledFunction(function, Compiler(shared), name=options.name, bucket=shared.bucket)
+    if lookup(code) is None:
+        attach(code, made)
+    return made
 
 
 class Compiler:
     """Compiles calls of one function: the `miss` of its `CompiledFunction`."""
 
-    def __init__(self, options: Options) -> None:
-        self.options = options
-        self.traces: list[Trace] = []
-        self._warned: set[str] = set()
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        self.options = ledger.options
 
     def __call__(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
+        if _tracing.now:
+            return CALL_ORIGINAL  # called from what a trace runs for real, perhaps on fake tensors
         with _lock:
-            found = compiled.find(bound)
-            if found is not None:
-                return found
-            return self._compile(compiled, bound)
+            found = compiled.find(bound)  # another thread may have compiled it meanwhile
+            return self._compile(compiled, bound) if found is None else found
 
     def _compile(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
         function = compiled.__wrapped__
         assert isinstance(function, FunctionType)
+        ledger = self._ledger(compiled)
+        if not self._may_compile(compiled, function, ledger, bound):
+            return CALL_ORIGINAL
+        ledger.count()
+        try:
+            return self._install(function, ledger, bound)
+        except CaptureError:
+            raise
+        except Exception as error:
+            failure = _failure(function, error)
+            if self.options.fullgraph or not config.suppress_errors:
+                raise failure from failure.__cause__
+            self._warn(ledger, f"{failure}\n  {_named(function)} runs eagerly.")
+            return CALL_ORIGINAL
+
+    def _ledger(self, compiled: CompiledFunction) -> Ledger:
+        """The function may have got another code, and with it another bucket."""
         bucket = compiled.bucket
-        trace = capture(function, bound)
+        if bucket is not self.ledger.bucket:
+            self.ledger = open_ledger(bucket.code, self.options, bucket)
+        return self.ledger
+
+    # ------------------------------------------------------------------ limits
+
+    def _may_compile(
+        self, compiled: CompiledFunction, function: FunctionType, ledger: Ledger, bound: Any
+    ) -> bool:
+        """Whether one more variant is allowed; notes why it is needed."""
+        if not ledger.compiles:
+            return True
+        limit = self.options.recompile_limit or config.recompile_limit
+        accumulated = config.accumulated_recompile_limit
+        if ledger.compiles < limit and ledger.family.compiles < accumulated:
+            why = _reasons(compiled, function, bound)
+            ledger.recompiles.append(why)
+            if config.error_on_recompile:
+                raise RecompileError(str(why))
+            return True
+        if ledger.full and not self._limit_is_an_error():
+            return False  # said already; every further call comes here
+        why = _reasons(compiled, function, bound)
+        which = f"recompile_limit ({limit})"
+        if ledger.compiles < limit:
+            which = f"accumulated_recompile_limit ({accumulated})"
+        text = (
+            f"{which} reached: {ledger.compiles} variants of {_named(function)} are compiled, "
+            f"and none fits this call, since\n"
+            + "\n".join(f"  - {failure}" for failure in why.failures)
+        )
+        if self._limit_is_an_error():
+            raise RecompileLimitError(text)
+        ledger.full = True
+        self._warn(ledger, f"{text}\n  From now on, calls that none fits run eagerly.")
+        return False
+
+    def _limit_is_an_error(self) -> bool:
+        return self.options.fullgraph or config.fail_on_recompile_limit_hit
+
+    # ------------------------------------------------------------------ one entry
+
+    def _install(self, function: FunctionType, ledger: Ledger, bound: Any) -> Any:
+        trace = _traced(function, bound)
         if trace.broken is not None:
             error = CaptureError.of(function.__qualname__, trace.broken)
-            if self.options.fullgraph:
-                raise error
-            self._warn(error)
-        if trace.plan is None:
-            return self._eager(compiled, function, trace, bucket)
-        graph = None
+            return self._eager(function, ledger, trace, error)
+        assert trace.plan is not None
+        graph = code = None
         if trace.recorded is not None:
-            made = compile_graph(
-                trace.recorded.module,
-                trace.recorded.example_inputs,
-                self.options.backend,
-                fake_mode=trace.recorded.fake_mode,
-                options=self.options.backend_options,
-            )
-            graph = made.function
-        made_code = residual(
+            code = trace.recorded.module.code
+            graph = compile_recorded(trace.recorded, self.options)
+        made = residual(
             trace.plan,
             code=function.__code__,
             inputs=trace.inputs if graph is not None else (),
             graph=graph,
             name=self.options.name or function.__qualname__,
         )
-        tree = guards_module.compile(trace.guards, outputs=made_code.sources)
+        tree = guards.compile(trace.guards, outputs=made.sources)
         if not tree.check(bound, function):
             failure = tree.explain(bound, function)
             raise AssertionError(f"a guard fails on the call it was made from: {failure}")
-        self.traces.append(trace)
-        return compiled.add_entry(
-            tree, made_code.function, fetch=bool(made_code.sources), bucket=bucket
-        )
+        entry = ledger.bucket.add(tree, made.function, fetch=bool(made.sources))
+        done = Compilation(entry, tuple(trace.guards), code, made.text)
+        ledger.compilations.append(done)
+        return entry
 
     def _eager(
-        self, compiled: CompiledFunction, function: FunctionType, trace: Trace, bucket: Any
+        self, function: FunctionType, ledger: Ledger, trace: Trace, error: CaptureError
     ) -> Any:
         """This path runs as it is, under the guards that say which path it is."""
-        tree = guards_module.compile(trace.guards)
-        entry: Entry = compiled.add_entry(tree, unbinding(function), bucket=bucket)
-        del entry
+        if self.options.fullgraph:
+            raise error
+        self._warn(ledger, f"{error}\n  This path runs eagerly.")
+        if is_plain(function):
+            entry = ledger.bucket.add(guards.compile(trace.guards), function)
+        else:
+            tree = guards.compile(trace.guards, outputs=(guards.FUNCTION,))
+            entry = ledger.bucket.add(tree, unbinding(function.__code__), fetch=True)
+        done = Compilation(entry, tuple(trace.guards), None, "", eager=error.reason)
+        ledger.compilations.append(done)
         return CALL_ORIGINAL
 
-    def _warn(self, error: CaptureError) -> None:
-        text = str(error)
-        if text not in self._warned:
-            self._warned.add(text)
-            warnings.warn(f"{text}\n  The function runs eagerly.", stacklevel=4)
+    def _warn(self, ledger: Ledger, text: str) -> None:
+        if text not in ledger.warned:
+            ledger.warned.add(text)
+            warnings.warn(text, stacklevel=_level_outside())
 
 
-def unbinding(function: FunctionType) -> Callable[..., Any]:
-    """A function of all bound parameters, positionally, that calls the original."""
+def _traced(function: FunctionType, bound: tuple[Any, ...]) -> Trace:
+    _tracing.now = True
+    try:
+        return capture(function, bound)
+    finally:
+        _tracing.now = False
+
+
+def _reasons(
+    compiled: CompiledFunction, function: FunctionType, bound: tuple[Any, ...]
+) -> Recompile:
+    """For each entry, which guard keeps it from serving this call."""
+    entries: list[Entry] = list(compiled.entries())
+    if compiled.shared is not None:
+        entries += compiled.shared.entries()
+    failures = []
+    for entry in entries:
+        failure = None if entry.guards is None else entry.guards.explain(bound, function)
+        if failure is not None:
+            failures.append(str(failure))
     code = function.__code__
-    count, keywords = code.co_argcount, code.co_kwonlyargcount
-    variadic, named = code.co_flags & 0x04, code.co_flags & 0x08
-    if not (keywords or variadic or named):
-        return function
-    names = code.co_varnames[count : count + keywords]
+    place = f"{code.co_filename}:{code.co_firstlineno}"
+    return Recompile(function.__qualname__, place, tuple(failures))
 
-    def call(*bound: Any) -> Any:
-        args = list(bound[:count])
-        kwargs = dict(zip(names, bound[count : count + keywords], strict=True))
-        position = count + keywords
-        if variadic:
-            args += bound[position]
-            position += 1
-        if named:
-            kwargs.update(bound[position])
-        return function(*args, **kwargs)
 
-    return call
+def _failure(function: FunctionType, error: Exception) -> Exception:
+    """What the user gets: whatever is not the backend's fault is a bug of ours."""
+    if isinstance(error, BackendError | InternalError):
+        return error
+    return InternalError.report(f"compile {_named(function)}", error)
+
+
+def _named(function: FunctionType) -> str:
+    code = function.__code__
+    return f"{function.__qualname__} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def _level_outside() -> int:
+    """For a warning: how far from the caller it is to a frame that is not stator's."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    return level

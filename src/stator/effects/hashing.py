@@ -12,7 +12,21 @@ from stator import objects
 from stator.effects.model import CannotRebuild, Constant, Resolve
 from stator.effects.node import qualname_of
 
-# Python functions that answer with the object's address and do nothing else: (module, qualname).
+# Python functions of libraries that do nothing but answer: (module, qualname).
+HARMLESS: Final = frozenset(
+    {
+        ("enum", "Enum.__hash__"),
+        ("fractions", "Fraction.__eq__"),
+        ("fractions", "Fraction.__hash__"),
+        ("pathlib", "PurePath.__eq__"),
+        ("pathlib", "PurePath.__hash__"),
+        ("pathlib._local", "PurePath.__eq__"),
+        ("pathlib._local", "PurePath.__hash__"),
+        ("uuid", "UUID.__eq__"),
+        ("uuid", "UUID.__hash__"),
+    }
+)
+# Those that answer with the address: objects with the same one are the same, `==` is not asked.
 ADDRESSES: Final = frozenset({("torch._tensor", "Tensor.__hash__")})
 
 
@@ -37,15 +51,24 @@ def require_plain_hash(key: Any, resolve: Resolve) -> None:
 
 def _require_plain(cls: type) -> None:
     hasher, equal = objects.lookup(cls, "__hash__"), objects.lookup(cls, "__eq__")
-    if hasher is not None and _is_address(hasher.value):
+    if hasher is not None and _origin(hasher.value) in ADDRESSES:
         return
     for name, found in (("__hash__", hasher), ("__eq__", equal)):
-        if found is not None and type(found.value) is not WrapperDescriptorType:
+        if found is None or type(found.value) is WrapperDescriptorType:
+            continue
+        if _origin(found.value) not in HARMLESS:
             text = f"a key of type {qualname_of(cls)}"
             raise CannotRebuild(f"{text}: putting it into a dict or set would run its {name}")
 
 
-def _is_address(hasher: Any) -> bool:
-    if type(hasher) is not FunctionType:
-        return False
-    return (hasher.__module__, hasher.__qualname__) in ADDRESSES
+def hashes_contents(cls: type) -> bool:
+    """Is the hash of instances computed from what they are filled with?"""
+    found = objects.lookup(cls, "__hash__")
+    return found is not None and _origin(found.value) in HARMLESS
+
+
+def _origin(method: Any) -> tuple[Any, str] | None:
+    """Where a Python function was written, as it says itself."""
+    if type(method) is not FunctionType or type(method.__module__) is not str:
+        return None
+    return method.__module__, method.__qualname__

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
-from stator.effects.hashing import require_plain_hash
+from stator.effects.hashing import hashes_contents, require_plain_hash
 from stator.effects.model import (
     CannotRebuild,
     Constant,
@@ -191,13 +191,12 @@ class Planner:
 
     def order(self) -> None:
         """Writes the steps of all nodes, those that others need first."""
-
-        def edges(key: int) -> list[int]:
-            node = self.nodes[key]
-            return [k for expr in (node.make, *node.fills, *node.late) for k in self._needs(expr)]
-
-        for component in list(components(self.nodes, edges)):
-            if len(component) == 1 and component[0] not in edges(component[0]):
+        edges = {
+            key: [k for expr in (node.make, *node.fills, *node.late) for k in self._needs(expr)]
+            for key, node in self.nodes.items()
+        }
+        for component in components(self.nodes, edges.__getitem__):
+            if len(component) == 1 and component[0] not in edges[component[0]]:
                 self._write_alone(component[0])
             else:
                 self._write_cycle(component)
@@ -220,9 +219,13 @@ class Planner:
         def parts(key: int) -> list[int]:
             return [k for k in self._needs(self.nodes[key].make) if k in members]
 
-        for group in list(components(component, parts)):
+        for group in components(component, parts):
             (key, *rest) = group
             node = self.nodes[key]
+            if hashes_contents(type(node.value)):
+                raise CannotRebuild(
+                    f"a {_name(node)} in a cycle: it may be a key before it is filled"
+                )
             if rest or key in parts(key):
                 raise CannotRebuild(f"a {_name(node)} that contains itself")
             if node.complete and parts(key):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import types
 from collections import OrderedDict, defaultdict, deque
+from enum import EnumMeta
 from typing import Any, Final
 
 from stator import objects
@@ -111,6 +112,8 @@ def recipe(value: Any) -> Node | None:
         return callables.builtin_node(value)
     if objects.is_subtype(cls, type):
         raise CannotRebuild(f"a class made while tracing: {qualname_of(value)}")
+    if objects.is_subtype(type(cls), EnumMeta):
+        return None  # a member: its class has no other
     base = objects.layout_base(cls)
     if cls is base and (_module(cls), qualname_of(cls)) in CONSTANT_NAMES:
         return None

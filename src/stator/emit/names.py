@@ -9,6 +9,7 @@ from __future__ import annotations
 import keyword
 import math
 import re
+import unicodedata
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodWrapperType, ModuleType
 from typing import Any, Final
 
@@ -36,6 +37,7 @@ def literal(value: Any) -> str | None:
 
 def identifier(text: str) -> str:
     """A valid Python name that looks like the text."""
+    text = unicodedata.normalize("NFKC", text)  # as the parser does
     name = re.sub(r"\W+", "_", text).strip("_") or "value"
     if not name.isidentifier() or keyword.iskeyword(name):
         name = f"_{name}"
@@ -49,7 +51,9 @@ def parameters(code: CodeType) -> list[str]:
     names = []
     for index, name in enumerate(code.co_varnames[:count]):
         usable = name.isidentifier() and not keyword.iskeyword(name)
-        names.append(name if usable else f"local_{index}")  # a comprehension's is called `.0`
+        if not usable or unicodedata.normalize("NFKC", name) != name:
+            name = f"local_{index}"  # a comprehension's is called `.0`
+        names.append(name)
     return names
 
 

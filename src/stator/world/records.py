@@ -23,6 +23,7 @@ class Record:
     """What is known of one shadow."""
 
     __slots__ = (
+        "absent",
         "attributes",
         "attributes_filled",
         "base",
@@ -38,6 +39,7 @@ class Record:
         "shadow",
         "slots",
         "source",
+        "writes",
     )
 
     def __init__(self, shadow: Any, raw: Any, source: Source, base: type) -> None:
@@ -47,7 +49,9 @@ class Record:
         self.base = base
         # contents, of containers
         self.filled = not CONTAINERS.holds(base)
-        self.items: dict[Any, Any] = {}  # read one by one, before the shadow was filled
+        self.items: dict[Any, Any] = {}  # read or written one by one, before it was filled
+        self.absent: set[Any] = set()  # keys that were found missing
+        self.writes: set[Any] = set()  # keys among those that were written; dicts only
         self.initial: Any = None  # what the shadow was filled with
         # instance attributes: initial value, or MISSING, of each that was read
         self.attributes: dict[str, Any] = {}

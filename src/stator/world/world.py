@@ -131,8 +131,7 @@ class World:
         self._alive: list[Any] = []  # ids above stay taken
         self._class_attributes: dict[tuple[int, str], Attribute | None] = {}
         self._class_values: dict[tuple[int, str], Any] = {}
-        self._module_values: dict[tuple[int, str], Any] = {}
-        self._identities: set[tuple[int, int]] = set()
+        self._pinned: set[int] = set()
         self._distinct: set[tuple[int, int]] = set()
 
     def guard(self, source: Source, check: Check) -> None:
@@ -229,6 +228,13 @@ class World:
                     if id(cell) not in self.stand_ins:
                         self.remember(cell, cell, Fixed(cell))
         return raw
+
+    def pin(self, raw: Any) -> None:
+        """From now on it must be this very object: what follows relies on it."""
+        source = self.origins[id(raw)]
+        if not is_fixed(source) and id(raw) not in self._pinned:
+            self._pinned.add(id(raw))
+            self.guard(source, Is(raw))
 
     def is_world(self, value: Any) -> bool:
         """Whether an object existed before the trace, or stands for one that did."""
@@ -357,25 +363,21 @@ class World:
                 self._class_values[key] = self.wrap(value, Fixed(value))
         return self._class_values[key]
 
-    def module_value(self, module: Any, name: str) -> Any:
-        """A module's attribute; MISSING if its dict lacks it."""
-        key = id(module), name
-        if key in self._module_values:
-            return self._module_values[key]
-        namespace = objects.instance_dict(module)
-        assert namespace is not None
-        value = self.dict_value(namespace, name)
-        self._module_values[key] = value
-        return value
+    def namespace(self, raw: dict[str, Any]) -> Record:
+        """The record of a module's globals, or another dict that lives as long as the program."""
+        shadow = self.stand_ins.get(id(raw))
+        if shadow is None:
+            shadow = self.wrap(raw, Fixed(raw, _namespace_name(raw)))
+        return self.records[id(shadow)]
 
-    def dict_value(self, namespace: dict[str, Any], name: str) -> Any:
-        """An item of a namespace that is held raw (globals, a module's dict); MISSING if absent."""
-        source = Fixed(namespace, "globals")
-        raw = dict.get(namespace, name, MISSING)
-        if raw is MISSING:
-            self.guard(source, NoKey(name))
-            return MISSING
-        return self.wrap(raw, Key(source, name))
+    def lookup(self, record: Record, name: str) -> Any:
+        """A name in a namespace; MISSING if it is not there."""
+        if record.filled:
+            return dict.get(record.shadow, name, MISSING)
+        value = record.items.get(name, MISSING)
+        if value is MISSING and self.has_key(record, name):
+            value = record.items[name]
+        return value
 
     # ------------------------------------------------------------------ attributes of shadows
 
@@ -490,7 +492,9 @@ class World:
             keys = [self._wrap_key(key, DictKeyAt(source, i)) for i, (key, _) in enumerate(items)]
         initial: dict[Any, Any] = {}
         for key, (raw_key, value) in zip(keys, items, strict=True):
-            if _plain_key(raw_key) and raw_key in known:
+            if raw_key in record.writes:
+                initial[key] = MISSING
+            elif _plain_key(raw_key) and raw_key in known:
                 initial[key] = known[raw_key]
             elif _plain_key(raw_key):
                 initial[key] = self.wrap(value, Key(source, raw_key))
@@ -499,6 +503,9 @@ class World:
         setitem = OrderedDict.__setitem__ if base is OrderedDict else dict.__setitem__
         for key, value in initial.items():
             setitem(record.shadow, key, value)
+        for key in known:
+            if key in record.writes:
+                setitem(record.shadow, key, known[key])
         record.initial = list(initial.items())
 
     def _wrap_key(self, key: Any, source: Source) -> Any:
@@ -548,6 +555,16 @@ class World:
             return record.items[key]
         return MISSING
 
+    def store_item(self, record: Record, key: Any, value: Any) -> bool:
+        """Writes one item of a dict that is not filled; False if it must be filled first."""
+        if record.owner is not None or not DICTS.holds(record.base) or type(key) is not str:
+            return False
+        if not _plain_keys(record):
+            return False
+        record.items[key] = value
+        record.writes.add(key)
+        return True
+
     def has_key(self, record: Record, key: Any) -> bool | None:
         """Whether an unfilled dict has a constant key; None if it must be filled to tell."""
         if type(key) is not str or not DICTS.holds(record.base):
@@ -558,9 +575,12 @@ class World:
             return None
         if key in record.items:
             return True
+        if key in record.absent:
+            return False
         if dict.__contains__(record.raw, key):
             self.item(record, key)
             return True
+        record.absent.add(key)
         self.guard(record.source, NoKey(key))
         return False
 
@@ -632,6 +652,11 @@ def _plain_keys(record: Record) -> bool:
         keys = dict.__iter__(record.raw)
         record.plain_keys = all(type(key) is str or _plain_key(key) for key in keys)
     return record.plain_keys
+
+
+def _namespace_name(raw: dict[str, Any]) -> str:
+    name = dict.get(raw, "__name__")
+    return f"globals of {name}" if type(name) is str else "a namespace"
 
 
 def _value_at(source: Source, key: Any) -> Source:

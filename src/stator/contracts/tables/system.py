@@ -59,7 +59,9 @@ FUNCTIONS: Functions = {
     },
     # Python functions, but what they ask does not change: answered once, not evaluated.
     "importlib.util": {"constant | s": "find_spec"},
-    "importlib.metadata": {"constant | s": "version distribution metadata"},
+    "importlib.metadata": {
+        "constant | s": "version distribution metadata packages_distributions requires"
+    },
     "_stat": {"pure calls | s": "S_IFMT S_IMODE S_ISDIR S_ISREG S_ISLNK filemode"},
 }
 

@@ -1,0 +1,76 @@
+"""What the user has said about a function: not to trace it, to keep it whole, to replace it.
+
+Stage: capture. In: a callable and a mark. Out: `of(callable)`, which the tracer asks about every
+Python function, so it is one dict lookup. Marks go by identity: a user's `__eq__` never decides.
+"""
+
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final
+
+
+class Kind(Enum):
+    """What a trace does with a call of a marked callable."""
+
+    DISABLE = "runs as it is, outside of the graph"
+    BREAK = "ends the graph, and does nothing"
+    ALLOW = "is one node of the graph"
+    CONSTANT = "is called once, while tracing; its result is a constant"
+    SUBSTITUTE = "is replaced by another function"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One mark; `substitute` is for that kind only."""
+
+    kind: Kind
+    reason: str = ""
+    recursive: bool = True
+    """Whether what the function calls is left alone, too."""
+    substitute: Callable[..., Any] | None = None
+
+    def message(self, name: str, args: Any, kwargs: Any) -> str:
+        """Why the graph ends at a call, for the kinds that end it."""
+        if self.kind is Kind.BREAK:
+            given = args[0] if args else kwargs.get("msg", "")
+            said = f": {given}" if type(given) is str and given else ""
+            return f"the program asks for a graph break{said}"
+        return f"{name} is disabled" + (f": {self.reason}" if self.reason else "")
+
+
+@dataclass(slots=True)
+class _Slot:
+    holder: Any  # a weak reference if the callable can have one: else it lives for ever
+    mark: Mark
+
+
+_slots: Final[dict[int, _Slot]] = {}
+
+
+def put(callable: Any, mark: Mark) -> None:
+    """Marks a callable; a second mark replaces the first."""
+    key = id(callable)
+
+    def forget(dead: Any) -> None:
+        slot = _slots.get(key)
+        if slot is not None and slot.holder is dead:
+            del _slots[key]
+
+    try:
+        holder: Any = weakref.ref(callable, forget)
+    except TypeError:
+        holder = callable
+    _slots[key] = _Slot(holder, mark)
+
+
+def of(callable: Any) -> Mark | None:
+    """The mark of a callable. Never runs code of the program."""
+    slot = _slots.get(id(callable))
+    return None if slot is None else slot.mark
+
+
+def remove(callable: Any) -> None:
+    """Takes a mark away, if there is one."""
+    _slots.pop(id(callable), None)

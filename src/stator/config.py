@@ -1,0 +1,84 @@
+"""The few settings of stator.
+
+    stator.config.recompile_limit = 4             # from now on, for the whole process
+    with stator.config.patch(recompile_limit=4):  # or for a while
+        ...
+    @stator.config.patch(suppress_errors=True)    # or during each call of a function
+    def train(): ...
+
+A name that is not a setting and a value of the wrong type are refused.
+"""
+
+import sys
+from contextlib import ContextDecorator
+from types import ModuleType, TracebackType
+from typing import Any, Final
+
+recompile_limit: int = 8
+"""How many variants of one function may be compiled, per bucket; further calls run eagerly."""
+
+accumulated_recompile_limit: int = 256
+"""The same, summed over all buckets of the function."""
+
+fail_on_recompile_limit_hit: bool = False
+"""At a limit, raise `RecompileLimitError` instead; `fullgraph=True` does that in any case."""
+
+error_on_recompile: bool = False
+"""Raise `RecompileError` where a second variant would be compiled."""
+
+suppress_errors: bool = False
+"""Run eagerly, with a warning, where stator or a backend fails. Never with `fullgraph=True`."""
+
+inductor_shortcuts: bool = True
+"""Call Inductor's code directly, and without its own asserts, where that is provably the same."""
+
+_DEFAULTS: Final = {
+    name: value
+    for name, value in list(globals().items())
+    if not name.startswith("_") and type(value) in (int, bool)
+}
+
+
+def _checked(name: str, value: Any) -> Any:
+    if name not in _DEFAULTS:
+        raise AttributeError(
+            f"stator.config has no setting {name!r}. There are: {', '.join(_DEFAULTS)}"
+        )
+    wanted = type(_DEFAULTS[name])
+    if type(value) is not wanted:
+        raise TypeError(f"{name} must be of type {wanted.__name__}, not {type(value).__name__}")
+    return value
+
+
+class patch(ContextDecorator):  # noqa: N801 - used like a function
+    """Settings for the duration of a `with` block or of each call of a function."""
+
+    def __init__(self, **changes: Any) -> None:
+        self._changes = {name: _checked(name, value) for name, value in changes.items()}
+        self._before: list[dict[str, Any]] = []
+
+    def __enter__(self) -> None:
+        self._before.append({name: globals()[name] for name in self._changes})
+        globals().update(self._changes)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        globals().update(self._before.pop())
+
+
+class _Settings(ModuleType):
+    """This module's class: assignments are checked."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        dunder = name.startswith("__")  # the import system sets those
+        super().__setattr__(name, value if dunder else _checked(name, value))
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("settings of stator can't be deleted")
+
+
+sys.modules[__name__].__class__ = _Settings

@@ -1,0 +1,30 @@
+"""From a recorded graph to what the residual function calls.
+
+Stage: driver. In: the recorded graph, in the grad mode and autocast in which it starts, which are
+those of the call being compiled. Out: a callable of the graph's inputs.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from stator import config
+from stator.backends.compile import compile_graph
+from stator.backends.shortcut import NO_ASSERTS, only_torch_operators, shortcut
+from stator.driver.options import Options
+from stator.graph import Recorded
+
+
+def compile_recorded(recorded: Recorded, options: Options) -> Callable[..., Any]:
+    """Calls the backend; Inductor's code is called as directly as is safe."""
+    given = options.for_backend
+    direct = options.inductor and config.inductor_shortcuts
+    if direct and only_torch_operators(recorded.module):
+        given["patches"] = NO_ASSERTS
+    made = compile_graph(
+        recorded.module,
+        recorded.example_inputs,
+        options.backend,
+        fake_mode=recorded.fake_mode,
+        options=given,
+    )
+    return shortcut(made).call if direct else made.function

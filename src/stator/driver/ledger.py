@@ -1,0 +1,101 @@
+"""What was compiled for a function, how often, and why again.
+
+Stage: driver. A `Ledger` goes with a bucket of entries, and counts towards its limit; all ledgers
+of a code object are in one `Family`, which counts towards the accumulated limit. Both live as long
+as a compiled function uses them. Nothing here keeps tensors, modules or traces alive: guards are
+those that the entry holds itself, all else is text.
+"""
+
+import weakref
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Final
+
+from stator._native._core import Bucket, Entry
+from stator.driver.options import Options
+from stator.guards import Guard
+
+_REMEMBERED: Final = 64  # recompiles whose reasons are kept
+
+
+@dataclass(frozen=True, eq=False)
+class Compilation:
+    """One entry, and where it comes from."""
+
+    entry: Entry
+    guards: tuple[Guard, ...]
+    graph: str | None
+    """The graph as Python code; None if no tensor operation was recorded."""
+    residual: str
+    """What runs, as Python code."""
+    eager: str | None = None
+    """Why the entry runs the function as it is, if it does."""
+
+
+@dataclass(frozen=True)
+class Recompile:
+    """Why a function was compiled again: for each entry, the guard that failed."""
+
+    function: str
+    place: str
+    failures: tuple[str, ...]
+
+    def __str__(self) -> str:
+        reasons = "\n".join(f"  - {failure}" for failure in self.failures)
+        return f"{self.function} ({self.place}) is compiled again, since\n{reasons}"
+
+
+class Family:
+    """All that is compiled for one code object."""
+
+    def __init__(self, code: CodeType) -> None:
+        self.code = code
+        self.compiles = 0
+        self.shared: weakref.WeakValueDictionary[Hashable, Ledger] = weakref.WeakValueDictionary()
+
+
+@dataclass(eq=False)
+class Ledger:
+    """What was compiled into one bucket."""
+
+    family: Family
+    bucket: Bucket
+    options: Options  # keeps the backend alive, whose identity is in the key
+    compiles: int = 0
+    compilations: list[Compilation] = field(default_factory=list)
+    recompiles: deque[Recompile] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    warned: set[str] = field(default_factory=set)
+    full: bool = False  # the limit was reached, and the user was told
+
+    def count(self) -> None:
+        self.compiles += 1
+        self.family.compiles += 1
+
+    def reset(self) -> None:
+        self.family.compiles = 0
+        self.compiles = 0
+        self.compilations.clear()
+        self.recompiles.clear()
+        self.warned.clear()
+        self.full = False
+        self.bucket.clear()
+
+
+# By id: equal code objects can belong to different functions. A family keeps its code alive.
+_families: Final[weakref.WeakValueDictionary[int, Family]] = weakref.WeakValueDictionary()
+
+
+def open_ledger(code: CodeType, options: Options, bucket: Bucket | None = None) -> Ledger:
+    """The ledger for a code object: a shared one, unless a bucket is given."""
+    family = _families.get(id(code))
+    if family is None:
+        family = _families[id(code)] = Family(code)
+    if bucket is not None:
+        return Ledger(family, bucket, options)
+    key = options.key()
+    ledger = family.shared.get(key)
+    if ledger is None:
+        ledger = family.shared[key] = Ledger(family, Bucket(code), options)
+    return ledger

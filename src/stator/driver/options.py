@@ -1,0 +1,92 @@
+"""What the user asked for when compiling a function.
+
+Stage: driver. In: the arguments of `stator.compile`. Out: `Options`, and the key by which wrappers
+of one function share what was compiled: equal keys mean that either wrapper would compile the same.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from stator.backends import check
+from stator.backends.inductor import config_patches
+
+# Modes that need no look into Inductor, which is expensive to load; it is asked about others.
+_MODES: Final = frozenset(
+    {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"}
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """The arguments of one `stator.compile`, checked."""
+
+    backend: str | Callable[..., Any] = "inductor"
+    fullgraph: bool = False
+    dynamic: bool | None = None
+    mode: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    name: str | None = None
+    recompile_limit: int | None = None
+    isolate: bool = False
+
+    @property
+    def for_backend(self) -> dict[str, Any]:
+        """Keyword arguments for the backend, as torch.compile gives them."""
+        given: dict[str, Any] = {}
+        if self.mode is not None and self.mode != "default":
+            given["mode"] = self.mode
+        if self.options:
+            given["options"] = dict(self.options)
+        return given
+
+    @property
+    def inductor(self) -> bool:
+        return self.backend == "inductor"
+
+    def key(self) -> Hashable:
+        """Equal for wrappers that may share entries.
+
+        The backend counts by identity; whoever keeps something under the key keeps the backend.
+        """
+        backend = self.backend if isinstance(self.backend, str) else id(self.backend)
+        options = tuple(sorted((name, _frozen(value)) for name, value in self.options.items()))
+        return (backend, self.fullgraph, self.dynamic, self.mode, options, self.recompile_limit)
+
+
+def _frozen(value: Any) -> str:
+    return f"{type(value).__name__} {value!r}"
+
+
+def checked(
+    *,
+    backend: str | Callable[..., Any],
+    fullgraph: bool,
+    dynamic: bool | None,
+    mode: str | None,
+    options: Mapping[str, Any] | None,
+    name: str | None,
+    recompile_limit: int | None,
+    isolate: bool,
+) -> Options:
+    """The options, if they make sense; what doesn't is refused before anything is compiled."""
+    if mode is not None and options is not None:
+        raise ValueError(
+            f"give a mode or options, not both (mode={mode!r}, options={options!r}): a mode stands "
+            f"for options of the backend"
+        )
+    if mode is not None and not isinstance(mode, str):
+        raise TypeError(f"mode must be a string, not {type(mode).__name__}")
+    if options is not None and not isinstance(options, Mapping):
+        raise TypeError(f"options must be a mapping, not {type(options).__name__}")
+    if dynamic is not None and not isinstance(dynamic, bool):
+        raise TypeError(f"dynamic must be True, False or None, not {dynamic!r}")
+    if recompile_limit is not None and (type(recompile_limit) is not int or recompile_limit < 1):
+        raise ValueError(f"recompile_limit must be a positive number, not {recompile_limit!r}")
+    check(backend)
+    if backend == "inductor" and mode is not None and mode not in _MODES:
+        config_patches(mode, None)
+    return Options(
+        backend, bool(fullgraph), dynamic, mode, dict(options or {}), name, recompile_limit, isolate
+    )
+
