@@ -239,10 +239,8 @@ def main(argv: list[str] | None = None) -> int:
     if unknown := set(options.names) - set(CASES):
         parser.error(f"no such case: {', '.join(sorted(unknown))}")
     if not options.json:
-        print(
-            f"Python {platform.python_version()}, torch {torch.__version__}, one thread, ", end=""
-        )
-        print(f"median of {rounds} rounds\n{head(engines)}")
+        versions = f"Python {platform.python_version()}, torch {torch.__version__}"
+        print(f"{versions}, one thread, CPU time, median of {rounds} rounds\n{head(engines)}")
     results = []
     passed = ["--engines", options.engines, *(["--quick"] if options.quick else [])]
     for name in options.names or CASES:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stator._native._core import CALL_ORIGINAL, CompiledFunction, GuardTree, hook_installed
-from stator.guards import Guard, Local, TypeIs, compile
+from stator.guards import Attr, Guard, Key, Local, TypeIs, compile
 
 TARGET = 2.5  # a hit may cost that many plain calls
 Loop = Callable[[int, Any], float]
@@ -90,6 +90,39 @@ class Compiled:
 Compiled.method.add_entry(None, Plain.method)
 
 
+class Holder:
+    """What a module holds."""
+
+    def __init__(self, n: int) -> None:
+        self.parameters = {f"p{i}": object() for i in range(n)}
+
+
+def fetching(n: int) -> Any:
+    """A function of one argument whose target takes n values that the argument holds."""
+
+    def first(holder: Any) -> Any:
+        return holder
+
+    def target(fetched: tuple[Any, ...], holder: Any) -> Any:
+        return holder
+
+    made = CompiledFunction(first, lambda _, bound: CALL_ORIGINAL)
+    source = Local(0)
+    outputs = [Key(Attr(source, "parameters"), f"p{i}") for i in range(n)]
+    made.add_entry(compile([Guard(source, TypeIs(Holder))], outputs=outputs), target, fetch=True)
+    holder = Holder(n)
+    return functools.partial(made, holder)
+
+
+def not_fetching(n: int) -> Any:
+    """The same guards and values, for a target that takes none of them."""
+    made = fetching(n)
+    (entry,) = made.func.entries()
+    made.func.clear()
+    made.func.add_entry(entry.guards, made.func.__wrapped__)
+    return made
+
+
 def torch_compiled() -> Any:
     try:
         import torch  # noqa: PLC0415
@@ -125,6 +158,13 @@ GROUPS: dict[str, list[tuple[str, str, Any]]] = {
         ("plain call", "f(1, 2, z=3)", keyword_function),
         ("compiled, one guard", "f(1, 2, z=3)", compiled(keyword_function, keyword_target)),
         ("functools.wraps wrapper", "f(1, 2, z=3)", wrapped(keyword_function)),
+    ],
+    "f(), values that the guards fetch": [
+        ("1, not passed on", "f()", not_fetching(1)),
+        ("1", "f()", fetching(1)),
+        ("10", "f()", fetching(10)),
+        ("1,200, not passed on", "f()", not_fetching(1200)),
+        ("1,200", "f()", fetching(1200)),
     ],
     "f.method(1)": [
         ("plain call", "f.method(1)", Plain()),

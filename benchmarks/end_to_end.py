@@ -186,10 +186,8 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f"no such case: {', '.join(sorted(unknown))}")
     columns = [EAGER, GRAPH, *engines]
     if not options.json:
-        print(
-            f"Python {platform.python_version()}, torch {torch.__version__}, one thread, ", end=""
-        )
-        print(f"CPU time, median of {rounds} rounds\n{head(columns)}")
+        versions = f"Python {platform.python_version()}, torch {torch.__version__}"
+        print(f"{versions}, one thread, CPU time, median of {rounds} rounds\n{head(columns)}")
     results = []
     passed = ["--engines", options.engines, *(["--quick"] if options.quick else [])]
     for name in options.names or CASES:

@@ -24,6 +24,8 @@ ATTRIBUTES: Final = ("training", "in_features", "out_features", "eps", "name")
 TARGETS: Final = {
     "unchanged": ("≤ 5 µs" if sys.version_info < (3, 12) else "≤ 1 µs + constant"),
     "tensor": "≤ 25 ns",
+    "building": "≤ 13 ms",
+    "source": "≤ 0.5 µs",
 }
 
 
@@ -117,11 +119,20 @@ class Table:
 def measure_modules(table: Table, rounds: int) -> float:
     root = model()
     guards = guards_for(G.Local(0), root, Module)
-    start = time.perf_counter()
+    making = best(lambda: guards_for(G.Local(0), root, Module), max(rounds // 10, 5))
+    table.add(f"making {len(guards)} guards, with their sources and checks", making)
+    building = best(lambda: G.compile(guards), max(rounds // 10, 5))
+    table.add("building the tree from them", building, TARGETS["building"])
     tree = G.compile(guards)
-    table.add(f"building the tree ({len(guards)} guards)", time.perf_counter() - start)
     arguments = (root,)
     empty = best(lambda: None, rounds, 200)
+    source = G.Local(0)
+    for kind, make in {
+        "Attr(source, name)": lambda: G.Attr(source, "name"),
+        "Equal(constant)": lambda: G.Equal(1),
+        "Guard(source, check)": lambda: G.Guard(source, None),  # type: ignore[arg-type]
+    }.items():
+        table.add(f"making one {kind}", best(make, rounds, 200) - empty, TARGETS["source"])
     nothing = G.compile([])
     constant = best(lambda: nothing.check(arguments, None), rounds, 200) - empty
     table.add("an empty tree: the constant, called from Python", constant)
@@ -170,6 +181,49 @@ def measure_modules(table: Table, rounds: int) -> float:
         "the same guards as a Python function", best(lambda: check(root), max(rounds // 10, 5))
     )
     return unchanged
+
+
+def measure_distinct(table: Table, rounds: int) -> None:
+    """One NotAliased guard over n parameters, less the same tree without it."""
+    for n in (2, 8, 9, 100, 1000):
+        values = tuple(object() for _ in range(n))
+        sources = [G.Local(i) for i in range(n)]
+        present = [G.Guard(source, G.IsNot(None)) for source in sources]
+        base = G.compile([*present, G.Guard(sources[0], G.Aliased(()))])
+        tree = G.compile([*present, G.Guard(sources[0], G.NotAliased(tuple(sources[1:])))])
+        assert tree.check(values, None) and base.check(values, None)
+        cost = best(partial(tree.check, values, None), rounds, 50)
+        cost -= best(partial(base.check, values, None), rounds, 50)
+        table.add(f"{n} distinct objects in one guard", cost)
+
+
+def measure_outputs(table: Table, rounds: int) -> None:
+    """Values fetched by the guards, of a dict that does not change."""
+    for n in (1, 10, 1200):
+        holder = Module(0)
+        holder._parameters = {f"p{i}": object() for i in range(n)}
+        source = G.Attr(G.Local(0), "_parameters")
+        keys = [G.Key(source, f"p{i}") for i in range(n)]
+        tree = G.compile([G.Guard(G.Local(0), G.TypeIs(Module))], outputs=keys)
+        arguments = (holder,)
+        assert all(tree.values(arguments, None) for _ in range(5))
+        cost = best(partial(tree.values, arguments, None), rounds, 50)
+        cost -= best(partial(tree.check, arguments, None), rounds, 50)
+        table.add(f"a tuple of {n} fetched values", cost)
+
+
+def measure_state(table: Table, rounds: int) -> None:
+    torch = importlib.import_module("torch")
+    T = importlib.import_module("stator.guards.tensors")  # noqa: N806
+    values = (torch.randn(3, 4),)
+    guards = [G.Guard(G.Local(0), T.tensor_match(values[0]))]
+    states = T.torch_state_guards()
+    alone = best(partial(G.compile(guards).check, values, None), rounds, 200)
+    cost = best(partial(G.compile([*guards, *states]).check, values, None), rounds, 200) - alone
+    table.add(f"{len(states)} states of torch, besides one tensor", cost)
+    for state in states:
+        one = best(partial(G.compile([*guards, state]).check, values, None), rounds, 200)
+        table.add(f"  {state.source}", one - alone)
 
 
 def measure_tensors(table: Table, rounds: int) -> None:
@@ -267,9 +321,12 @@ def main() -> None:
     rounds = 30 if options.quick else 300
     table = Table()
     unchanged = measure_modules(table, rounds)
+    measure_distinct(table, rounds)
+    measure_outputs(table, rounds)
     if not options.no_torch:
         try:
             measure_tensors(table, rounds)
+            measure_state(table, rounds)
             measure_torch_compile(table, max(rounds // 5, 10))
         except ImportError as missing:
             print(f"without torch: {missing}", file=sys.stderr)

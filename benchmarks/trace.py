@@ -247,10 +247,8 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     engines, rounds = options.engines.split(","), 1 if options.quick else 3
     if not options.json:
-        print(
-            f"Python {platform.python_version()}, torch {torch.__version__}, one thread, ", end=""
-        )
-        print(f"median of {rounds}\n{head(engines)}")
+        versions = f"Python {platform.python_version()}, torch {torch.__version__}"
+        print(f"{versions}, one thread, median of {rounds}\n{head(engines)}")
     results = []
     for name in options.names or (*MODELS, SMALL):
         results.append(measure(name, engines, rounds))

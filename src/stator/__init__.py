@@ -64,7 +64,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    from importlib import import_module
+    from importlib import import_module  # noqa: PLC0415 - `import stator` loads nothing else
 
     if name == "config":  # importing it binds the name
         return import_module("stator.config")

@@ -15,7 +15,7 @@ from torch import nn
 from stator._native._core import CompiledFunction
 from stator.capture import marks
 from stator.capture.marks import Kind, Mark
-from stator.driver import Options, checked, compiled_function
+from stator.driver import Compiler, Options, checked, compiled_function
 from stator.driver.modules import Compiling, copied, unwrapped, wrap
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -158,9 +158,9 @@ def _kind(value: object) -> str:
 def reset() -> None:
     """Forgets everything that was compiled; compiled functions compile again when called."""
     for compiled in list(_made):
-        miss: Any = compiled.miss
-        miss.ledger.reset()
-        compiled.clear()
+        miss = compiled.miss
+        assert isinstance(miss, Compiler)
+        miss.reset()
 
 
 # ---------------------------------------------------------------------- marks
@@ -203,7 +203,9 @@ class _Disabling:
         self._mark = mark
 
     def __call__(self, module: nn.Module, /) -> Callable[..., Any]:
-        return MethodType(_disabled(type(module).__call__, self._mark), module)
+        made = _disabled(type(module).__call__, self._mark)
+        made.__qualname__ = type(module).__qualname__  # the user's name for it, in messages
+        return MethodType(made, module)
 
 
 def _disabled(fn: Any, mark: Mark) -> Any:
@@ -273,8 +275,8 @@ def _shape(signature: inspect.Signature) -> list[tuple[Any, ...]]:
     ]
 
 
-def _marked(fn: Any, mark: Mark, who: str) -> Any:
-    target = fn
+def _marked(fn: F, mark: Mark, who: str) -> F:
+    target: Any = fn
     while isinstance(target, MethodType | CompiledFunction):
         target = target.__func__ if isinstance(target, MethodType) else target.__wrapped__
     if not callable(target) or isinstance(target, nn.Module):

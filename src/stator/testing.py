@@ -1,14 +1,70 @@
-"""Engines that drive stator from the conformance harness (tests/conformance).
+"""For tests: what a compiled function did, and engines for the conformance harness.
+
+    compiled = stator.compile(fn)
+    ...
+    compiles, hits = stator.testing.count(compiled)
 
 An engine is a callable `(fn, *, fullgraph, backend) -> callable` with an optional
-`verify(fn, compiled)`, which answers None if the engine really ran the function, else why not.
+`verify(fn, compiled)`, which answers None if the engine really ran the function, else why not
+(tests/conformance/engines.py). Importing this module loads no torch.
 """
 
 import inspect
 from collections.abc import Callable, Coroutine, Generator
-from typing import Any, Final
+from importlib import import_module
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from stator._native._core import CompiledFunction
 from stator.evaluator import run, statistics
+
+if TYPE_CHECKING:
+    from stator.driver.compiler import Compiler
+    from stator.driver.ledger import Compilation, Recompile
+
+
+class Count(NamedTuple):
+    """How often a compiled function was compiled, and served by what was compiled before."""
+
+    compiles: int
+    hits: int
+
+
+def function_of(compiled: Any) -> CompiledFunction:
+    """The compiled function in what `stator.compile` returned for a function, method or module."""
+    found = compiled
+    if not isinstance(found, CompiledFunction | MethodType):
+        found = type(compiled).__call__.__get__(compiled)
+    if isinstance(found, MethodType):
+        found = found.__func__
+    if not isinstance(found, CompiledFunction):
+        raise TypeError(f"not compiled by stator: an object of type {type(compiled).__qualname__}")
+    return found
+
+
+def _compiler(compiled: Any) -> "Compiler":
+    miss: Any = function_of(compiled).miss
+    found: Compiler = miss
+    return found
+
+
+def count(compiled: Any) -> Count:
+    """Compiles and hits since it was made, or since `stator.reset()` for the compiles."""
+    hits = function_of(compiled).statistics()["hits"]
+    return Count(_compiler(compiled).ledger.compiles, hits)
+
+
+def compilations(compiled: Any) -> "tuple[Compilation, ...]":
+    """What was compiled: guards, graph and residual function of each entry, in order."""
+    return tuple(_compiler(compiled).ledger.compilations)
+
+
+def recompiles(compiled: Any) -> "tuple[Recompile, ...]":
+    """Why it was compiled again, each time."""
+    return tuple(_compiler(compiled).ledger.recompiles)
+
+
+# ---------------------------------------------------------------------- engines
 
 
 def _send(coroutine: Coroutine[Any, Any, Any], value: Any) -> Any:
@@ -66,3 +122,44 @@ class Evaluated:
 
 
 evaluated: Final = Evaluated()
+
+
+class Conformance:
+    """stator.compile, as users call it."""
+
+    name = "conformance"
+
+    def setup(self) -> None:
+        import_module("torch").set_num_threads(1)
+        self._api = import_module("stator.api")
+
+        def warm(x: Any) -> Any:
+            return [x + i for i in range(2)]
+
+        self(warm, fullgraph=True, backend="eager")(import_module("torch").ones(1))  # lazy imports
+        self._api.reset()
+
+    def before_test(self) -> None:
+        self._api.reset()
+
+    def __call__(self, fn: Callable[..., Any], *, fullgraph: bool, backend: str) -> Any:
+        return self._api.compile(fn, fullgraph=fullgraph, backend=backend, isolate_recompiles=True)
+
+    def verify(self, fn: Callable[..., Any], compiled: Callable[..., Any]) -> str | None:
+        """Every call must have been served by an entry that does not run the function itself."""
+        function = function_of(compiled)
+        made = compilations(compiled)
+        calls = function.statistics()
+        if not calls["hits"] + calls["misses"]:
+            return "the compiled function was not called"
+        for one in made:
+            if one.eager is not None:
+                return f"a path runs eagerly: {one.eager}"
+            if one.entry.target is fn or one.entry.target is function.__wrapped__:
+                return "an entry runs the function itself"
+        if len(made) < calls["misses"]:
+            return f"{calls['misses']} calls were not served, {len(made)} entries were made"
+        return None
+
+
+conformance: Final = Conformance()

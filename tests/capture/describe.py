@@ -32,7 +32,9 @@ _ATOMS: Final = frozenset(
 )
 # Torch's own immutable values; their repr is theirs, and complete.
 _VALUES: Final = frozenset(
-    map(id, (torch.dtype, torch.device, torch.memory_format, torch.layout, torch.finfo, torch.iinfo))
+    map(
+        id, (torch.dtype, torch.device, torch.memory_format, torch.layout, torch.finfo, torch.iinfo)
+    )
 )
 _CONTAINERS: Final = (
     collections.OrderedDict,
@@ -44,7 +46,7 @@ _CONTAINERS: Final = (
     set,
     frozenset,
 )
-_VIEWS: Final = (type({}.keys()), type({}.values()), type({}.items()))
+_VIEWS: Final[tuple[type, ...]] = (type({}.keys()), type({}.values()), type({}.items()))
 _ADDRESS: Final = re.compile(r"\b0x[0-9a-fA-F]{6,}\b")
 
 # The slots of `type`, read past any metaclass.
@@ -98,6 +100,10 @@ class Describer:
         """The objects met, in order: the same list after a change that replaced none of them."""
         return [id(kept) for kept in self.kept]
 
+    def tensors(self) -> list[torch.Tensor]:
+        kept: list[Any] = self.kept
+        return [value for value in kept if inherits(type(value), torch.Tensor)]
+
     def _lines(self, label: str, value: object, depth: int) -> Iterator[str]:
         indent = "  " * depth
         if _is_atom(value):
@@ -140,7 +146,7 @@ class Describer:
             base: Any = layout_base(cls, *_TEXTS)
             return f"{type_name(cls)} {base.__repr__(value)}"
         if inherits(cls, collections.deque):
-            limit = collections.deque.maxlen.__get__(value)  # type: ignore[attr-defined]
+            limit = collections.deque.maxlen.__get__(value)
             return f"{type_name(cls)} maxlen={limit}"
         if inherits(cls, *_CONTAINERS, BaseException) or _own_state(cls):
             return type_name(cls)
@@ -289,24 +295,28 @@ def _iterator_state(value: Any) -> object:
     return Listing([*args, *state])
 
 
+def _any(cls: type | None) -> Any:
+    """A class whose methods are called as functions, past any override."""
+    return cls
+
+
 def _contents(value: Any, cls: type) -> Children:
-    base: Any
     if inherits(cls, BaseException):
         yield "args ", BaseException.args.__get__(value)  # type: ignore[attr-defined]
         yield "cause ", value.__cause__
         yield "context ", value.__context__
         yield "suppress ", value.__suppress_context__
-    elif base := layout_base(cls, collections.OrderedDict, dict, types.MappingProxyType):
+    elif base := _any(layout_base(cls, collections.OrderedDict, dict, types.MappingProxyType)):
         if inherits(cls, collections.defaultdict):
             default: Any = collections.defaultdict.__dict__["default_factory"]
             yield "default ", default.__get__(value)
         for key, item in base.items(value):
             yield "key ", key
             yield "  = ", item
-    elif base := layout_base(cls, list, tuple, collections.deque):
+    elif base := _any(layout_base(cls, list, tuple, collections.deque)):
         for position, item in enumerate(base.__iter__(value)):
             yield f"[{position}] ", item
-    elif base := layout_base(cls, set, frozenset):
+    elif base := _any(layout_base(cls, set, frozenset)):
         for lines in sorted(describe(item) for item in base.__iter__(value)):
             yield "member ", "\n".join(lines)
 

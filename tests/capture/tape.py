@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 # Bookkeeping around constants and `.data`, which a trace may do once instead of in each call.
@@ -18,11 +17,11 @@ _IGNORED: Final = frozenset(
 )
 
 
-class Tape(TorchDispatchMode):
+class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Writes down every operator that reaches a kernel while it is active."""
 
     def __init__(self, tape: list[str]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.tape = tape
 
     def __torch_dispatch__(

@@ -1,5 +1,8 @@
 # mypy: ignore-errors
-"""Operators, literals, names and conversions: straight-line code."""
+"""Operators, literals, names and conversions: straight-line code.
+
+PYTEST_DONT_REWRITE: the asserts in programs are theirs.
+"""
 
 import math
 
@@ -103,7 +106,10 @@ def scalar_argument(x, n):
     return x * n + (n - 1)
 
 
-@programs(lambda: (t(3), 2, 3.5, True, None, "a"), changes={"text": lambda: (t(3), 2, 3.5, True, None, "b")})
+@programs(
+    lambda: (t(3), 2, 3.5, True, None, "a"),
+    changes={"text": lambda: (t(3), 2, 3.5, True, None, "b")},
+)
 def constants_of_all_kinds(x, i, f, b, n, s):
     return x * i + f, b, n, s + "z", (i, f)
 

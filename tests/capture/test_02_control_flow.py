@@ -301,7 +301,7 @@ def collatz(x, n):
     return x
 
 
-@programs(one)
+@programs(one, dead=True)
 def try_finally_without_error(x):
     try:
         y = x + 1

@@ -104,7 +104,7 @@ def lambda_call(x):
     return double(double(x))
 
 
-@programs(one)
+@programs(one, dead=True)
 def nested_function_with_closure(x):
     y = x + 1
 
@@ -272,7 +272,10 @@ def partial_of_torch_function(x):
     return functools.partial(torch.clamp, min=-0.5)(x, max=0.5)
 
 
-@programs(lambda: (t(3), functools.partial(helper, by=3)), changes={"bound": lambda: (t(3), functools.partial(helper, by=4))})
+@programs(
+    lambda: (t(3), functools.partial(helper, by=3)),
+    changes={"bound": lambda: (t(3), functools.partial(helper, by=4))},
+)
 def partial_argument(x, f):
     return f(x), f.keywords["by"]
 
@@ -406,7 +409,11 @@ def generator_expression_argument(x):
 @programs(one)
 def operator_functions(x):
     get = operator.itemgetter(1, 0)
-    return get([x + 1, x + 2]), operator.methodcaller("clamp", min=0)(x), operator.attrgetter("mT")(x[None])
+    return (
+        get([x + 1, x + 2]),
+        operator.methodcaller("clamp", min=0)(x),
+        operator.attrgetter("mT")(x[None]),
+    )
 
 
 @pytest.mark.parametrize("program", programs, ids=str)

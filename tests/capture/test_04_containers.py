@@ -53,7 +53,7 @@ def list_operators(x):
     return a, b, a == [1, 2, 1, 2, 9], [1] < [2], a != b[:2]
 
 
-@programs(one)
+@programs(one, dead=True)
 def list_slices_assigned(x):
     a = list(range(6))
     a[1:3] = [x, x + 1, x + 2]
@@ -82,7 +82,13 @@ def set_comprehension(x):
     return x + len({n % 3 for n in range(10)}), {n % 3 for n in range(10)}
 
 
-@programs(mapped, changes={"order": lambda: ({"b": t(3), "a": t(3)},), "more": lambda: ({"a": t(3), "b": t(3), "c": t(3)},)})
+@programs(
+    mapped,
+    changes={
+        "order": lambda: ({"b": t(3), "a": t(3)},),
+        "more": lambda: ({"a": t(3), "b": t(3), "c": t(3)},),
+    },
+)
 def dict_iteration_order(items):
     total = 0
     for key in items:
@@ -161,7 +167,7 @@ def set_argument(x, members):
 
 @programs(one)
 def deque(x):
-    d = collections.deque([1, 2], maxlen=3)
+    d = collections.deque([1, 2], maxlen=4)
     d.append(x + 1)
     d.appendleft(0)
     d.rotate(1)
@@ -362,7 +368,10 @@ def list_subclass(x, stack):
     return stack.push(x + 1)[-1] * len(stack), Stack([2])
 
 
-@programs(lambda: (t(3), Config(scale=2, deep=Config(n=1))), changes={"value": lambda: (t(3), Config(scale=3, deep=Config(n=1)))})
+@programs(
+    lambda: (t(3), Config(scale=2, deep=Config(n=1))),
+    changes={"value": lambda: (t(3), Config(scale=3, deep=Config(n=1)))},
+)
 def dict_subclass(x, config):
     return x * config.scale + config.deep.n, config
 

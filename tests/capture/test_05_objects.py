@@ -255,7 +255,14 @@ def enum_member(x, color):
 
 @programs(one)
 def enum_lookups(x):
-    return x + len(Color), Color(2), Color["RED"], list(Color), Flags.A | Flags.B, Flags.A in Flags(3)
+    return (
+        x + len(Color),
+        Color(2),
+        Color["RED"],
+        list(Color),
+        Flags.A | Flags.B,
+        Flags.A in Flags(3),
+    )
 
 
 class Fallback:

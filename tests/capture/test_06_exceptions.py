@@ -1,5 +1,8 @@
 # mypy: ignore-errors
-"""Exceptions: raised, caught, chained, in finally and with; those of torch; those that leave."""
+"""Exceptions: raised, caught, chained, in finally and with; those of torch; those that leave.
+
+PYTEST_DONT_REWRITE: the asserts in programs are theirs.
+"""
 
 import contextlib
 

@@ -33,7 +33,7 @@ def consumed_by_list_and_sum(x):
     return list(scaled(x, 3)), sum(scaled(x, 2)), tuple(scaled(x, 1)), [*scaled(x, 2)]
 
 
-@programs(one)
+@programs(one, dead=True)
 def consumed_by_next(x):
     g = scaled(x, 3)
     next(g)
@@ -167,7 +167,7 @@ def recursive_generator(x):
     return sum(walk([x, [x + 1, [x + 2]]]))
 
 
-@programs(one)
+@programs(one, dead=True)
 def generator_with_effects(x):
     log = []
 
@@ -287,7 +287,7 @@ def interleaved(x):
     return [next(g) for g in (a, b, a, b)]
 
 
-@programs(one)
+@programs(one, dead=True)
 def generator_state(x):
     g = scaled(x, 1)
     before = g.gi_frame is not None

@@ -113,7 +113,14 @@ def views_of_temporaries_alias(x):
 def shape_changes(x):
     b, s, d = x.shape
     y = x.view(b * s, d).transpose(0, 1).contiguous()
-    return y, x.permute(2, 0, 1), x.flatten(1), x.squeeze(), x.movedim(0, -1), x.unflatten(2, (2, 2))
+    return (
+        y,
+        x.permute(2, 0, 1),
+        x.flatten(1),
+        x.squeeze(),
+        x.movedim(0, -1),
+        x.unflatten(2, (2, 2)),
+    )
 
 
 @programs(lambda: (t(2, 3, 4),))
@@ -180,7 +187,12 @@ def conversion_to_the_same_type_aliases(x):
 @programs(one)
 def dtype_properties(x):
     info = torch.finfo(x.dtype)
-    return x.clamp(info.min, info.max), info.eps, x.dtype.is_floating_point, torch.iinfo(torch.int8).max
+    return (
+        x.clamp(info.min, info.max),
+        info.eps,
+        x.dtype.is_floating_point,
+        torch.iinfo(torch.int8).max,
+    )
 
 
 @programs(one)
@@ -201,12 +213,22 @@ def factories(x):
 @programs(one)
 def factories_from_shapes(x):
     n, m = x.shape
-    return torch.zeros(n, m) + x, torch.ones(x.shape), torch.arange(n, dtype=x.dtype), torch.eye(n, m)
+    return (
+        torch.zeros(n, m) + x,
+        torch.ones(x.shape),
+        torch.arange(n, dtype=x.dtype),
+        torch.eye(n, m),
+    )
 
 
 @programs(one)
 def tensors_from_python_data(x):
-    return torch.tensor([1, 2, 3]), torch.tensor(2.5) + x, torch.tensor([[1.0], [2.0]]), torch.tensor([])
+    return (
+        torch.tensor([1, 2, 3]),
+        torch.tensor(2.5) + x,
+        torch.tensor([[1.0], [2.0]]),
+        torch.tensor([]),
+    )
 
 
 @programs(lambda: (t(3), 2.0), changes={"number": lambda: (t(3), 3.0)})
@@ -223,7 +245,12 @@ def constant_that_is_changed(x):
 
 @programs(two)
 def joining(x, y):
-    return torch.cat([x, y]), torch.stack((x, y), dim=1), torch.hstack([x, y]), torch.cat([x, y], -1)
+    return (
+        torch.cat([x, y]),
+        torch.stack((x, y), dim=1),
+        torch.hstack([x, y]),
+        torch.cat([x, y], -1),
+    )
 
 
 @programs(one)
@@ -274,7 +301,12 @@ def parameter():
 
 @programs(parameter, changes={"tensor": lambda: (t(3, grad=True),)})
 def types_of_parameters(p):
-    return type(p) is torch.nn.Parameter, isinstance(p, torch.nn.Parameter), type(p * 2) is Tensor, p
+    return (
+        type(p) is torch.nn.Parameter,
+        isinstance(p, torch.nn.Parameter),
+        type(p * 2) is Tensor,
+        p,
+    )
 
 
 @programs(lambda: (t(3, grad=True),))
@@ -283,7 +315,7 @@ def detach_and_data(x):
     return y.detach(), x.data * 3, y.requires_grad, x.detach().requires_grad, y
 
 
-@programs(lambda: (t(3, grad=True),))
+@programs(lambda: (t(3, grad=True),), dead=True)
 def requires_grad_of_results(x):
     y = x * 2
     return y.requires_grad, y.is_leaf, (x > 0).requires_grad, y
@@ -416,7 +448,13 @@ def linear_algebra(x):
     return torch.linalg.cholesky(spd), torch.trace(x), spd.diagonal().prod()
 
 
-@programs(lambda: (t(3), t(3)), changes={"dtype": lambda: (t(3, dtype=torch.float64), t(3)), "strides": lambda: (t(6)[::2], t(3))})
+@programs(
+    lambda: (t(3), t(3)),
+    changes={
+        "dtype": lambda: (t(3, dtype=torch.float64), t(3)),
+        "strides": lambda: (t(6)[::2], t(3)),
+    },
+)
 def metadata_of_arguments(x, y):
     return x + y, x.stride(), x.dtype
 
@@ -449,7 +487,13 @@ def scalars_from_zero_dim(x):
 
 @programs(lambda: (t(8, 8),))
 def tensor_slices_of_slices(x):
-    return x[1:][:-1][::2, 1:7:3], x[2:6, 2:6].sum(), x.narrow(0, 1, 3), x.select(1, 2), x.unfold(0, 2, 2)
+    return (
+        x[1:][:-1][::2, 1:7:3],
+        x[2:6, 2:6].sum(),
+        x.narrow(0, 1, 3),
+        x.select(1, 2),
+        x.unfold(0, 2, 2),
+    )
 
 
 @programs(one)

@@ -10,10 +10,17 @@ from .harness import Program, Programs, check, ints, t
 programs = Programs()
 
 
-
 ACTIVATIONS = (
     *("relu", "relu6", "elu", "selu", "celu", "gelu", "silu", "mish", "softplus", "softsign"),
-    *("hardtanh", "hardswish", "hardsigmoid", "leaky_relu", "logsigmoid", "tanhshrink", "softshrink"),
+    *(
+        "hardtanh",
+        "hardswish",
+        "hardsigmoid",
+        "leaky_relu",
+        "logsigmoid",
+        "tanhshrink",
+        "softshrink",
+    ),
 )
 
 
@@ -30,7 +37,12 @@ def activations_in_place(x):
 
 @programs(lambda: (t(3, 4, grad=True),))
 def softmaxes(x):
-    return F.softmax(x, -1), F.log_softmax(x, dim=0), F.softmin(x, 1), F.softmax(x, 0, dtype=torch.float64)
+    return (
+        F.softmax(x, -1),
+        F.log_softmax(x, dim=0),
+        F.softmin(x, 1),
+        F.softmax(x, 0, dtype=torch.float64),
+    )
 
 
 @programs(lambda: (t(2, 3, grad=True), t(4, 3, grad=True), t(4)), ops=["linear"])
@@ -50,7 +62,11 @@ def convolutions_1d(x, w):
 
 @programs(lambda: (t(1, 2, 6, 6), t(4, 2, 3, 3, grad=True), t(4)))
 def convolutions_2d(x, w, b):
-    return F.conv2d(x, w, b, padding=1), F.conv2d(x, w, padding="same"), F.conv_transpose2d(x, w[:2])
+    return (
+        F.conv2d(x, w, b, padding=1),
+        F.conv2d(x, w, padding="same"),
+        F.conv_transpose2d(x, w[:2]),
+    )
 
 
 @programs(lambda: (t(1, 2, 4, 4, 4), t(3, 2, 2, 2, 2)))
@@ -116,7 +132,12 @@ def regression_losses(x, y):
 
 @programs(lambda: (t(4, 3, grad=True), t(4, 3), t(4, 3)))
 def embedding_losses(a, b, c):
-    return F.triplet_margin_loss(a, b, c), F.cosine_similarity(a, b), F.pairwise_distance(a, b), F.cosine_embedding_loss(a, b, torch.ones(4))
+    return (
+        F.triplet_margin_loss(a, b, c),
+        F.cosine_similarity(a, b),
+        F.pairwise_distance(a, b),
+        F.cosine_embedding_loss(a, b, torch.ones(4)),
+    )
 
 
 @programs(lambda: (ints(2, 3), t(10, 4, grad=True)))
@@ -199,17 +220,34 @@ def binary_functions(x, y):
 
 @programs(lambda: (t(3, 4), t(3, 4), t(3, 4)))
 def ternary_functions(x, y, z):
-    return torch.addcmul(x, y, z), torch.lerp(x, y, 0.3), torch.where(x > 0, y, z), torch.addcdiv(x, y, z.exp())
+    return (
+        torch.addcmul(x, y, z),
+        torch.lerp(x, y, 0.3),
+        torch.where(x > 0, y, z),
+        torch.addcdiv(x, y, z.exp()),
+    )
 
 
 @programs(lambda: (t(3, 4), t(4, 5), t(5), t(2, 3, 4), t(2, 4, 5)))
 def products(a, b, v, c, d):
-    return torch.addmm(torch.zeros(3, 5), a, b), b @ v, torch.baddbmm(torch.zeros(2, 3, 5), c, d), torch.tensordot(a, b, 1), torch.kron(v, v)
+    return (
+        torch.addmm(torch.zeros(3, 5), a, b),
+        b @ v,
+        torch.baddbmm(torch.zeros(2, 3, 5), c, d),
+        torch.tensordot(a, b, 1),
+        torch.kron(v, v),
+    )
 
 
 @programs(lambda: (t(3, 4),))
 def reductions_over_dims(x):
-    return torch.logsumexp(x, 1), torch.var_mean(x, dim=0), torch.aminmax(x), torch.quantile(x, 0.5), torch.cumprod(x, 0)
+    return (
+        torch.logsumexp(x, 1),
+        torch.var_mean(x, dim=0),
+        torch.aminmax(x),
+        torch.quantile(x, 0.5),
+        torch.cumprod(x, 0),
+    )
 
 
 @programs(lambda: (t(6),))
@@ -220,22 +258,40 @@ def searching(x):
 
 @programs(lambda: (t(8),))
 def spectral(x):
-    return torch.fft.fft(x), torch.fft.irfft(torch.fft.rfft(x)), torch.fft.fftshift(x), torch.hann_window(4)
+    return (
+        torch.fft.fft(x),
+        torch.fft.irfft(torch.fft.rfft(x)),
+        torch.fft.fftshift(x),
+        torch.hann_window(4),
+    )
 
 
 @programs(lambda: (t(3, 4), t(3, 4)))
 def meshes_and_products(x, y):
-    return torch.meshgrid(x[0], y[0], indexing="ij"), torch.cartesian_prod(x[0], y[0]), torch.cdist(x, y)
+    return (
+        torch.meshgrid(x[0], y[0], indexing="ij"),
+        torch.cartesian_prod(x[0], y[0]),
+        torch.cdist(x, y),
+    )
 
 
 @programs(lambda: (t(4, 4),))
 def linear_algebra(x):
-    return torch.linalg.norm(x), torch.linalg.matrix_power(x, 3), torch.linalg.cross(x[:3], x[1:], dim=0), torch.linalg.diagonal(x)
+    return (
+        torch.linalg.norm(x),
+        torch.linalg.matrix_power(x, 3),
+        torch.linalg.cross(x[:3], x[1:], dim=0),
+        torch.linalg.diagonal(x),
+    )
 
 
 @programs(lambda: (t(4, 3), ints(4, high=3), t(4, 3)))
 def scatters(x, index, src):
-    return torch.zeros(3, 3).index_add(0, index, src), x.scatter_reduce(0, index[:, None], src, "amax"), x.index_fill(0, index, 1)
+    return (
+        torch.zeros(3, 3).index_add(0, index, src),
+        x.scatter_reduce(0, index[:, None], src, "amax"),
+        x.index_fill(0, index, 1),
+    )
 
 
 @programs(lambda: (t(3, 4, grad=True),))

@@ -77,7 +77,7 @@ def set_members(x, s):
     return x + len(s)
 
 
-@programs(lambda: (t(3), collections.deque([1, 2, 3], maxlen=3)))
+@programs(lambda: (t(3), collections.deque([1, 2, 3], maxlen=3)), dead=True)
 def deque(x, d):
     d.append(x + 1)
     d.appendleft(0)
@@ -273,7 +273,9 @@ def reset_module():
     MODULE.level = 1
 
 
-@programs(lambda: (t(3),), reset=reset_module, world=lambda: [MODULE.level, vars(MODULE).get("setting")])
+@programs(
+    lambda: (t(3),), reset=reset_module, world=lambda: [MODULE.level, vars(MODULE).get("setting")]
+)
 def module_attribute(x):
     MODULE.level += 1
     MODULE.setting = x + MODULE.level
@@ -498,7 +500,11 @@ class Tracker:
         super().__setattr__(name, value)
 
 
-@programs(lambda: (t(3), Tracker()), reset=lambda: setattr(Tracker, "total", 0), world=lambda: Tracker.total)
+@programs(
+    lambda: (t(3), Tracker()),
+    reset=lambda: setattr(Tracker, "total", 0),
+    world=lambda: Tracker.total,
+)
 def setattr_with_an_effect(x, tracker):
     tracker.a = x + 1
     tracker.b = 2

@@ -62,17 +62,23 @@ def string(x, name):
     return getattr(torch, name)(x)
 
 
-@programs(lambda: (t(3), None), changes={"number": lambda: (t(3), 1), "tensor": lambda: (t(3), t(3))})
+@programs(
+    lambda: (t(3), None), changes={"number": lambda: (t(3), 1), "tensor": lambda: (t(3), t(3))}
+)
 def none(x, y):
     return x if y is None else x + y
 
 
-@programs(lambda: (t(3), (1, 2)), changes={"item": lambda: (t(3), (1, 3)), "type": lambda: (t(3), [1, 2])})
+@programs(
+    lambda: (t(3), (1, 2)), changes={"item": lambda: (t(3), (1, 3)), "type": lambda: (t(3), [1, 2])}
+)
 def tuple_or_list(x, pair):
     return x * pair[0] + pair[1], isinstance(pair, tuple)
 
 
-@programs(lambda: (t(3), 5), keeps={"unread number": lambda: (t(3), 6), "type": lambda: (t(3), "a")})
+@programs(
+    lambda: (t(3), 5), keeps={"unread number": lambda: (t(3), 6), "type": lambda: (t(3), "a")}
+)
 def unread_argument(x, n):
     return x + 1
 
@@ -96,7 +102,11 @@ def subclass_of_int(x, n):
 
 @programs(
     lambda: ([t(3), t(3)],),
-    changes={"longer": lambda: ([t(3)] * 3,), "empty": lambda: ([],), "distinct": lambda: ([t(3), t(3), t(3)],)},
+    changes={
+        "longer": lambda: ([t(3)] * 3,),
+        "empty": lambda: ([],),
+        "distinct": lambda: ([t(3), t(3), t(3)],),
+    },
 )
 def length_of_a_list(items):
     total = 0
@@ -141,12 +151,18 @@ def members_of_a_set(x, s):
     return x * len(s) + (2 in s)
 
 
-@programs(lambda: (t(3), collections.deque([1])), changes={"longer": lambda: (t(3), collections.deque([1, 2]))})
+@programs(
+    lambda: (t(3), collections.deque([1])),
+    changes={"longer": lambda: (t(3), collections.deque([1, 2]))},
+)
 def deque(x, d):
     return x * d[-1]
 
 
-@programs(lambda: given(t(3), a=1), changes={"names": lambda: given(t(3), b=1), "more": lambda: given(t(3), a=1, b=2)})
+@programs(
+    lambda: given(t(3), a=1),
+    changes={"names": lambda: given(t(3), b=1), "more": lambda: given(t(3), a=1, b=2)},
+)
 def keyword_arguments(x, **kwargs):
     return x * sum(kwargs.values()), list(kwargs)
 
@@ -228,12 +244,16 @@ def overlapping():
     return base[:3], base[1:]
 
 
-@programs(lambda: (t(3), 2.0), changes={"number": lambda: (t(3), t(3)), "zero-dim": lambda: (t(3), t())})
+@programs(
+    lambda: (t(3), 2.0), changes={"number": lambda: (t(3), t(3)), "zero-dim": lambda: (t(3), t())}
+)
 def tensor_or_number(x, y):
     return x * y
 
 
-@programs(lambda: (tagged(1),), changes={"attribute": lambda: (tagged(2),), "absent": lambda: (t(3),)})
+@programs(
+    lambda: (tagged(1),), changes={"attribute": lambda: (tagged(2),), "absent": lambda: (t(3),)}
+)
 def attribute_of_a_tensor(x):
     return x * getattr(x, "tag", 5)
 
@@ -277,7 +297,9 @@ class default_dtype:
         torch.set_default_dtype(torch.float32)
 
 
-@programs(lambda: (t(3, dtype=torch.float32),), changes={"default dtype": Change(under=default_dtype)})
+@programs(
+    lambda: (t(3, dtype=torch.float32),), changes={"default dtype": Change(under=default_dtype)}
+)
 def new_tensors_have_the_default_dtype(x):
     return torch.ones(3), torch.tensor([1.0]), x + 1
 
@@ -348,12 +370,20 @@ def put(**values):
     return after(lambda: globals().update(values))
 
 
-@programs(lambda: (t(3),), reset=reset, changes={"value": put(FACTOR=3), "tensor": put(FACTOR=torch.ones(3))})
+@programs(
+    lambda: (t(3),),
+    reset=reset,
+    changes={"value": put(FACTOR=3), "tensor": put(FACTOR=torch.ones(3))},
+)
 def global_rebound(x):
     return x * FACTOR
 
 
-@programs(lambda: (t(3),), reset=reset, changes={"function": put(step=triple), "C function": put(step=torch.sin)})
+@programs(
+    lambda: (t(3),),
+    reset=reset,
+    changes={"function": put(step=triple), "C function": put(step=torch.sin)},
+)
 def global_function_rebound(x):
     return step(x)
 
@@ -361,7 +391,10 @@ def global_function_rebound(x):
 @programs(
     lambda: (t(3),),
     reset=reset,
-    changes={"item": after(lambda: TABLE.update(n=5)), "deep item": after(lambda: TABLE["deep"].append(7))},
+    changes={
+        "item": after(lambda: TABLE.update(n=5)),
+        "deep item": after(lambda: TABLE["deep"].append(7)),
+    },
 )
 def global_dict_changed(x):
     return x * TABLE["n"] + sum(TABLE["deep"])
@@ -375,7 +408,10 @@ def global_dict_with_unread_items(x):
 @programs(
     lambda: (t(3),),
     reset=reset,
-    changes={"number": after(lambda: setattr(HELPERS, "n", 4)), "function": after(lambda: setattr(HELPERS, "f", triple))},
+    changes={
+        "number": after(lambda: setattr(HELPERS, "n", 4)),
+        "function": after(lambda: setattr(HELPERS, "f", triple)),
+    },
 )
 def module_attribute_changed(x):
     return HELPERS.f(x) + HELPERS.n
@@ -389,7 +425,11 @@ def unshadow():
     globals().pop("len", None)
 
 
-@programs(lambda: (t(3), [1]), reset=unshadow, changes={"builtin": after(shadow_builtin, lambda: (t(3), [1]))})
+@programs(
+    lambda: (t(3), [1]),
+    reset=unshadow,
+    changes={"builtin": after(shadow_builtin, lambda: (t(3), [1]))},
+)
 def builtin_shadowed_by_a_global(x, items):
     return x * len(items)
 
@@ -420,7 +460,10 @@ def adder(n):
     return add
 
 
-@programs(lambda: (t(3), adder(1)), changes={"cell": lambda: (t(3), adder(2)), "code": lambda: (t(3), double)})
+@programs(
+    lambda: (t(3), adder(1)),
+    changes={"cell": lambda: (t(3), adder(2)), "code": lambda: (t(3), double)},
+)
 def closure_of_an_argument(x, f):
     return f(x)
 
@@ -437,7 +480,10 @@ programs.add(
     cell_value,
     lambda: (t(3),),
     reset=lambda: set_cell(1),
-    changes={"contents": after(lambda: set_cell(5)), "tensor": after(lambda: set_cell(torch.ones(3)))},
+    changes={
+        "contents": after(lambda: set_cell(5)),
+        "tensor": after(lambda: set_cell(torch.ones(3))),
+    },
 )
 
 original_scaled = Box.scaled
@@ -447,7 +493,9 @@ original_scaled = Box.scaled
     lambda: (t(3), Box()),
     reset=reset,
     changes={
-        "method": after(lambda: setattr(Box, "scaled", lambda self, x: x * 7), lambda: (t(3), Box())),
+        "method": after(
+            lambda: setattr(Box, "scaled", lambda self, x: x * 7), lambda: (t(3), Box())
+        ),
         "on the instance": lambda: (t(3), Box(scaled=triple)),
     },
 )
@@ -473,19 +521,31 @@ def class_attribute_changed(x, b):
     changes={
         "on the class": after(lambda: setattr(Box, "added", 5), lambda: (t(3), Box())),
         "on the instance": lambda: (t(3), Box(added=2)),
-        "by __getattr__": after(lambda: setattr(Box, "__getattr__", lambda s, n: 8), lambda: (t(3), Box())),
+        "by __getattr__": after(
+            lambda: setattr(Box, "__getattr__", lambda s, n: 8), lambda: (t(3), Box())
+        ),
     },
 )
 def attribute_added(x, b):
     return x * getattr(b, "added", 1), hasattr(b, "added")
 
 
-@programs(lambda: (t(3), Box()), reset=reset, changes={"__bool__": after(lambda: setattr(Box, "__bool__", lambda s: False), lambda: (t(3), Box()))})
+@programs(
+    lambda: (t(3), Box()),
+    reset=reset,
+    changes={
+        "__bool__": after(lambda: setattr(Box, "__bool__", lambda s: False), lambda: (t(3), Box()))
+    },
+)
 def dunder_added_to_a_class(x, b):
     return x + 1 if b else x - 1
 
 
-@programs(box(a=1, b=2), changes={"attribute": box(a=3, b=2)}, keeps={"unread attribute": box(a=1, b=5, c=6)})
+@programs(
+    box(a=1, b=2),
+    changes={"attribute": box(a=3, b=2)},
+    keeps={"unread attribute": box(a=1, b=5, c=6)},
+)
 def attributes_of_an_instance(x, b):
     return x * b.a
 
@@ -513,12 +573,18 @@ def class_argument(x, cls):
     return x * cls.level, cls().__class__.__name__
 
 
-@programs(lambda: (t(3), double), changes={"function": lambda: (t(3), triple), "builtin": lambda: (t(3), torch.neg)})
+@programs(
+    lambda: (t(3), double),
+    changes={"function": lambda: (t(3), triple), "builtin": lambda: (t(3), torch.neg)},
+)
 def function_argument(x, f):
     return f(x)
 
 
-@programs(lambda: (t(3), Box().scaled), changes={"method": lambda: (t(3), types.MethodType(lambda s, x: x * 5, Box()))})
+@programs(
+    lambda: (t(3), Box().scaled),
+    changes={"method": lambda: (t(3), types.MethodType(lambda s, x: x * 5, Box()))},
+)
 def bound_method_argument(x, f):
     return f(x)
 
@@ -581,7 +647,12 @@ def module_state(m, x):
     net(),
     changes={
         "submodule": net(lambda m: setattr(m, "proj", nn.Identity())),
-        "other size": net(lambda m: setattr(m, "proj", module(nn.Linear, 3, 4, bias=False)) or setattr(m, "shift", torch.ones(4))),
+        "other size": net(
+            lambda m: (
+                setattr(m, "proj", module(nn.Linear, 3, 4, bias=False))
+                or setattr(m, "shift", torch.ones(4))
+            )
+        ),
         "hook": net(lambda m: m.proj.register_forward_hook(lambda m, a, out: out * 3)),
         "pre-hook": net(lambda m: m.register_forward_pre_hook(lambda m, a: (a[0] + 1,))),
         "forward on the instance": net(lambda m: setattr(m, "forward", lambda x: x * 9)),
@@ -610,7 +681,12 @@ def hook_for_all_modules(m, x):
 
 @programs(
     lambda: (module(lambda: nn.Sequential(nn.Linear(3, 3), nn.ReLU())), t(2, 3)),
-    changes={"layers": lambda: (module(lambda: nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))), t(2, 3))},
+    changes={
+        "layers": lambda: (
+            module(lambda: nn.Sequential(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 3))),
+            t(2, 3),
+        )
+    },
 )
 def layers_of_a_sequential(m, x):
     return m(x)

@@ -193,7 +193,12 @@ def random_numbers(x):
 
 @programs(lambda: (t(3),))
 def random_like(x):
-    return torch.rand_like(x), torch.randn_like(x), torch.empty(3).uniform_(), torch.empty(2).normal_()
+    return (
+        torch.rand_like(x),
+        torch.randn_like(x),
+        torch.empty(3).uniform_(),
+        torch.empty(2).normal_(),
+    )
 
 
 @programs(lambda: (t(20, grad=True),))
@@ -203,7 +208,12 @@ def dropout(x):
 
 @programs(lambda: (t(4).softmax(0),))
 def sampling(p):
-    return torch.multinomial(p, 2), torch.bernoulli(p), torch.normal(p, 1.0), torch.distributions.Normal(p, 1.0).sample()
+    return (
+        torch.multinomial(p, 2),
+        torch.bernoulli(p),
+        torch.normal(p, 1.0),
+        torch.distributions.Normal(p, 1.0).sample(),
+    )
 
 
 @programs(lambda: (t(3),), dead=True)
@@ -227,7 +237,13 @@ def random_mask(x, p=0.2):
 
 @programs(grad)
 def queries(x):
-    return x * 2, torch.is_grad_enabled(), torch.is_inference_mode_enabled(), torch.get_default_dtype(), torch.is_autocast_enabled("cpu")
+    return (
+        x * 2,
+        torch.is_grad_enabled(),
+        torch.is_inference_mode_enabled(),
+        torch.get_default_dtype(),
+        torch.is_autocast_enabled("cpu"),
+    )
 
 
 @programs(grad, under=torch.inference_mode)

@@ -140,12 +140,17 @@ def gradient_penalty_by_norm(m, x):
     return m(x).sum() + 0.1 * sum(p.pow(2).sum() for p in m.parameters())
 
 
-@programs(lambda: (net(), t(5, 4)), changes={"frozen": lambda: (net().requires_grad_(False), t(5, 4))})
+@programs(
+    lambda: (net(), t(5, 4)), changes={"frozen": lambda: (net().requires_grad_(False), t(5, 4))}
+)
 def partly_frozen(m, x):
     return m(x)
 
 
-@programs(lambda: (module(nn.BatchNorm1d, 4), t(5, 4)), changes={"mode": lambda: (module(nn.BatchNorm1d, 4).eval(), t(5, 4))})
+@programs(
+    lambda: (module(nn.BatchNorm1d, 4), t(5, 4)),
+    changes={"mode": lambda: (module(nn.BatchNorm1d, 4).eval(), t(5, 4))},
+)
 def train_and_eval(m, x):
     return m(x)
 

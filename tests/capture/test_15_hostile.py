@@ -32,7 +32,15 @@ def _raise(self, *args, **kwargs):
 
 DUNDERS = (
     *("__eq__", "__ne__", "__hash__", "__bool__", "__len__", "__iter__", "__repr__", "__str__"),
-    *("__contains__", "__getitem__", "__call__", "__lt__", "__getattr__", "__format__", "__index__"),
+    *(
+        "__contains__",
+        "__getitem__",
+        "__call__",
+        "__lt__",
+        "__getattr__",
+        "__format__",
+        "__index__",
+    ),
 )
 Raising = type("Raising", (), dict.fromkeys(DUNDERS, _raise))
 

@@ -54,7 +54,11 @@ def itertools_with_functions(x):
 
 @programs(one)
 def combinatorics(x):
-    return x * math.comb(5, 2), list(itertools.combinations(range(3), 2)), len(list(itertools.permutations("abc")))
+    return (
+        x * math.comb(5, 2),
+        list(itertools.combinations(range(3), 2)),
+        len(list(itertools.permutations("abc"))),
+    )
 
 
 @programs(one)
@@ -66,7 +70,11 @@ def tee_and_zip_longest(x):
 @programs(one)
 def functools_basics(x):
     add = functools.partial(operator.add, 2)
-    return x * add(3), functools.reduce(operator.mul, [1, 2, 3]), sorted([3, 1], key=functools.cmp_to_key(lambda a, b: a - b))
+    return (
+        x * add(3),
+        functools.reduce(operator.mul, [1, 2, 3]),
+        sorted([3, 1], key=functools.cmp_to_key(lambda a, b: a - b)),
+    )
 
 
 @programs(one)
@@ -85,19 +93,36 @@ def operator_module(x):
 
 @programs(one)
 def math_module(x):
-    return x * math.sqrt(x.shape[0]), math.prod([2, 3]), math.gcd(12, 18), math.isclose(1, 1 + 1e-12), math.ceil(2.1), math.log2(8), math.inf
+    return (
+        x * math.sqrt(x.shape[0]),
+        math.prod([2, 3]),
+        math.gcd(12, 18),
+        math.isclose(1, 1 + 1e-12),
+        math.ceil(2.1),
+        math.log2(8),
+        math.inf,
+    )
 
 
 @programs(one)
 def regular_expressions(x):
     m = re.match(r"(\w+)\.(?P<n>\d+)", "layer.12.weight")
-    return x * int(m["n"]), m.groups(), re.sub(r"\d", "#", "a1b2"), re.findall("[a-z]", "a1b"), re.split(",", "a,b")
+    return (
+        x * int(m["n"]),
+        m.groups(),
+        re.sub(r"\d", "#", "a1b2"),
+        re.findall("[a-z]", "a1b"),
+        re.split(",", "a,b"),
+    )
 
 
 PATTERN = re.compile(r"block_(\d+)")
 
 
-@programs(lambda: (t(3), "block_4"), changes={"text": lambda: (t(3), "block_5"), "no match": lambda: (t(3), "x")})
+@programs(
+    lambda: (t(3), "block_4"),
+    changes={"text": lambda: (t(3), "block_5"), "no match": lambda: (t(3), "x")},
+)
 def compiled_pattern(x, name):
     m = PATTERN.fullmatch(name)
     return x * int(m.group(1)) if m else x
@@ -105,12 +130,26 @@ def compiled_pattern(x, name):
 
 @programs(one)
 def string_templates(x):
-    return x + 1, string.Template("$a-$b").substitute(a=1, b="z"), textwrap.dedent("  a"), "abc".translate({97: "z"}), "a".center(5, "*")
+    return (
+        x + 1,
+        string.Template("$a-$b").substitute(a=1, b="z"),
+        textwrap.dedent("  a"),
+        "abc".translate({97: "z"}),
+        "a".center(5, "*"),
+    )
 
 
 @programs(one)
 def format_specs(x):
-    return x + 1, f"{3.14159:8.2f}", f"{255:#x}", f"{1234567:,}", f"{'a':^5}", format(0.5, "%"), "{0[k]}".format({"k": 1})
+    return (
+        x + 1,
+        f"{3.14159:8.2f}",
+        f"{255:#x}",
+        f"{1234567:,}",
+        f"{'a':^5}",
+        format(0.5, "%"),
+        "{0[k]}".format({"k": 1}),
+    )
 
 
 @programs(one)
@@ -205,7 +244,13 @@ class Slim:
 def dataclass_tools(x):
     item = Item(3, tags=["t"])
     bigger = dataclasses.replace(item, size=5)
-    return x * bigger.total, dataclasses.asdict(item), [f.name for f in dataclasses.fields(Item)], item, dataclasses.is_dataclass(item)
+    return (
+        x * bigger.total,
+        dataclasses.asdict(item),
+        [f.name for f in dataclasses.fields(Item)],
+        item,
+        dataclasses.is_dataclass(item),
+    )
 
 
 @programs(one)
@@ -247,7 +292,11 @@ def typing_named_tuple(x):
 
 @programs(one)
 def typing_tools(x):
-    return typing.cast(int, x) + 1, typing.get_origin(list[int]) is list, typing.Optional[int] == (int | None)
+    return (
+        typing.cast(int, x) + 1,
+        typing.get_origin(list[int]) is list,
+        typing.Optional[int] == (int | None),
+    )
 
 
 class Ring(collections.abc.Sequence):
@@ -296,7 +345,12 @@ def abstract_mapping(x, r):
 
 @programs(one)
 def abc_checks(x):
-    return x + isinstance([], collections.abc.Iterable), isinstance({}, collections.abc.Mapping), isinstance(len, collections.abc.Callable), issubclass(dict, collections.abc.Hashable)
+    return (
+        x + isinstance([], collections.abc.Iterable),
+        isinstance({}, collections.abc.Mapping),
+        isinstance(len, collections.abc.Callable),
+        issubclass(dict, collections.abc.Hashable),
+    )
 
 
 @programs(one)
@@ -315,17 +369,44 @@ def inspect_signature(x):
 
 @programs(one)
 def builtin_conversions(x):
-    return x + int("7", 16), chr(65), ord("a"), bin(5), hex(255), list("ab"), tuple([1]), complex("1+2j"), bytes([65]), str(1.5), ascii("é")
+    return (
+        x + int("7", 16),
+        chr(65),
+        ord("a"),
+        bin(5),
+        hex(255),
+        list("ab"),
+        tuple([1]),
+        complex("1+2j"),
+        bytes([65]),
+        str(1.5),
+        ascii("é"),
+    )
 
 
 @programs(one)
 def builtin_iteration(x):
-    return list(enumerate("ab", 1)), list(zip("ab", (x, 1))), list(reversed([1, 2])), sorted([3, 1], reverse=True), list(filter(None, [0, 1])), divmod(7, 2)
+    return (
+        list(enumerate("ab", 1)),
+        list(zip("ab", (x, 1))),
+        list(reversed([1, 2])),
+        sorted([3, 1], reverse=True),
+        list(filter(None, [0, 1])),
+        divmod(7, 2),
+    )
 
 
 @programs(one)
 def builtin_introspection(x):
-    return x + callable(len), type("T", (), {"a": 1}).a, getattr(3, "real"), vars(Thing(1)), dir(Slim())[-1], hash("") == hash(""), id(x) == id(x)
+    return (
+        x + callable(len),
+        type("T", (), {"a": 1}).a,
+        getattr(3, "real"),
+        vars(Thing(1)),
+        dir(Slim())[-1],
+        hash("") == hash(""),
+        id(x) == id(x),
+    )
 
 
 @programs(one)
@@ -352,7 +433,11 @@ class Version:
 
 @programs(one)
 def total_ordering(x):
-    return x + (Version(1, 2) >= Version(1, 1)), Version(2) > Version(1), max(Version(1), Version(3)).parts
+    return (
+        x + (Version(1, 2) >= Version(1, 1)),
+        Version(2) > Version(1),
+        max(Version(1), Version(3)).parts,
+    )
 
 
 @programs(one)
@@ -377,7 +462,11 @@ def heap_and_bisect(x):
 def json_and_hashes(x):
     import json
 
-    return x + 1, json.dumps({"b": [1, None], "a": 1.5}, sort_keys=True), json.loads('{"k": [1, 2]}')
+    return (
+        x + 1,
+        json.dumps({"b": [1, None], "a": 1.5}, sort_keys=True),
+        json.loads('{"k": [1, 2]}'),
+    )
 
 
 @pytest.mark.parametrize("program", programs, ids=str)

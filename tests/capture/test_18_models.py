@@ -38,7 +38,9 @@ class Attention(nn.Module):
 
     def forward(self, x):
         b, s, d = x.shape
-        q, k, v = (y.view(b, s, self.heads, -1).transpose(1, 2) for y in self.qkv(x).split(d, dim=2))
+        q, k, v = (
+            y.view(b, s, self.heads, -1).transpose(1, 2) for y in self.qkv(x).split(d, dim=2)
+        )
         scores = (q @ k.transpose(-2, -1)) / math.sqrt(k.size(-1))
         scores = scores.masked_fill(~self.mask[:s, :s], float("-inf"))
         return self.out((F.softmax(scores, dim=-1) @ v).transpose(1, 2).reshape(b, s, d))
@@ -50,7 +52,10 @@ class Block(nn.Module):
         self.norms = nn.ModuleList(nn.LayerNorm(config.width) for _ in range(2))
         self.attention = Attention(config)
         self.mlp = nn.Sequential(
-            nn.Linear(config.width, 16), nn.GELU(), nn.Linear(16, config.width), nn.Dropout(config.dropout)
+            nn.Linear(config.width, 16),
+            nn.GELU(),
+            nn.Linear(16, config.width),
+            nn.Dropout(config.dropout),
         )
 
     def forward(self, x):
@@ -176,7 +181,9 @@ programs.add("mixture_of_experts", run, lambda: (module(Experts), t(6, 4)))
 class UNet(nn.Module):
     def __init__(self, widths=(2, 4, 8)):
         super().__init__()
-        self.down = nn.ModuleList(nn.Conv2d(a, b, 3, padding=1) for a, b in zip((1, *widths), widths))
+        self.down = nn.ModuleList(
+            nn.Conv2d(a, b, 3, padding=1) for a, b in zip((1, *widths), widths)
+        )
         self.up = nn.ModuleList(
             nn.Conv2d(a + b, b, 3, padding=1) for a, b in zip(widths[::-1], widths[-2::-1])
         )
@@ -260,13 +267,18 @@ def rotary(x, base=100.0):
     d = x.shape[-1]
     angle = torch.arange(x.shape[-2])[:, None] / base ** (torch.arange(0, d, 2) / d)
     a, b = x[..., ::2], x[..., 1::2]
-    return torch.stack((a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()), -1).flatten(-2)
+    return torch.stack(
+        (a * angle.cos() - b * angle.sin(), a * angle.sin() + b * angle.cos()), -1
+    ).flatten(-2)
 
 
 programs.add("rotary_embedding", rotary, lambda: (t(2, 5, 4),))
 
 
-@programs(lambda: (module(nn.Linear, 4, 4), t(3, 4), 3), changes={"steps": lambda: (module(nn.Linear, 4, 4), t(3, 4), 2)})
+@programs(
+    lambda: (module(nn.Linear, 4, 4), t(3, 4), 3),
+    changes={"steps": lambda: (module(nn.Linear, 4, 4), t(3, 4), 2)},
+)
 def diffusion_steps(m, x, steps):
     for step in reversed(range(steps)):
         beta = 0.1 * (step + 1) / steps

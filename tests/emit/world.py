@@ -217,14 +217,19 @@ def dict_parts(value: Any) -> list[Any]:
     return [x for key in order.__iter__(value) for x in (key, dict.__getitem__(value, key))]
 
 
+def unordered(elements: list[Any]) -> list[Any]:
+    """Elements of a set in an order of ours: that of a set depends on how it came about."""
+    return sorted(elements, key=lambda v: (type(v).__name__, repr(v) if is_plain(v) else ""))
+
+
 Reader = Callable[[Any], Sequence[Any]]
 READERS: list[tuple[type | types.UnionType, Reader]] = [
     (tuple, lambda v: list(tuple.__iter__(v))),
     (list, lambda v: list(list.__iter__(v))),
     (collections.defaultdict, lambda v: [v.default_factory, *dict_parts(v)]),
     (dict, dict_parts),
-    (set, lambda v: list(set.__iter__(v))),
-    (frozenset, lambda v: list(frozenset.__iter__(v))),
+    (set, lambda v: unordered(list(set.__iter__(v)))),
+    (frozenset, lambda v: unordered(list(frozenset.__iter__(v)))),
     (collections.deque, lambda v: [v.maxlen, *collections.deque.__iter__(v)]),
     (bytearray, lambda v: [bytes(v)]),
     (int, lambda v: [int.__int__(v)]),

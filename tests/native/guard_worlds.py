@@ -18,7 +18,7 @@ from stator.guards.layout import class_attributes
 CONSTANTS: Final = (
     0, 1, True, False, 1.0, 0.0, -0.0, math.nan, -1, 2**70, "a", "b", "", b"a", None, ..., 1j,
     complex(0.0, -0.0), (1, 2), (1, True), (1.0, -0.0), frozenset({1, 2}), frozenset({True, 2}),
-    range(3),
+    range(3), slice(1), slice(None, 1, -0.0),
 )  # fmt: skip
 NAMES: Final = ("a", "b", "c", "d")
 KEYS: Final = ("a", "b", 1, True, 2.5, None, (1, 2))

@@ -33,7 +33,10 @@ CONSTANTS: Any = [
     b"a", None, ..., NotImplemented, 0j, complex(-0.0, 0.0), 1 + 0j, (), (1,), (True,), (1.0,),
     ((),),
     (1, "a", (None, -0.0)), (1, "a", (None, 0.0)), frozenset(), frozenset({1}), frozenset({True}),
-    frozenset({1.0, "a"}), range(3), range(0, 3, 2),
+    frozenset({1.0, "a"}), range(3), range(0, 3, 2), range(0, 4, 2), range(0), range(0, 0, 2),
+    range(2**70), slice(None), slice(1), slice(True), slice(1.0), slice(1, None, None),
+    slice(None, 1, 2), slice(None, 1, (2, -0.0)), slice(None, 1, (2, 0.0)), (slice(1), ...),
+    slice(slice(None)), (frozenset({(1, 2)}),), (frozenset({(1, True)}),),
 ]  # fmt: skip
 
 
@@ -49,6 +52,8 @@ def twin(value: Any) -> Any:
         return int(str(value))
     if type(value) is frozenset:
         return frozenset(map(twin, value))
+    if type(value) is slice or type(value) is range:
+        return type(value)(*map(twin, (value.start, value.stop, value.step)))
     return value
 
 
@@ -70,7 +75,12 @@ def test_subclasses_of_constants_are_not_equal() -> None:
     assert not holds(G.Equal((1,)), (Int(1),))
 
 
-@pytest.mark.parametrize("value", [[], {}, object(), Base, Base(), (1, []), frozenset({Base()})])
+@pytest.mark.parametrize(
+    "value", [
+        [], {}, object(), Base, Base(), (1, []), frozenset({Base()}), slice([]), slice(1, Base()),
+        slice(1, 2, (slice({}),)), Colour.RED, bytearray(), {1}, OrderedDict(),
+    ],
+)  # fmt: skip
 def test_what_may_change_is_no_constant(value: Any) -> None:
     with pytest.raises(TypeError, match="no constant"):
         G.compile([G.Guard(X, G.Equal(value))])

@@ -1,6 +1,8 @@
 """Tensor checks, natively and by each fallback; skipped without torch."""
 
+import gc
 import warnings
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,8 +12,11 @@ torch: Any = pytest.importorskip("torch")
 pytest.importorskip("torch._subclasses.fake_tensor")
 
 from stator import guards as G  # noqa: E402, N812
+from stator._native._core import CompiledFunction  # noqa: E402
 from stator.guards import reference  # noqa: E402
 from stator.guards import tensors as T  # noqa: E402, N812
+
+from .dispatching import no_miss  # noqa: E402
 
 FakeTensorMode: Any = torch._subclasses.fake_tensor.FakeTensorMode
 X, Y = G.Local(0, "x"), G.Local(1, "y")
@@ -185,35 +190,6 @@ def test_the_size_of_a_fake_tensor() -> None:
     assert not agreed([G.Guard(None, G.Holds(G.SizeOf(X, 0) == 4))], fake)
 
 
-def test_torch_state() -> None:
-    guards = [
-        G.Guard(T.TorchState(name), G.Equal(value) if type(value) in (bool, int) else G.Is(value))
-        for name, (function, arguments) in T.STATES.items()
-        for value in [function(*arguments)]
-    ]
-    assert agreed(guards)
-    with torch.no_grad():
-        assert not agreed(guards)
-    with torch.autocast("cpu"):
-        assert not agreed(guards)
-    with torch.inference_mode():
-        assert not agreed(guards)
-    torch.set_default_dtype(torch.float64)
-    try:
-        assert not agreed(guards)
-    finally:
-        torch.set_default_dtype(torch.float32)
-    assert agreed(guards)
-
-
-def test_torch_constants() -> None:
-    assert agreed([G.Guard(X, G.Equal(torch.device("cpu")))], torch.device("cpu"))
-    assert not agreed([G.Guard(X, G.Equal(torch.device("cpu")))], torch.device("meta"))
-    assert agreed([G.Guard(X, G.Equal(torch.Size([1, 2])))], torch.Size([1, 2]))
-    assert not agreed([G.Guard(X, G.Equal(torch.Size([1, 2])))], (1, 2))
-    assert agreed([G.Guard(X, G.Is(torch.float32))], torch.float32)
-
-
 def test_a_tensor_subclass_with_its_own_dispatch() -> None:
     class Wrapper(torch.Tensor):  # type: ignore[misc]
         @staticmethod
@@ -240,3 +216,104 @@ def test_a_type_that_is_no_tensor_is_refused() -> None:
     spec = T.TensorMatch(int, 0, False, torch.float32, torch.device("cpu"), (), ())
     with pytest.raises(TypeError, match="tensor type"):
         G.compile([G.Guard(X, spec)])
+
+
+def overlap_zoo() -> dict[str, tuple[Any, ...]]:
+    x = torch.randn(4, 6)
+    y = torch.randn(4, 6)
+    with FakeTensorMode():
+        fake = torch.empty(3, 4)
+        fakes = fake, fake[1:], torch.empty(3, 4)
+    return {
+        "apart": (x, y, torch.randn(4, 6, dtype=torch.float64)),
+        "itself": (x, x),
+        "a view": (x, y, x[2:, 3:]),
+        "of a view": (x[2:, 3:], y, x.T),
+        "parts that do not meet": (x[:2], x[2:]),
+        "another dtype": (x[1:], x.view(torch.int32)),
+        "a parameter": (torch.nn.Parameter(x), x),
+        "the others": (x, y, y),
+        "empty": (x[:0], x, y),
+        "of empty": (x, x[:0], x[4:]),
+        "complex": (torch.view_as_complex(x.view(4, 3, 2)), y, x),
+        "conjugate": (torch.view_as_complex(x.view(4, 3, 2)).conj(), x),
+        "no tensor": (x, 1),
+        "no tensor here": (None, x),
+        "fake": fakes[:2],
+        "fake apart": (fakes[0], fakes[2]),
+        "meta": (torch.empty(3, device="meta"), torch.empty(3, device="meta")),
+        "many apart": tuple(torch.empty(1) for _ in range(200)),
+        "many": (*(torch.empty(1) for _ in range(200)), y, x, x)[::-1],
+    }
+
+
+APART = {"apart", "the others", "empty", "of empty", "fake apart", "meta", "many apart"}
+
+
+@pytest.mark.parametrize("name", overlap_zoo())
+def test_overlap(name: str) -> None:
+    values = overlap_zoo()[name]
+    sources = [G.Local(i) for i in range(len(values))]
+    guards = [G.Guard(sources[0], T.NoOverlap(tuple(sources[1:])))]
+    tree = G.compile(guards)
+    for _ in range(3):
+        assert tree.check(values, None) == (name in APART)
+    assert reference.check(guards, values) == (name in APART)
+    failure = tree.explain(values, None)
+    assert (failure is None) == (name in APART)
+    assert failure is None or "shares no memory with local 1" in failure.expected
+
+
+def test_overlap_runs_no_python(mode: str) -> None:
+    x, y = torch.randn(3), torch.randn(3)
+    tree = G.compile([G.Guard(X, T.NoOverlap((Y,)))])
+    assert tree.check((x, y), None)
+    assert not tree.check((x, x[1:]), None)
+    assert (tree.callbacks == 0) == (mode == "native")
+
+
+def test_overlap_of_what_changes_in_place() -> None:
+    x, y = torch.randn(3), torch.randn(3)
+    tree = G.compile([G.Guard(X, T.NoOverlap((Y,)))])
+    assert tree.check((x, y), None)
+    y.data = x[1:]
+    assert not tree.check((x, y), None)
+    x.set_(torch.randn(3))
+    assert tree.check((x, y), None)
+
+
+def test_fetched_parameters_are_not_kept_alive() -> None:
+    """A dropped model is freed while what was compiled for it lives."""
+
+    def forward(model: Any, x: Any) -> Any: ...
+
+    def target(fetched: Any, model: Any, x: Any) -> Any:
+        return x @ fetched[0] + fetched[1]
+
+    def linear() -> Any:
+        return torch.nn.Linear(4, 4)
+
+    model, x = linear(), torch.randn(2, 4)
+    parameters = [G.Key(G.Attr(X, "_parameters"), name) for name in ("weight", "bias")]
+    guards = [G.Guard(X, G.TypeIs(torch.nn.Linear)), G.Guard(Y, T.tensor_match(x))]
+    guards += [
+        G.Guard(source, T.tensor_match(parameter))
+        for source, parameter in zip(parameters, model.parameters(), strict=True)
+    ]
+    compiled = CompiledFunction(forward, no_miss)
+    compiled.add_entry(G.compile(guards, outputs=parameters), target, fetch=True)
+    for _ in range(5):
+        assert torch.equal(compiled(model, x), x @ model.weight + model.bias)
+    with torch.no_grad():
+        model.weight.zero_()
+    model.bias = torch.nn.Parameter(torch.ones(4))
+    assert torch.equal(compiled(model, x), torch.ones(2, 4))
+    dying = [weakref.ref(o) for o in (model, model.weight, model.bias)]
+    del model
+    gc.collect()
+    assert [ref() for ref in dying] == [None] * 3
+    other = linear()
+    assert torch.equal(compiled(other, x), x @ other.weight + other.bias)
+    other.half()
+    with pytest.raises(AssertionError, match="has no entry"):
+        compiled(other, x)

@@ -4,6 +4,7 @@
  * guards_check.c    checks on one value
  * guards_expr.c     integer relations between symbols
  * guards_tensor.c   tensor metadata without torch headers
+ * guards_state.c    torch's global state, likewise
  * guards_version.c  what makes a level skippable: tags and watchers
  * guards_tree.c     evaluation
  * guards_lower.c    from guards to steps in order
@@ -53,7 +54,7 @@ int guards_init(PyObject *module);
 #define CHECK_OPS(X)                                                                               \
     X(TYPE_IS) X(IS) X(IS_WEAK) X(IS_NOT) X(EQUAL) X(SUBTYPE)                                      \
     X(LENGTH) X(KEYS) X(KEY_SET) X(HAS_KEY) X(NO_KEY) X(NO_ATTR) X(NO_CLASS_ATTR)                  \
-    X(TENSOR) X(ALIASED) X(DISTINCT) X(RELATION) X(CALLBACK)
+    X(TENSOR) X(ALIASED) X(DISTINCT) X(APART) X(RELATION) X(CALLBACK)
 
 typedef enum {
 #define X(name) SOURCE_##name,
@@ -80,6 +81,7 @@ enum {
 };
 
 struct TensorSpec;
+struct Probe;
 
 typedef struct {
     CheckOp op;
@@ -90,7 +92,7 @@ typedef struct {
     PyObject *arg;
     Py_hash_t *hashes; /* KEYS, KEY_SET: of each key */
     struct TensorSpec *spec; /* TENSOR */
-    int32_t *nodes;  /* ALIASED, DISTINCT, RELATION: the other nodes */
+    int32_t *nodes;  /* ALIASED, DISTINCT, APART, RELATION: what they compare */
     Py_ssize_t n_nodes;
     struct Program *program; /* RELATION */
 } Check;
@@ -109,7 +111,10 @@ typedef struct {
     Py_ssize_t hint;     /* where the attribute was found last time */
     PyObject *key;
     Py_hash_t hash;
-    PyObject *value;     /* borrowed, current when the parent's level is */
+    PyCFunction state;   /* CALL: what to ask, when it takes no arguments, */
+    const struct Probe *probe; /* unless this says what it said */
+    uint64_t answer;     /* when the checks held, */
+    int settled;         /* if ever */
 } Node;
 
 /* What a level found when it was last evaluated; while it still holds, the
@@ -160,6 +165,7 @@ typedef struct {
     int watchers;         /* dict changes are events; otherwise tags are compared */
     Py_ssize_t n_nodes, n_levels, n_checks, n_locals, n_outputs;
     Node *nodes;          /* in preorder; 0 is the root */
+    PyObject **values;    /* of the nodes: borrowed, current when the parent's level is */
     Level *levels;        /* in preorder; 0 is the root's */
     Record *records;      /* one per level */
     Check *checks;        /* all, grouped by what runs them */
@@ -226,7 +232,18 @@ int tensor_matches(const TensorSpec *s, PyObject *value);
 int tensor_spec_is_native(const TensorSpec *s);
 int tensor_is_native(PyObject *tensor);
 int tensor_extent(PyObject *tensor, int strides, Py_ssize_t dim, int64_t *out);
+/* APART: can it be checked without running Python, and does it hold? */
+int tensor_has_storage(PyObject *tensor);
+int tensors_apart(PyObject *const *tensors, Py_ssize_t n);
 extern PyMethodDef tensor_functions[];
+
+/* ---- guards_state.c ---- */
+
+typedef struct Probe Probe;
+const Probe *probe_of(PyObject *capsule);
+uint64_t probe_ask(const Probe *p);
+int probe_settles(const Probe *p, uint64_t answer);
+extern PyMethodDef state_functions[];
 
 /* ---- guards_version.c ---- */
 

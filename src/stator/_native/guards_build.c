@@ -48,13 +48,19 @@ node_argument(Node *node, PyObject *arg)
         return 0;
     }
     case SOURCE_CALL:
-        if (!PyTuple_CheckExact(arg) || PyTuple_GET_SIZE(arg) != 2
+        if (!PyTuple_CheckExact(arg) || PyTuple_GET_SIZE(arg) != 3
             || !PyCFunction_Check(PyTuple_GET_ITEM(arg, 0)) || !PyTuple_CheckExact(PyTuple_GET_ITEM(arg, 1)))
-            return bad("a state source needs (C function, argument tuple)");
+            return bad("a state source needs (C function, argument tuple, probe)");
         if (node->parent != 0)
             return bad("a state source belongs to the root");
         node->key = Py_NewRef(arg);
-        return 0;
+        if ((PyCFunction_GET_FLAGS(PyTuple_GET_ITEM(arg, 0)) & ~METH_STATIC) == METH_NOARGS
+            && PyTuple_GET_SIZE(PyTuple_GET_ITEM(arg, 1)) == 0)
+            node->state = PyCFunction_GET_FUNCTION(PyTuple_GET_ITEM(arg, 0));
+        if (PyTuple_GET_ITEM(arg, 2) == Py_None)
+            return 0;
+        node->probe = probe_of(PyTuple_GET_ITEM(arg, 2));
+        return node->probe == NULL ? -1 : 0;
     default:
         node->key = Py_NewRef(arg);
         return 0;
@@ -65,7 +71,8 @@ static int
 read_nodes(GuardTree *t, const Lowering *l)
 {
     t->nodes = PyMem_Calloc(l->n_steps, sizeof *t->nodes);
-    if (t->nodes == NULL) {
+    t->values = PyMem_Calloc(l->n_steps, sizeof *t->values);
+    if (t->nodes == NULL || t->values == NULL) {
         PyErr_NoMemory();
         return -1;
     }
@@ -180,6 +187,11 @@ check_argument(GuardTree *t, Check *c, LoweredCheck *from)
             return -1;
         c->program = program_new(PyTuple_GET_ITEM(arg, 1), c->n_nodes);
         return c->program == NULL ? -1 : 0;
+    case CHECK_APART:
+        if (node_list(t, c, from) < 0)
+            return -1;
+        c->arg = Py_NewRef(PyTuple_GET_ITEM(arg, 1));
+        return 0;
     case CHECK_CALLBACK:
         if (node_list(t, c, from) < 0)
             return -1;
@@ -206,6 +218,7 @@ check_part(CheckOp op)
         return BY_TENSORS;
     case CHECK_ALIASED:
     case CHECK_DISTINCT:
+    case CHECK_APART:
     case CHECK_RELATION:
         return BY_POSTS;
     case CHECK_CALLBACK:

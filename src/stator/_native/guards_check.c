@@ -4,21 +4,71 @@
 
 /* ---- equality with constants ---- */
 
+/* torch's own types are known by name: without torch there are none, and a
+ * class made in Python is a heap type. */
+static int
+is_torch(PyTypeObject *type, const char *name)
+{
+    return !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) && strncmp(type->tp_name, "torch.", 6) == 0
+        && strcmp(type->tp_name + 6, name) == 0;
+}
+
 /* Types whose own C comparison decides equality: exact type, then `==`. */
 static int
 compares_as_a_whole(PyTypeObject *type)
 {
-    if (type == &PyLong_Type || type == &PyUnicode_Type || type == &PyBytes_Type || type == &PyRange_Type)
-        return 1;
-    return strcmp(type->tp_name, "torch.device") == 0 && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE);
+    return type == &PyLong_Type || type == &PyUnicode_Type || type == &PyBytes_Type || is_torch(type, "device");
+}
+
+/* Types with one object per value. */
+static int
+compares_by_identity(PyTypeObject *type)
+{
+    return type == &PyBool_Type || type == Py_TYPE(Py_None) || type == Py_TYPE(Py_Ellipsis)
+        || type == Py_TYPE(Py_NotImplemented) || is_torch(type, "dtype") || is_torch(type, "layout")
+        || is_torch(type, "memory_format");
 }
 
 static int
 is_tuple_type(PyTypeObject *type)
 {
-    return type == &PyTuple_Type
-        || (strcmp(type->tp_name, "torch.Size") == 0 && type->tp_base == &PyTuple_Type
-            && !(type->tp_flags & Py_TPFLAGS_HEAPTYPE));
+    return type == &PyTuple_Type || (type->tp_base == &PyTuple_Type && is_torch(type, "Size"));
+}
+
+/* One of start, stop and step of a slice or a range, borrowed from it: both keep
+ * these objects for life. NULL without an exception when memory is short. */
+static PyObject *
+bound_of(PyObject *o, int i)
+{
+    static const char *const texts[] = {"start", "stop", "step"};
+    if (PySlice_Check(o)) {
+        PySliceObject *slice = (PySliceObject *)o;
+        return i == 0 ? slice->start : i == 1 ? slice->stop : slice->step;
+    }
+    PyObject *bound = PyObject_GetAttrString(o, texts[i]);
+    if (bound == NULL)
+        PyErr_Clear();
+    else
+        Py_DECREF(bound);
+    return bound;
+}
+
+static int
+has_bounds(PyTypeObject *type)
+{
+    return type == &PySlice_Type || type == &PyRange_Type;
+}
+
+/* A range's fields count, not its items: range(0, 1, 5) and range(0, 2, 5) differ. */
+static int
+same_bounds(PyObject *a, PyObject *b)
+{
+    for (int i = 0; i < 3; i++) {
+        PyObject *of_a = bound_of(a, i), *of_b = bound_of(b, i);
+        if (of_a == NULL || of_b == NULL || !typed_equal(of_a, of_b))
+            return 0;
+    }
+    return 1;
 }
 
 /* Can `o` be the constant of an EQUAL check? Only what can't change and whose
@@ -27,8 +77,8 @@ int
 constant_supported(PyObject *o)
 {
     PyTypeObject *type = Py_TYPE(o);
-    if (o == Py_None || o == Py_Ellipsis || o == Py_NotImplemented || type == &PyBool_Type
-        || type == &PyFloat_Type || type == &PyComplex_Type || compares_as_a_whole(type))
+    if (type == &PyFloat_Type || type == &PyComplex_Type || type == &PyRange_Type || compares_as_a_whole(type)
+        || compares_by_identity(type))
         return 1;
     int supported = 0;
     if (Py_EnterRecursiveCall(" in a guard's constant") != 0) {
@@ -39,6 +89,11 @@ constant_supported(PyObject *o)
         supported = 1;
         for (Py_ssize_t i = 0; supported && i < PyTuple_GET_SIZE(o); i++)
             supported = constant_supported(PyTuple_GET_ITEM(o, i));
+    }
+    else if (type == &PySlice_Type) {
+        PySliceObject *slice = (PySliceObject *)o;
+        supported = constant_supported(slice->start) && constant_supported(slice->stop)
+            && constant_supported(slice->step);
     }
     else if (type == &PyFrozenSet_Type) {
         supported = 1;
@@ -100,6 +155,8 @@ typed_equal(PyObject *constant, PyObject *value)
                 return 0;
         return 1;
     }
+    if (has_bounds(type))
+        return same_bounds(constant, value);
     if (type == &PyFrozenSet_Type) {
         if (PySet_GET_SIZE(constant) != PySet_GET_SIZE(value))
             return 0;
@@ -111,7 +168,7 @@ typed_equal(PyObject *constant, PyObject *value)
                 return 0;
         return 1;
     }
-    return 0; /* None, bools and everything else: by identity */
+    return 0; /* what has one object per value, and everything else: by identity */
 }
 
 /* ---- containers ---- */

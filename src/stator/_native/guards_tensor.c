@@ -28,6 +28,10 @@ static struct {
     GetInt32 dtype, device_index;
     GetInt64 dim;
     GetArray sizes, strides;
+    int32_t (*data)(void *, void **);
+    GetInt64 offset;        /* of the data in the storage, in elements */
+    size_t (*element_size)(int32_t);
+    int storage;            /* can the address of the storage be told? */
     _Bool (*requires_grad)(const void *);
 } torch_api;
 
@@ -163,6 +167,42 @@ tensor_extent(PyObject *tensor, int strides, Py_ssize_t dim, int64_t *out)
         || (strides ? torch_api.strides : torch_api.sizes)(handle, &extents))
         return 0;
     *out = extents[dim];
+    return 1;
+}
+
+/* Where a tensor's storage begins, 0 when the tensor is empty or has no memory. */
+static int
+storage_of(PyObject *tensor, uintptr_t *out)
+{
+    void *handle = handle_of(tensor), *data;
+    int64_t offset;
+    int32_t dtype;
+    if (torch_api.data(handle, &data) || torch_api.offset(handle, &offset) || torch_api.dtype(handle, &dtype))
+        return 0;
+    *out = data == NULL ? 0 : (uintptr_t)data - (uintptr_t)offset * torch_api.element_size(dtype);
+    return 1;
+}
+
+int
+tensor_has_storage(PyObject *tensor)
+{
+    return torch_api.base == NULL || !PyObject_TypeCheck(tensor, torch_api.base)
+        || (torch_api.storage && tensor_is_native(tensor)); /* no tensor: fails at once */
+}
+
+/* Does the first tensor share its storage with none of the others? What is no
+ * tensor has no storage to tell, so the answer is no. */
+int
+tensors_apart(PyObject *const *tensors, Py_ssize_t n)
+{
+    uintptr_t first = 0, other;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (torch_api.base == NULL || !PyObject_TypeCheck(tensors[i], torch_api.base)
+            || !storage_of(tensors[i], i == 0 ? &first : &other))
+            return 0;
+        if (i > 0 && first != 0 && first == other)
+            return 0;
+    }
     return 1;
 }
 
@@ -306,6 +346,9 @@ find_functions(void)
         torch_api.dim = (GetInt64)dlsym(cpu, "aoti_torch_get_dim");
         torch_api.sizes = (GetArray)dlsym(cpu, "aoti_torch_get_sizes");
         torch_api.strides = (GetArray)dlsym(cpu, "aoti_torch_get_strides");
+        torch_api.data = (int32_t (*)(void *, void **))dlsym(cpu, "aoti_torch_get_data_ptr");
+        torch_api.offset = (GetInt64)dlsym(cpu, "aoti_torch_get_storage_offset");
+        torch_api.element_size = (size_t (*)(int32_t))dlsym(cpu, "aoti_torch_dtype_element_size");
     }
     if (c10 != NULL) /* c10::TensorImpl::requires_grad() const */
         torch_api.requires_grad = (_Bool (*)(const void *))dlsym(c10, "_ZNK3c1010TensorImpl13requires_gradEv");
@@ -332,6 +375,17 @@ answers_agree(PyObject *sample)
     return 1;
 }
 
+/* The same of where its storage is, if they can tell. */
+static int
+storage_agrees(PyObject *sample)
+{
+    uintptr_t found;
+    if (torch_api.data == NULL || torch_api.offset == NULL || torch_api.element_size == NULL
+        || !storage_of(PyTuple_GET_ITEM(sample, 0), &found))
+        return 0;
+    return found == (uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(sample, 6));
+}
+
 /* tensor_calibrate(base, samples, python_keys, match, without="") -> None or what is missing.
  *
  * `without` pretends that something is missing: 'impl', 'keys', 'functions' or
@@ -346,7 +400,7 @@ tensor_calibrate(PyObject *Py_UNUSED(m), PyObject *args)
                           &python_keys, &match, &without))
         return NULL;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(samples); i++)
-        if (!PyTuple_CheckExact(SAMPLE(i)) || PyTuple_GET_SIZE(SAMPLE(i)) != 6
+        if (!PyTuple_CheckExact(SAMPLE(i)) || PyTuple_GET_SIZE(SAMPLE(i)) != 7
             || !PyObject_TypeCheck(FIELD(i, 0), (PyTypeObject *)base) || !PyTuple_Check(FIELD(i, 4))
             || !PyTuple_Check(FIELD(i, 5)) || PyTuple_GET_SIZE(FIELD(i, 4)) != PyTuple_GET_SIZE(FIELD(i, 5))) {
             PyErr_SetString(PyExc_TypeError, "malformed sample");
@@ -367,6 +421,9 @@ tensor_calibrate(PyObject *Py_UNUSED(m), PyObject *args)
         for (Py_ssize_t i = 0; missing == NULL && i < PyTuple_GET_SIZE(samples); i++)
             if (strcmp(without, "agreement") == 0 || !answers_agree(SAMPLE(i)))
                 missing = "agreement";
+    torch_api.storage = missing == NULL;
+    for (Py_ssize_t i = 0; torch_api.storage && i < PyTuple_GET_SIZE(samples); i++)
+        torch_api.storage = storage_agrees(SAMPLE(i));
     if (PyErr_Occurred())
         return NULL;
     torch_api.native = missing == NULL;

@@ -32,16 +32,32 @@ fail(GuardTree *t, int32_t guard, PyObject *value)
 static int
 eval_call(GuardTree *t, Node *node)
 {
-    PyObject *value = PyObject_CallObject(PyTuple_GET_ITEM(node->key, 0), PyTuple_GET_ITEM(node->key, 1));
+    uint64_t answer = 0;
+    if (node->probe != NULL) {
+        answer = probe_ask(node->probe);
+        if (node->settled && node->answer == answer)
+            return 1;
+    }
+    PyObject *function = PyTuple_GET_ITEM(node->key, 0), *args = PyTuple_GET_ITEM(node->key, 1);
+    PyObject *value = node->state != NULL
+        ? node->state(PyCFunction_GET_SELF(function), NULL)
+        : PyObject_Vectorcall(function, &PyTuple_GET_ITEM(args, 0), PyTuple_GET_SIZE(args), NULL);
     int pass = 1;
     if (value == NULL) {
         PyErr_Clear();
         return fail(t, node->guard, NULL);
     }
-    for (int32_t i = 0; pass && i < node->n_checks; i++)
-        if (!check_value(&node->checks[i], value))
-            pass = fail(t, node->checks[i].guard, value);
+    for (int32_t i = 0; pass && i < node->n_checks; i++) {
+        const Check *c = &node->checks[i];
+        if (!((c->op == CHECK_EQUAL && c->arg == value) || check_value(c, value)))
+            pass = fail(t, c->guard, value);
+    }
     Py_DECREF(value);
+    /* Asked again: the function may have run code that changes the state. */
+    if (pass && node->probe != NULL && probe_settles(node->probe, answer) && probe_ask(node->probe) == answer) {
+        node->settled = 1;
+        node->answer = answer;
+    }
     return pass;
 }
 
@@ -93,7 +109,7 @@ eval_level(GuardTree *t, Py_ssize_t index, PyObject *const *locals, PyObject *fu
         PyObject *value = eval_source(node, base, locals, function);
         if (value == NULL)
             return fail(t, node->guard, NULL);
-        node->value = value;
+        t->values[level->children[i]] = value;
         if (node->level >= 0) {
             Record *below = &t->records[node->level];
             if (below->value != value || t->levels[node->level].pinned) {
@@ -135,7 +151,7 @@ eval_levels(GuardTree *t, PyObject *const *locals, PyObject *function, int watch
 static int
 all_distinct(GuardTree *t, PyObject *const *values, Py_ssize_t n)
 {
-    if (n <= 8) {
+    if (n <= 4) {
         for (Py_ssize_t i = 0; i < n; i++)
             for (Py_ssize_t j = 0; j < i; j++)
                 if (values[i] == values[j])
@@ -165,6 +181,8 @@ eval_related(GuardTree *t, const Check *c, PyObject *const *values)
         return 1;
     case CHECK_DISTINCT:
         return all_distinct(t, values, c->n_nodes);
+    case CHECK_APART:
+        return tensors_apart(values, c->n_nodes);
     case CHECK_RELATION:
         return program_holds(c->program, values);
     default:
@@ -180,7 +198,13 @@ is_foreign(GuardTree *t, const Check *c)
         return !tensor_spec_is_native(c->spec);
     if (c->op == CHECK_RELATION && program_reads_tensors(c->program)) {
         for (Py_ssize_t i = 0; i < c->n_nodes; i++)
-            if (!tensor_is_native(t->nodes[c->nodes[i]].value))
+            if (!tensor_is_native(t->values[c->nodes[i]]))
+                return 1;
+        return 0;
+    }
+    if (c->op == CHECK_APART) {
+        for (Py_ssize_t i = 0; i < c->n_nodes; i++)
+            if (!tensor_has_storage(t->values[c->nodes[i]]))
                 return 1;
         return 0;
     }
@@ -199,7 +223,7 @@ eval_posts(GuardTree *t, int *foreign)
         }
         PyObject **values = c->n_nodes <= RELATION_NODES ? small : t->distinct + t->distinct_mask + 1;
         for (Py_ssize_t j = 0; j < c->n_nodes; j++)
-            values[j] = t->nodes[c->nodes[j]].value;
+            values[j] = t->values[c->nodes[j]];
         if (!eval_related(t, c, values))
             return fail(t, c->guard, c->n_nodes > 0 ? values[0] : NULL);
     }
@@ -209,10 +233,10 @@ eval_posts(GuardTree *t, int *foreign)
 /* ---- what runs Python code ---- */
 
 static int
-call_back(GuardTree *t, const Check *c, PyObject *value)
+call_back(GuardTree *t, const Check *c, PyObject *const *values)
 {
     t->callbacks_run++;
-    PyObject *result = PyObject_CallOneArg(c->arg, value);
+    PyObject *result = PyObject_Vectorcall(c->arg, values, c->n_nodes, NULL);
     int truth = result == NULL ? -1 : PyObject_IsTrue(result);
     Py_XDECREF(result);
     if (truth < 0) {
@@ -230,36 +254,41 @@ eval_foreign(GuardTree *t)
     Py_ssize_t n = 0, capacity = t->n_tensors;
     for (Py_ssize_t i = 0; i < t->n_posts; i++)
         capacity += t->posts[i].n_nodes;
-    struct Held { const Check *check; PyObject *value; } *held = PyMem_Malloc((capacity + 1) * sizeof *held);
-    if (held == NULL)
+    PyObject **held = PyMem_Malloc((capacity + 1) * sizeof *held);
+    const Check **checks = PyMem_Malloc((capacity + 1) * sizeof *checks); /* whose value it is */
+    if (held == NULL || checks == NULL) {
+        PyMem_Free(held);
+        PyMem_Free(checks);
         return 0;
+    }
     for (Py_ssize_t i = 0; i < t->n_tensors + t->n_posts; i++) {
         const Check *c = i < t->n_tensors ? &t->tensors[i] : &t->posts[i - t->n_tensors];
         if (!is_foreign(t, c))
             continue;
         for (Py_ssize_t j = 0; j < (c->op == CHECK_TENSOR ? 1 : c->n_nodes); j++) {
             int32_t node = c->op == CHECK_TENSOR ? c->node : c->nodes[j];
-            held[n++] = (struct Held){c, Py_NewRef(t->nodes[node].value)};
+            checks[n] = c;
+            held[n++] = Py_NewRef(t->values[node]);
         }
     }
     Py_INCREF(t);
     int pass = 1;
     for (Py_ssize_t i = 0; pass && t->alive && i < n;) {
-        const Check *c = held[i].check;
-        PyObject *values[RELATION_NODES];
-        Py_ssize_t k = 0;
-        for (; i < n && held[i].check == c; i++)
-            values[k++] = held[i].value;
+        const Check *c = checks[i];
+        PyObject *const *values = &held[i];
+        while (i < n && checks[i] == c)
+            i++;
         pass = c->op == CHECK_TENSOR ? (t->callbacks_run++, tensor_matches(c->spec, values[0]))
-            : c->op == CHECK_CALLBACK ? call_back(t, c, values[0])
+            : c->op == CHECK_CALLBACK || c->op == CHECK_APART ? call_back(t, c, values)
             : eval_related(t, c, values);
         if (!pass)
             fail(t, c->guard, values[0]);
     }
     pass = pass && t->alive;
     while (n > 0)
-        Py_DECREF(held[--n].value);
+        Py_DECREF(held[--n]);
     PyMem_Free(held);
+    PyMem_Free(checks);
     Py_DECREF(t);
     return pass;
 }
@@ -287,7 +316,7 @@ eval_flat(GuardTree *t, PyObject *const *locals)
     const Level *level = &t->levels[0];
     for (int32_t i = 0; i < level->n_children; i++) {
         Node *node = &t->nodes[level->children[i]];
-        PyObject *value = node->value = locals[node->index];
+        PyObject *value = t->values[level->children[i]] = locals[node->index];
         if (value == NULL)
             return fail(t, node->guard, NULL);
         if (!eval_checks(t, node, value))
@@ -310,8 +339,8 @@ eval_native(GuardTree *t, PyObject *const *locals, PyObject *function, int *fore
         const Check *c = &t->tensors[i];
         if (!tensor_spec_is_native(c->spec))
             *foreign = 1;
-        else if (t->nodes[c->node].deferred && !tensor_matches(c->spec, t->nodes[c->node].value))
-            return fail(t, c->guard, t->nodes[c->node].value);
+        else if (t->nodes[c->node].deferred && !tensor_matches(c->spec, t->values[c->node]))
+            return fail(t, c->guard, t->values[c->node]);
     }
     return t->n_posts == 0 || eval_posts(t, foreign);
 }
@@ -352,6 +381,6 @@ guard_tree_outputs(PyObject *tree)
     if (collecting)
         PyGC_Enable();
     for (Py_ssize_t i = 0; values != NULL && i < t->n_outputs; i++)
-        PyTuple_SET_ITEM(values, i, Py_NewRef(t->nodes[t->outputs[i]].value));
+        PyTuple_SET_ITEM(values, i, Py_NewRef(t->values[t->outputs[i]]));
     return values;
 }

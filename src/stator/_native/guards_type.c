@@ -94,6 +94,7 @@ tree_dealloc(GuardTree *t)
         program_free(t->checks[i].program);
     }
     PyMem_Free(t->nodes);
+    PyMem_Free(t->values);
     PyMem_Free(t->levels);
     PyMem_Free(t->records);
     PyMem_Free(t->checks);
@@ -277,5 +278,8 @@ guards_init(PyObject *module)
         || add_names(module, "GUARD_SOURCES", source_names) < 0 || add_names(module, "GUARD_CHECKS", check_names) < 0
         || add_names(module, "GUARD_EXPRS", expr_names) < 0)
         return -1;
-    return PyModule_AddFunctions(module, version_functions) < 0 ? -1 : PyModule_AddFunctions(module, tensor_functions);
+    return PyModule_AddFunctions(module, version_functions) < 0 || PyModule_AddFunctions(module, tensor_functions) < 0
+            || PyModule_AddFunctions(module, state_functions) < 0
+        ? -1
+        : 0;
 }

@@ -8,5 +8,7 @@ import torch.fx as fx
 
 def eager(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """The graph's own `forward`: Python calling torch, node by node."""
+    for node in module.graph.nodes:
+        node.meta.clear()  # fake tensors and the like, which `forward` does not need
     forward: Callable[..., Any] = module.forward
     return forward

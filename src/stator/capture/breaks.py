@@ -4,15 +4,13 @@
 `CaptureError` is what the user gets: the line, the reason, and what to do.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from stator._native._core import Frame
-from stator.bytecode import decode
 from stator.evaluator import Abort
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """A line of the user's program."""
 
     file: str
@@ -26,8 +24,7 @@ class Place:
 def place(frame: Frame) -> Place:
     """Where a frame is."""
     code = frame.code
-    line = decode(code).line_of(frame.info.unit(frame.ip - 1)) or code.co_firstlineno
-    return Place(code.co_filename, line, code.co_qualname)
+    return Place(code.co_filename, frame.info.line(code, frame.ip - 1), code.co_qualname)
 
 
 def stack(frame: Frame) -> tuple[Place, ...]:

@@ -5,7 +5,8 @@ In: a callable of any kind with its arguments. Out: a pushed frame (Python funct
 """
 
 import functools
-import importlib
+import importlib.util
+import itertools
 import sys
 import threading
 import types
@@ -39,8 +40,30 @@ _NATIVE: Final = TypeSet(
 _UNBOUND: Final = TypeSet(
     types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType
 )
-# C callables that keep a callable they are given, instead of calling it themselves.
-_KEEPERS: Final = frozenset({id(functools.partial)})
+# C callables that apply a callable to items one by one. If that is a C callable too, its calls must
+# go through the tracer, which makes the items ready.
+_APPLIERS: Final = frozenset(
+    map(
+        id,
+        (
+            map,
+            filter,
+            sorted,
+            list.sort,
+            min,
+            max,
+            iter,
+            functools.reduce,
+            itertools.accumulate,
+            itertools.dropwhile,
+            itertools.filterfalse,
+            itertools.groupby,
+            itertools.starmap,
+            itertools.takewhile,
+        ),
+    )
+)
+_module_of: Final = type.__dict__["__module__"].__get__
 _wrapper_class: Final = types.MethodWrapperType.__dict__["__objclass__"].__get__
 
 
@@ -145,7 +168,12 @@ class Calls:
         key = id(callable)
         if key not in self._rules:
             self._alive.append(callable)
-            self._rules[key] = leaves.classify(callable)
+            cls = type(callable)
+            known = _NATIVE.holds(cls) or cls is types.FunctionType
+            if not known and not objects.is_subtype(cls, type):
+                # Asking any other object what it is could run its code.
+                known = str(_module_of(cls)).startswith("torch.")
+            self._rules[key] = leaves.classify(callable) if known else None
         return self._rules[key]
 
     def function(
@@ -297,10 +325,11 @@ class Calls:
                 bound, offset = (callable,), 1  # a callable object is its own argument 0
         keywords = len(kwnames or ())
         positional = len(args) - keywords
+        applies = id(callable) in _APPLIERS or bool(bound) and type(bound[0]) is list
         for index, value in enumerate((*bound, *args)):
             given = index - offset
             spec = contract.keywords if given >= positional else contract.argument(index)
-            if spec.called and given >= 0 and id(callable) not in _KEEPERS:
+            if spec.called and given >= 0 and applies:
                 if objects.lookup(type(value), "__call__") is not None:
                     args[given] = self._callee(value)
                     continue

@@ -103,7 +103,7 @@ class Tensors:
         cls = type(raw)
         if objects.is_subtype(cls, torch._C.TensorBase):
             raise Break(f"a tensor of class {cls.__qualname__} is an input")
-        if isinstance(raw, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        if cls is torch._ops.OpOverload or cls is torch._ops.OpOverloadPacket:
             self.world.guard(source, Is(raw))
             return self.world.know(raw)
         if raw is torch._C._VariableFunctions or _is_c_enum(cls):

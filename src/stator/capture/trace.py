@@ -7,8 +7,9 @@ state included, is different afterwards, whether it succeeds or not.
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
 
 from stator._native import _core as core
 from stator.capture.breaks import Break
@@ -16,13 +17,16 @@ from stator.capture.outcome import Resolver, effects
 from stator.capture.tensors import RecordingMode, Tensors
 from stator.capture.tracer import Tracer
 from stator.contracts import Depth
-from stator.evaluator import InternalError
 from stator.effects import CannotRebuild, Plan, plan
+from stator.effects.exits import entries
+from stator.evaluator import InternalError
 from stator.graph import OutputGraph, Recorded
 from stator.graph.state import StateRecorder, preserved
 from stator.guards import CLOSURE, GLOBALS, Guard, Index, Is, Local, Source
 from stator.capture.state import torch_state_guards
 from stator.world import World
+
+_OURS: Final = str(Path(__file__).parents[1])
 
 
 @dataclass
@@ -125,7 +129,8 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
     resolver = Resolver(tracer)
     changes = list(effects(tracer))
     try:
-        made = plan(result, changes, resolver, raises=raised)
+        passed = entries(result, _OURS) if raised else ()
+        made = plan(result, changes, resolver, raises=raised, traceback=passed)
     except CannotRebuild as error:
         what = "raises" if raised else "returns or keeps"
         raise Break(f"the function {what} {error}") from None

@@ -5,6 +5,8 @@ Out: the result, with every read of the world guarded and every torch call recor
 else CPython does itself (`core`), after the values it will look at have been made ready.
 """
 
+import functools
+import linecache
 import types
 from collections import OrderedDict, defaultdict
 from typing import Any, Final
@@ -13,7 +15,7 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import NULL, Frame, is_python_class
 from stator.capture import operators
-from stator.capture.breaks import Break, stack
+from stator.capture.breaks import Break, Place, stack
 from stator.capture.calls import Calls, is_lock
 from stator.capture.tensors import Tensors
 from stator.capture.values import Values
@@ -644,11 +646,10 @@ class Tracer:
 
     def stack_trace(self, frame: Frame) -> str:
         """The user's lines, as FX prints them."""
-        import linecache
+        return "\n".join(map(_shown, stack(frame)))
 
-        lines = []
-        for place in stack(frame):
-            lines.append(f'  File "{place.file}", line {place.line}, in {place.function}')
-            text = linecache.getline(place.file, place.line).strip()
-            lines.append(f"    {text}")
-        return "\n".join(lines)
+
+@functools.lru_cache(10_000)
+def _shown(place: Place) -> str:
+    text = linecache.getline(place.file, place.line).strip()
+    return f'  File "{place.file}", line {place.line}, in {place.function}\n    {text}'

@@ -9,6 +9,7 @@ import os
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
@@ -19,12 +20,11 @@ from stator.backends import BackendError
 from stator.capture import CaptureError, Trace, capture
 from stator.driver.backend import compile_recorded
 from stator.driver.errors import RecompileError, RecompileLimitError
-from stator.driver.ledger import Compilation, Ledger, Recompile, open_ledger
 from stator.driver.fallback import is_plain, unbinding
+from stator.driver.ledger import Compilation, Ledger, Recompile, open_ledger
 from stator.driver.options import Options
 from stator.emit import residual
 from stator.evaluator import InternalError
-
 
 _PACKAGE: Final = str(Path(__file__).parents[1])
 
@@ -49,14 +49,22 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def compiled_function(function: FunctionType, options: Options) -> CompiledFunction:
-    """A function that compiles itself when it is called."""
+def compiled_function(
+    function: FunctionType, options: Options, *, own: bool = False
+) -> CompiledFunction:
+    """A function that compiles itself when it is called.
+
+    Functions with the same code share a bucket, and its limit. With `own`, there is a bucket for
+    this one, and what it compiles is offered to the others, as far as the limit goes: many modules
+    of one class may be alike, or all different. An isolated one takes, but does not give.
+    """
     code = function.__code__
     shared = open_ledger(code, options)
-    if options.isolate:
-        own = open_ledger(code, options, Bucket(code))
+    if own or options.isolate:
+        mine = open_ledger(code, options, Bucket(code))
+        miss = Compiler(mine, shared)
         made = CompiledFunction(
-            function, Compiler(own), name=options.name, bucket=own.bucket, shared=shared.bucket
+            function, miss, name=options.name, bucket=mine.bucket, shared=shared.bucket
         )
     else:
         made = CompiledFunction(function, Compiler(shared), name=options.name, bucket=shared.bucket)
@@ -68,9 +76,16 @@ def compiled_function(function: FunctionType, options: Options) -> CompiledFunct
 class Compiler:
     """Compiles calls of one function: the `miss` of its `CompiledFunction`."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: Ledger, shared: Ledger | None = None) -> None:
         self.ledger = ledger
+        self.shared = shared
         self.options = ledger.options
+
+    def reset(self) -> None:
+        """Forgets what was compiled."""
+        self.ledger.reset()
+        if self.shared is not None:
+            self.shared.reset()
 
     def __call__(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
         if _tracing.now:
@@ -163,10 +178,20 @@ class Compiler:
         if not tree.check(bound, function):
             failure = tree.explain(bound, function)
             raise AssertionError(f"a guard fails on the call it was made from: {failure}")
-        entry = ledger.bucket.add(tree, made.function, fetch=bool(made.sources))
+        entry = self._add(ledger, tree, made.function, bool(made.sources))
         done = Compilation(entry, tuple(trace.guards), code, made.text)
         ledger.compilations.append(done)
         return entry
+
+    def _add(
+        self, ledger: Ledger, tree: guards.GuardTree, target: Callable[..., Any], fetch: bool
+    ) -> Entry:
+        shared = self.shared
+        if shared is not None and not self.options.isolate:
+            limit = self.options.recompile_limit or config.recompile_limit
+            if shared.bucket.code is ledger.bucket.code and len(shared.bucket.entries()) < limit:
+                shared.bucket.add(tree, target, fetch=fetch)
+        return ledger.bucket.add(tree, target, fetch=fetch)
 
     def _eager(
         self, function: FunctionType, ledger: Ledger, trace: Trace, error: CaptureError
@@ -176,10 +201,10 @@ class Compiler:
             raise error
         self._warn(ledger, f"{error}\n  This path runs eagerly.")
         if is_plain(function):
-            entry = ledger.bucket.add(guards.compile(trace.guards), function)
+            entry = self._add(ledger, guards.compile(trace.guards), function, False)
         else:
             tree = guards.compile(trace.guards, outputs=(guards.FUNCTION,))
-            entry = ledger.bucket.add(tree, unbinding(function.__code__), fetch=True)
+            entry = self._add(ledger, tree, unbinding(function.__code__), True)
         done = Compilation(entry, tuple(trace.guards), None, "", eager=error.reason)
         ledger.compilations.append(done)
         return CALL_ORIGINAL

@@ -139,13 +139,13 @@ class Compiling:
         self._register = register
 
     def __call__(self, module: nn.Module, /) -> Callable[..., Any]:
-        made = compiled_function(_caller(type(module), "__call__"), self._options)
+        made = compiled_function(_caller(type(module), "__call__"), self._options, own=True)
         self._register(made)
         return MethodType(made, module)
 
     def in_place(self, module: nn.Module) -> None:
         """The module itself calls what is compiled, as after `module.compile()`."""
-        made = compiled_function(_caller(type(module), "_call_impl"), self._options)
+        made = compiled_function(_caller(type(module), "_call_impl"), self._options, own=True)
         self._register(made)
         module._compiled_call_impl = MethodType(made, module)
 
@@ -171,7 +171,8 @@ def _caller(cls: type, name: str) -> FunctionType:
     """
     found = objects.lookup(cls, name)
     if found is None or type(found.value) is not FunctionType:
-        return _call if name == "__call__" else _call_impl
+        general: FunctionType = _GENERAL[name]
+        return general
     kept = _callers.setdefault(cls, {})
     known = kept.get(name)
     if known is None or known.original is not found.value:
@@ -200,3 +201,7 @@ def _call(module: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 def _call_impl(module: Any, /, *args: Any, **kwargs: Any) -> Any:
     return module._call_impl(*args, **kwargs)
+
+
+# For classes whose method is no Python function.
+_GENERAL: Final[dict[str, Any]] = {"__call__": _call, "_call_impl": _call_impl}

@@ -89,4 +89,3 @@ def checked(
     return Options(
         backend, bool(fullgraph), dynamic, mode, dict(options or {}), name, recompile_limit, isolate
     )
-

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
+from stator.effects.exits import Entry
 from stator.effects.hashing import hashes_contents, require_plain_hash
 from stator.effects.model import (
     CannotRebuild,
@@ -50,7 +51,14 @@ from stator.effects.steps import (
 )
 
 
-def plan(result: Any, effects: Sequence[Effect], resolve: Resolve, *, raises: bool = False) -> Plan:
+def plan(
+    result: Any,
+    effects: Sequence[Effect],
+    resolve: Resolve,
+    *,
+    raises: bool = False,
+    traceback: tuple[Entry, ...] = (),
+) -> Plan:
     """The steps that build the result and write the effects; raises CannotRebuild.
 
     `resolve` is asked once per object, and not about exact constants. With `raises`, the result is
@@ -66,7 +74,7 @@ def plan(result: Any, effects: Sequence[Effect], resolve: Resolve, *, raises: bo
     planner.share_dicts()
     planner.order()
     applied = tuple(Apply(planner.applied(effect)) for effect in effects)
-    return Plan(tuple(planner.steps), applied, planner.bound(Raw(result), None), raises)
+    return Plan(tuple(planner.steps), applied, planner.bound(Raw(result), None), raises, traceback)
 
 
 def _keys(effect: Effect) -> Sequence[Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
+from stator.effects.exits import Entry
 from stator.effects.model import Constant, Effect, Fetched, Output
 from stator.guards.text import show
 
@@ -204,6 +205,8 @@ class Plan:
     result: Expr
     raises: bool = False
     """The result is an exception that leaves the function."""
+    traceback: tuple[Entry, ...] = ()
+    """The lines the exception passed, the outermost first."""
 
     def __str__(self) -> str:
         last = "raise" if self.raises else "return"

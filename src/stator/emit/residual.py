@@ -20,6 +20,7 @@ from stator.effects.instances import dict_descriptor
 from stator.effects.node import name_of
 from stator.emit import runtime
 from stator.emit.fetching import Fetching
+from stator.emit.traceback import placed
 from stator.emit.names import Names, identifier, literal, parameters
 from stator.guards import Source
 
@@ -47,6 +48,10 @@ def residual(
     writer = Writer(plan, code, inputs, graph)
     text = writer.text()
     function = compiled(text, f"<stator residual {name}>", code, writer.names.globals)
+    if plan.traceback:
+        function = FunctionType(
+            placed(function.__code__, plan.traceback[0]), function.__globals__, code.co_name
+        )
     return Residual(function, tuple(writer.fetching.sources), text)
 
 
@@ -130,7 +135,8 @@ class Writer:
         yield from effects
         result = self._expr(self._plan.result)
         if self._plan.raises:
-            yield f"{self.names.of(runtime.leave)}({result})"
+            frames = self.names.of(self._plan.traceback[1:], "frames")
+            yield f"{self.names.of(runtime.leave)}({result}, {frames})"
         else:
             yield f"return {result}"
 

@@ -11,12 +11,14 @@ import operator
 import warnings
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NoReturn
 
 from stator import objects
 from stator._native._core import get_handled_exception
+from stator.effects.exits import Entry
 from stator.effects.steps import Helper
+from stator.emit.traceback import chain
 
 EVERYTHING: Final = slice(None)
 
@@ -133,12 +135,13 @@ def _is_ordered(target: dict[Any, Any]) -> bool:
 # -- leaving by an exception --
 
 
-def leave(exception: BaseException) -> NoReturn:
+def leave(exception: BaseException, frames: Sequence[Entry] = ()) -> NoReturn:
     """Raises an exception whose causes and contexts are made already.
 
     As when it was raised in the program: what the caller is handling ends the chain of contexts.
     Raising it plainly would put that in the place of its own context; so it is put back, and the
-    exception goes on, without this function in its traceback.
+    exception goes on, without this function in its traceback: behind the residual function come the
+    frames it passed in the program.
     """
     handled = get_handled_exception()
     if handled is not None:
@@ -154,5 +157,5 @@ def leave(exception: BaseException) -> NoReturn:
         raise exception
     except BaseException:
         _set_context(exception, context)
-        _set_traceback(exception, None)
+        _set_traceback(exception, chain(frames))
         raise

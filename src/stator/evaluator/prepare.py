@@ -23,7 +23,7 @@ class Prepared:
     It must not refer to the code object, which keeps it: neither is known to the garbage collector.
     """
 
-    __slots__ = ("_handlers", "_owners", "instructions")
+    __slots__ = ("_handlers", "_lines", "_owners", "instructions")
 
     instructions: list[Any]
 
@@ -38,10 +38,19 @@ class Prepared:
         self.instructions = steps
         self._owners = owners
         self._handlers = decoded.handlers
+        self._lines: list[int | None] | None = None
 
     def unit(self, position: int) -> int:
         """The unit of the instruction that covers a unit; of the first one for those before it."""
         return self._owners[max(position, 0)]
+
+    def line(self, code: CodeType, position: int) -> int:
+        """The line of a unit; `code` is the code object this was made from."""
+        if self._lines is None:
+            self._lines = [None] * len(self._owners)
+            for start, end, line in code.co_lines():
+                self._lines[start // 2 : end // 2] = [line] * (end // 2 - start // 2)
+        return self._lines[max(position, 0)] or code.co_firstlineno
 
     def handler(self, position: int) -> ExceptionHandler | None:
         """The handler for an exception raised at a unit."""

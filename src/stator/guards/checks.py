@@ -166,7 +166,12 @@ class IsWeak(Check):
 @tests("EQUAL", "constant")
 @dataclass(slots=True, eq=False)
 class Equal(Check):
-    """Equal to a constant in type and value, throughout."""
+    """Equal to a constant in type and value, throughout.
+
+    Constants are None, Ellipsis, NotImplemented, bool, int, float, complex, str, bytes, range;
+    torch's dtype, device, layout, memory_format; and tuples, torch.Size, frozensets and slices of
+    constants. Of exactly these types: an instance of a subclass is not one.
+    """
 
     constant: Any
 

@@ -44,7 +44,11 @@ def is_torch(kind: type, name: str) -> bool:
 
 
 def typed_equal(constant: Any, value: Any) -> bool:
-    """Equal in type and value, throughout: 1, True and 1.0 differ, -0.0 is not 0.0, nan is nan."""
+    """Equal in type and value, throughout: 1, True and 1.0 differ, -0.0 is not 0.0, nan is nan.
+
+    Of ranges the bounds count, not the items. What has one object per value (None, bools, dtypes,
+    layouts, memory formats) is compared by identity, and so is what is no constant.
+    """
     kind = type(constant)
     if constant is value:
         return True
@@ -54,8 +58,13 @@ def typed_equal(constant: Any, value: Any) -> bool:
         return struct.pack("d", constant) == struct.pack("d", value)
     if kind is complex:
         return typed_equal(constant.real, value.real) and typed_equal(constant.imag, value.imag)
-    if kind in {int, str, bytes, range} or is_torch(kind, "device"):
+    if kind in {int, str, bytes} or is_torch(kind, "device"):
         return bool(constant == value)
+    if kind is slice or kind is range:
+        return all(
+            typed_equal(getattr(constant, bound), getattr(value, bound))
+            for bound in ("start", "stop", "step")
+        )
     if kind is tuple or is_torch(kind, "Size"):
         return len(constant) == len(value) and all(map(typed_equal, constant, value))
     if kind is frozenset:

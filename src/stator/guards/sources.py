@@ -140,10 +140,11 @@ class State(Source):
     function: Callable[..., Any]
     arguments: tuple[Any, ...] = ()
     name: str = ""
+    probe: object | None = None  # what saves the call, see guards.state
 
     @property
-    def argument(self) -> tuple[Any, tuple[Any, ...]]:
-        return self.function, self.arguments
+    def argument(self) -> tuple[Any, tuple[Any, ...], object | None]:
+        return self.function, self.arguments, self.probe
 
     def read(self, base: Any, call: Call) -> Any:
         return self.function(*self.arguments)

@@ -1,7 +1,7 @@
-"""Guards on tensors and on torch's global state.
+"""Guards on tensors; those on torch's global state come with them.
 
-Stage: guards; the only part of them that needs torch. In: example tensors. Out: checks for the
-native tree.
+Stage: guards; with `state`, the only part of them that needs torch. In: example tensors. Out:
+checks for the native tree.
 
 The native side reads tensors without torch's headers. At the first use it is calibrated here on a
 few tensors whose answers are known; when anything disagrees, `matches` below is called instead,
@@ -22,8 +22,20 @@ from torch.utils._python_dispatch import _disable_current_modes
 from stator._native import _core
 
 from .checks import Check, Reader, tests
-from .sources import State
+from .sources import Source
+from .state import STATES, TorchState, torch_state_guards
 from .text import show
+
+__all__ = [
+    "STATES",
+    "NoOverlap",
+    "TensorMatch",
+    "TorchState",
+    "calibrate",
+    "matches",
+    "tensor_match",
+    "torch_state_guards",
+]
 
 ENVIRONMENT: Final = "STATOR_TENSOR_GUARDS"
 Extents = tuple[int | None, ...]
@@ -141,6 +153,56 @@ def extents_match(expected: Extents, actual: tuple[int, ...]) -> bool:
     )
 
 
+# -- memory --
+
+
+@tests("APART", cost=5)
+@dataclass(slots=True, eq=False)
+class NoOverlap(Check):
+    """The tensor here shares its storage with none of the others, which may share theirs.
+
+    For tensors that have one storage (not sparse ones). Only graphs that write to an input need it:
+    one guard per input that is written to.
+    """
+
+    others: tuple[Source, ...]
+
+    @property
+    def argument(self) -> tuple[tuple[Source, ...], Callable[..., bool]]:
+        calibrate()
+        return self.others, apart
+
+    def sources(self) -> tuple[Source, ...]:
+        return self.others
+
+    def holds(self, value: Any, read: Reader) -> bool:
+        return apart(value, *map(read, self.others))
+
+    def text(self) -> str:
+        return f"shares no memory with {', '.join(map(str, self.others))}"
+
+
+def apart(first: Any, *others: Any) -> bool:
+    """The same by attribute access."""
+    if any(torch._C.TensorBase not in type(t).__mro__ for t in (first, *others)):
+        return False
+    with torch._C.DisableTorchFunction():
+        own = storage(first)
+        return own == 0 or all(storage(other) != own for other in others)
+
+
+def storage(tensor: torch.Tensor) -> int:
+    """Where a tensor's storage begins; 0 when the tensor is empty or has no memory.
+
+    A storage without an address, such as a fake tensor's, is told apart by its identity.
+    """
+    if tensor.numel() == 0:
+        return 0
+    if raw_keys(tensor) & python_keys():
+        return int(tensor.untyped_storage()._cdata)
+    return tensor.untyped_storage().data_ptr()
+
+
 # -- calibration --
 
 _missing: list[str | None] = []  # what calibration found; empty before the first use
@@ -160,8 +222,10 @@ def samples() -> tuple[tuple[Any, ...], ...]:
         torch.empty(0, 7, device="meta"),
         inference,
     ]
+    tensors.append(tensors[0][1:])
     return tuple(
-        (t, t._cdata, raw_keys(t), t.requires_grad, tuple(t.shape), t.stride()) for t in tensors
+        (t, t._cdata, raw_keys(t), t.requires_grad, tuple(t.shape), t.stride(), storage(t))
+        for t in tensors
     )
 
 
@@ -197,29 +261,3 @@ def codes(dtype: torch.dtype, device: torch.device) -> tuple[int, int] | None:
         except Exception:
             _codes[key] = None  # quantized dtypes, devices without memory …
     return _codes[key]
-
-
-# -- global state --
-
-STATES: Final[dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]] = {
-    "grad_mode": (torch.is_grad_enabled, ()),
-    "inference_mode": (torch.is_inference_mode_enabled, ()),
-    "default_dtype": (torch.get_default_dtype, ()),
-    "deterministic": (torch._C._get_deterministic_algorithms, ()),
-    "deterministic_warn_only": (torch._C._get_deterministic_algorithms_warn_only, ()),
-    "autocast_cpu": (torch.is_autocast_enabled, ("cpu",)),
-    "autocast_cuda": (torch.is_autocast_enabled, ("cuda",)),
-    "autocast_cpu_dtype": (torch.get_autocast_dtype, ("cpu",)),
-    "autocast_cuda_dtype": (torch.get_autocast_dtype, ("cuda",)),
-    "autocast_cache": (torch.is_autocast_cache_enabled, ()),
-    "torch_function": (torch._C._is_torch_function_enabled, ()),
-    "torch_function_modes": (torch._C._len_torch_function_stack, ()),
-    "anomaly_mode": (torch.is_anomaly_enabled, ()),
-    "num_threads": (torch.get_num_threads, ()),
-}
-
-
-def TorchState(name: str) -> State:  # noqa: N802 - reads as a source
-    """A part of torch's global state, by its name in STATES."""
-    function, arguments = STATES[name]
-    return State(function, arguments, f"torch {name}")

@@ -26,6 +26,8 @@ def full(value: Any) -> str:
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if kind is frozenset:
         return f"frozenset({{{', '.join(map(show, value))}}})"
+    if kind is slice:
+        return f"slice({', '.join(map(show, (value.start, value.stop, value.step)))})"
     if kind.__module__ == "torch" and kind.__name__ in FROM_TORCH:
         return repr(value)
     if type in kind.__mro__:

@@ -1,0 +1,52 @@
+"""Tracebacks of exceptions that a residual function raises: the user's frames, as in eager.
+
+In: where the exception passed while it was traced. Out: a residual function that stands in the
+place of the user's, and stubs for the frames it called, which no longer run.
+"""
+
+import sys
+from collections.abc import Sequence
+from types import CodeType, FrameType, TracebackType
+from typing import Any
+
+from stator.effects.exits import Entry
+
+
+def _frame() -> FrameType:
+    return sys._getframe()
+
+
+_TEMPLATE = _frame.__code__
+
+
+def chain(places: Sequence[Entry]) -> TracebackType | None:
+    """A traceback of frames that have ended."""
+    made: TracebackType | None = None
+    for place in reversed(places):
+        code = _TEMPLATE.replace(
+            co_filename=place.file,
+            co_name=place.name,
+            co_qualname=place.qualname,
+            co_firstlineno=place.line,
+        )
+        frame = type(_frame)(code, {"sys": sys})()
+        made = TracebackType(made, frame, 0, place.line)
+    return made
+
+
+def placed(code: CodeType, place: Entry) -> CodeType:
+    """The same code, all of it on one line of another file."""
+    units = len(code.co_code) // 2
+    table = bytearray()
+    while units > 0:
+        # An entry without columns (kind 13) for up to 8 units, no line further than the last one.
+        length = min(units, 8)
+        table += bytes((0x80 | 13 << 3 | length - 1, 0))
+        units -= length
+    changes: dict[str, Any] = {
+        "co_filename": place.file,
+        "co_firstlineno": place.line,
+        "co_linetable": bytes(table),
+        "co_qualname": place.qualname,
+    }
+    return code.replace(**changes)
