@@ -304,7 +304,11 @@ def new_tensors_have_the_default_dtype(x):
     return torch.ones(3), torch.tensor([1.0]), x + 1
 
 
-@programs(lambda: (t(3),), changes={"default device": Change(under=lambda: torch.device("meta"))})
+@programs(
+    lambda: (t(3),),
+    dead=True,
+    changes={"default device": Change(under=lambda: torch.device("meta"))},
+)
 def new_tensors_are_on_the_default_device(x):
     return torch.ones(3), torch.zeros(2).device.type
 

@@ -212,7 +212,7 @@ def sampling(p):
         torch.multinomial(p, 2),
         torch.bernoulli(p),
         torch.normal(p, 1.0),
-        torch.distributions.Normal(p, 1.0).sample(),
+        torch.distributions.Normal(p, 1.0, validate_args=False).sample(),
     )
 
 

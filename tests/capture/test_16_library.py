@@ -14,6 +14,7 @@ import operator
 import re
 import string
 import textwrap
+import threading
 import typing
 from fractions import Fraction
 
@@ -417,6 +418,17 @@ def bound_builtin_methods(x):
         append(x * n)
     join = "-".join
     return a, join(["a", "b"])
+
+
+LOCK = threading.Lock()
+
+
+@programs(one, world=LOCK.locked)
+def lock_as_context_manager(x):
+    with LOCK:
+        y = x + 1
+    with LOCK:
+        return y * 2
 
 
 @functools.total_ordering

@@ -6,10 +6,8 @@ The line that can't be captured ends in `# break`.
 
 import inspect
 import io
-import itertools
 import os
 import random
-import sys
 import threading
 import time
 import warnings
@@ -23,9 +21,7 @@ from . import harness
 from .harness import Program, Programs, Recording, call, t
 
 programs = Programs()
-LOCK = threading.Lock()
 STREAM = io.StringIO()
-COUNTER = itertools.count()
 
 
 def one():
@@ -96,12 +92,6 @@ def seeds_the_generator(x):
     return x + torch.rand(3)
 
 
-@programs(one)
-def takes_a_lock(x):
-    with LOCK:  # break
-        return x + 1
-
-
 @programs(lambda: (t(3), (n for n in (1, 2, 3))))
 def generator_of_the_world(x, g):
     return x * next(g)  # break
@@ -110,15 +100,10 @@ def generator_of_the_world(x, g):
 @programs(one)
 def starts_a_thread(x):
     done = []
-    thread = threading.Thread(target=done.append, args=(1,))
-    thread.start()  # break
+    thread = threading.Thread(target=done.append, args=(1,))  # break
+    thread.start()
     thread.join()
     return x + len(done)
-
-
-@programs(one)
-def frame_of_the_caller(x):
-    return x + 1, sys._getframe(1) is not None  # break
 
 
 def inner(x):

@@ -44,45 +44,12 @@ static PyObject *call_original;
 
 /* ---- calling ---- */
 
-/* target(fetched, *values). Steals `fetched`. */
-PyObject *
-dispatch_call(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nvaluesf)
-{
-    Py_ssize_t n = PyVectorcall_NARGS(nvaluesf);
-    if (fetched == NULL)
-        return call(entry->target, values, nvaluesf);
-    PyObject *result = NULL;
-    if (nvaluesf & PY_VECTORCALL_ARGUMENTS_OFFSET) { /* the element before is ours for the call */
-        PyObject **with = (PyObject **)values - 1;
-        PyObject *before = with[0];
-        with[0] = fetched;
-        result = call(entry->target, with, n + 1);
-        with[0] = before;
-    }
-    else {
-        PyObject *small[BINDING_SMALL], **with = small;
-        if (n + 1 > BINDING_SMALL)
-            with = PyMem_Malloc((n + 1) * sizeof *with);
-        if (with == NULL)
-            PyErr_NoMemory();
-        else {
-            with[0] = fetched;
-            memcpy(with + 1, values, n * sizeof *with);
-            result = call(entry->target, with, n + 1);
-        }
-        if (with != small)
-            PyMem_Free(with);
-    }
-    Py_DECREF(fetched);
-    return result;
-}
-
 /* Steals the references; that to the entry keeps its target alive meanwhile. */
 static inline PyObject *
 call_entry(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nvaluesf)
 {
     PyObject *result = fetched == NULL ? call(entry->target, values, nvaluesf)
-                                       : dispatch_call(entry, fetched, values, nvaluesf);
+                                       : entry_call(entry, fetched, values, nvaluesf);
     Py_DECREF(entry);
     return result;
 }
@@ -111,17 +78,6 @@ follow_code(CompiledFunction *self)
     Py_XDECREF(old_code);
     Py_XDECREF(old_own);
     return 0;
-}
-
-/* What the target takes first, directly after the guards were found to hold:
- * 1 and a new reference; 0 without an exception when memory is short. */
-static int
-entry_fetch(Entry *entry, PyObject **fetched)
-{
-    *fetched = entry->guards == NULL ? PyTuple_New(0) : guard_tree_outputs(entry->guards);
-    if (*fetched == NULL)
-        PyErr_Clear();
-    return *fetched != NULL;
 }
 
 /* Do the guards hold? If so, and unless `fetched` is NULL, what they fetched is
@@ -222,23 +178,6 @@ call_wrapped(CompiledFunction *self, const Arguments *given)
     return call_python((PyObject *)self->function, given->args, given->nargsf, given->kwnames);
 }
 
-/* An entry that was made for this call does not hold for it: a bug, here or in
- * the driver. Says which guard fails. */
-static void
-not_valid(CompiledFunction *self, Entry *entry, PyObject *bound)
-{
-    PyObject *why = entry->guards == NULL
-        ? PyErr_NoMemory() /* then it always holds */
-        : PyObject_CallMethod(entry->guards, "explain", "OO", bound, (PyObject *)self->function);
-    if (why == NULL)
-        return;
-    PyErr_Format(PyExc_SystemError,
-                 "stator: what was compiled for a call of %U is not valid for that call: %S. "
-                 "This is a bug; please report it.",
-                 self->code->co_qualname, why);
-    Py_DECREF(why);
-}
-
 /* What the target of an entry that miss returned takes first; 0, or -1 with an
  * exception. Its guards have not been evaluated yet. */
 static int
@@ -253,7 +192,7 @@ fetch_for_miss(CompiledFunction *self, Entry *entry, PyObject *bound, PyObject *
     }
     if (entry_holds(entry, values, (PyObject *)self->function, fetched))
         return 0;
-    not_valid(self, entry, bound);
+    entry_invalid(entry, bound, (PyObject *)self->function);
     return -1;
 }
 

@@ -74,6 +74,17 @@ typedef struct {
 extern PyTypeObject Entry_Type;
 extern PyTypeObject Bucket_Type;
 
+/* What the target takes first, directly after the guards were found to hold:
+ * 1 and a new reference; 0 without an exception when memory is short. */
+int entry_fetch(Entry *entry, PyObject **fetched);
+
+/* target(*values), or target(fetched, *values). Steals `fetched`. */
+PyObject *entry_call(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nvaluesf);
+
+/* An entry that was made for a call does not hold for it: a bug, here or in the
+ * driver. Raises what says which guard fails. */
+void entry_invalid(Entry *entry, PyObject *bound, PyObject *function);
+
 Bucket *bucket_new(PyCodeObject *code);
 PyObject *bucket_add(Bucket *bucket, PyObject *guards, PyObject *target, int fetch);
 int bucket_remove(Bucket *bucket, PyObject *entry);
@@ -95,9 +106,6 @@ PyObject *dispatch_lookup(PyCodeObject *code);
  * the caller keeps all arguments alive. Counts as a hit. `*fetched` gets a new
  * reference to what the entry's target takes first, NULL if it takes no such. */
 Entry *dispatch_find(PyObject *compiled, PyObject *const *locals, PyObject *function, PyObject **fetched);
-
-/* Call the entry's target with what dispatch_find() gave; steals `fetched`. */
-PyObject *dispatch_call(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nvaluesf);
 
 int dispatch_init(PyObject *module);
 extern PyMethodDef dispatch_functions[];

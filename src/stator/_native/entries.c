@@ -6,6 +6,7 @@
  * the garbage collector and with it any code, so each change allocates first
  * and reads the current tuple only then.
  */
+#include "calling.h"
 #include "dispatch.h"
 
 /* ---- Entry ---- */
@@ -95,6 +96,64 @@ entry_new(PyCodeObject *code, PyObject *guards, PyObject *target, int fetch)
         self->fetch = (char)fetch;
     }
     return self;
+}
+
+/* ---- running an entry ---- */
+
+int
+entry_fetch(Entry *entry, PyObject **fetched)
+{
+    *fetched = entry->guards == NULL ? PyTuple_New(0) : guard_tree_outputs(entry->guards);
+    if (*fetched == NULL)
+        PyErr_Clear();
+    return *fetched != NULL;
+}
+
+PyObject *
+entry_call(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nvaluesf)
+{
+    if (fetched == NULL)
+        return call(entry->target, values, nvaluesf);
+    Py_ssize_t n = PyVectorcall_NARGS(nvaluesf);
+    PyObject *result = NULL;
+    if (nvaluesf & PY_VECTORCALL_ARGUMENTS_OFFSET) { /* the element before is ours for the call */
+        PyObject **with = (PyObject **)values - 1;
+        PyObject *before = with[0];
+        with[0] = fetched;
+        result = call(entry->target, with, n + 1);
+        with[0] = before;
+    }
+    else {
+        PyObject *small[BINDING_SMALL], **with = small;
+        if (n + 1 > BINDING_SMALL)
+            with = PyMem_Malloc((n + 1) * sizeof *with);
+        if (with == NULL)
+            PyErr_NoMemory();
+        else {
+            with[0] = fetched;
+            memcpy(with + 1, values, n * sizeof *with);
+            result = call(entry->target, with, n + 1);
+        }
+        if (with != small)
+            PyMem_Free(with);
+    }
+    Py_DECREF(fetched);
+    return result;
+}
+
+void
+entry_invalid(Entry *entry, PyObject *bound, PyObject *function)
+{
+    PyObject *why = entry->guards == NULL
+        ? PyErr_NoMemory() /* then it always holds */
+        : PyObject_CallMethod(entry->guards, "explain", "OO", bound, function);
+    if (why == NULL)
+        return;
+    PyErr_Format(PyExc_SystemError,
+                 "stator: what was compiled for a call of %U is not valid for that call: %S. "
+                 "This is a bug; please report it.",
+                 ((PyFunctionObject *)function)->func_qualname, why);
+    Py_DECREF(why);
 }
 
 /* ---- changing a bucket ---- */

@@ -312,7 +312,7 @@ dispatch_frame(PyThreadState *ts, IFrame *f, int throwflag)
     if (entry == NULL)
         return _PyEval_EvalFrameDefault(ts, f, throwflag);
     Py_ssize_t n = parameter_count(IFRAME_CODE(f));
-    PyObject *result = dispatch_call(entry, fetched, f->localsplus, n);
+    PyObject *result = entry_call(entry, fetched, f->localsplus, n);
     Py_DECREF(entry);
     pop_husk(ts, f);
     return result;

@@ -169,8 +169,8 @@ class Calls:
         if key not in self._rules:
             self._alive.append(callable)
             cls = type(callable)
-            known = _NATIVE.holds(cls) or cls is types.FunctionType
-            if not known and not objects.is_subtype(cls, type):
+            known = _NATIVE.holds(cls) or cls is types.FunctionType or objects.is_subtype(cls, type)
+            if not known:
                 # Asking any other object what it is could run its code.
                 known = str(_module_of(cls)).startswith("torch.")
             self._rules[key] = leaves.classify(callable) if known else None

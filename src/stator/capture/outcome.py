@@ -19,6 +19,7 @@ from stator.effects import (
     CannotRebuild,
     CellDel,
     CellSet,
+    ClassAttrSet,
     Constant,
     DequeContents,
     DictContents,
@@ -100,7 +101,9 @@ def effects(tracer: Tracer) -> Iterator[Effect]:
             yield from _contents(record)
             yield from _attributes(record)
             yield from _slots(record)
-    for cell_id, cell in tracer.written_cells.items():
+    for key, cls in tracer.world.written_classes.items():
+        yield ClassAttrSet(Fixed(cls), key[1], tracer.world.class_writes[key])
+    for cell_id in tracer.written_cells:
         cell_target = tracer.world.origins[cell_id]
         value = tracer.cells[cell_id]
         yield CellDel(cell_target) if value is NULL else CellSet(cell_target, value)

@@ -6,9 +6,12 @@ to read an attribute, so it reads the world as the LOAD_ATTR instruction does.
 
 import builtins
 import logging
+import threading
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
+
+import torch
 
 from stator import objects
 from stator._native import _core as core
@@ -206,6 +209,28 @@ def _is_enabled_for(logger: Any, level: int) -> bool:
     return bool(level >= logger.getEffectiveLevel())
 
 
+def _check_tensor_all_with(error_type: Any, cond: Any, message: Any = None) -> None:
+    """`torch._check_tensor_all_with`, checked when the graph runs."""
+    if not torch.is_tensor(cond):
+        raise TypeError(f"cond must be a tensor, but got {type(cond)}")
+    if not cond.dtype == torch.bool:
+        raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
+    holds = cond._is_all_true()
+    if error_type is not RuntimeError:
+        holds = holds.item()
+    text = "Expected cond to be True, but got False"
+    if message is not None:
+        if not callable(message):
+            raise TypeError("message must be a callable")
+        text = str(message())
+    torch._assert_async(holds, text)
+
+
+def _get_ident(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """A name for the running thread, which `reprlib` uses as a key."""
+    return function(*args)
+
+
 def _substitute(function: types.FunctionType) -> Handler:
     """Another function is evaluated instead."""
 
@@ -232,4 +257,6 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(objects.type_dict(object)["__delattr__"]): _object_delattr,
     id(objects.type_dict(dict)["get"]): _dict_get,
     id(logging.Logger.isEnabledFor): _substitute(_is_enabled_for),
+    id(threading.get_ident): _get_ident,
+    id(torch._check_tensor_all_with): _substitute(_check_tensor_all_with),
 }

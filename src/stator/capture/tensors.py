@@ -17,11 +17,12 @@ from torch.overrides import TorchFunctionMode
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
+from stator.capture import ranges
 from stator.capture.breaks import Break
 from stator.contracts import Depth
 from stator.graph import DataDependent, OperatorError, OutputGraph, Unsupported, leaves
 from stator.graph.state import Scope, StateRecorder
-from stator.guards import Attr, Equal, Is, NoAttr, Source
+from stator.guards import Attr, Callback, Equal, Is, NoAttr, Source
 from stator.guards.tensors import tensor_match
 from stator.objects import TypeSet
 from stator.world import MISSING, World
@@ -170,6 +171,11 @@ class Tensors:
     # ------------------------------------------------------------------ global state
 
     def change_state(self, action: str, function: Any, args: list[Any], kwargs: Any) -> Any:
+        if action == "flag":
+            # torch's own setters of flags: done now, and again when the graph runs.
+            self.graph.effect(function, *args)
+            function(*args)
+            return None
         if action == "set_grad_enabled":
             self.state.set_grad_enabled(bool(args[0]))
             return None
@@ -214,7 +220,10 @@ class Tensors:
         return self.record(frame, function, operands)
 
     def truth(self, value: torch.Tensor) -> bool:
-        raise Break("a branch depends on the value of a tensor", _DATA_HINT)
+        known = ranges.truth(self.graph.node(value))
+        if known is None:
+            raise Break("a branch depends on the value of a tensor", _DATA_HINT)
+        return known
 
     def contains(self, frame: Frame, container: torch.Tensor, item: Any) -> bool:
         raise Break("`in` depends on the values of a tensor", _DATA_HINT)
@@ -260,9 +269,20 @@ class Tensors:
                 return leaves.constant_attribute(obj, name)
             case leaves.Kind.RECORD:
                 return self.record(self.frame, getattr, (obj, name))
+            case leaves.Kind.INPUT:
+                return self._gradient(obj)
             case leaves.Kind.FORBIDDEN:
                 raise Break(rule.reason)
         raise Break(f"the attribute {name} of a tensor is read")
+
+    def _gradient(self, obj: torch.Tensor) -> None:
+        given = self.inputs.get(id(obj))
+        if given is not None:
+            raw, source = given
+            with torch._C.DisableTorchFunction():
+                if raw.grad is not None:
+                    raise Break("the gradient of an input is read")
+            self.world.guard(source, Callback(_no_gradient, "has no gradient"))
 
     def _own_attribute(self, frame: Frame, obj: torch.Tensor, name: str) -> Any:
         """An attribute that the program has set on a tensor."""
@@ -291,6 +311,11 @@ _NOT_IN_PLACE: Final[dict[Any, Any]] = {
         "add and floordiv lshift matmul mul mod or pow rshift sub truediv xor".split()
     )
 }
+
+
+def _no_gradient(tensor: torch.Tensor) -> bool:
+    with torch._C.DisableTorchFunction():
+        return tensor.grad is None
 
 
 def leaves_name(function: Any) -> str:

@@ -337,8 +337,19 @@ class Tracer:
             self.world.pin(obj)
             self.store_namespace(obj.__dict__, name, value)
             return False
+        if objects.is_subtype(cls, type) and id(obj) not in self.world.made_classes:
+            if value is not NULL and self._plain_metaclass(cls):
+                try:
+                    self.world.write_class(obj, name, value)
+                except Opaque as error:
+                    raise Break(str(error)) from None
+                return False
         what = "a class" if objects.is_subtype(cls, type) else f"an object of type {cls.__name__}"
         raise Break(f"an attribute of {what} that existed before the call is set: {name}")
+
+    def _plain_metaclass(self, meta: type) -> bool:
+        found = objects.lookup(meta, "__setattr__")
+        return found is not None and found.owner is type
 
     def store_ready(self, obj: Any, name: str) -> None:
         """An instance attribute is about to be written: what it was does not matter."""

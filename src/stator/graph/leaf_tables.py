@@ -226,6 +226,17 @@ CONSTANT_METHODS: Final[frozenset[str]] = frozenset(
 
 # Changes of state that a graph can hold; the value names the method of `StateRecorder`.
 STATE: Final[dict[str, str]] = {
+    **dict.fromkeys(
+        (
+            "torch._C._set_sdp_use_cudnn",
+            "torch._C._set_sdp_use_flash",
+            "torch._C._set_sdp_use_math",
+            "torch._C._set_sdp_use_mem_efficient",
+            "torch._C._set_sdp_use_overrideable",
+            "torch._C._set_sdp_priority_order",
+        ),
+        "flag",
+    ),
     "torch._C._set_grad_enabled": "set_grad_enabled",
     "torch.amp.autocast_mode._enter_autocast": "enter_autocast",
     "torch.amp.autocast_mode._exit_autocast": "exit",

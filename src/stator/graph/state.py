@@ -77,6 +77,9 @@ FLAGS: Final[dict[str, Flag]] = {
     "sdp_mem_efficient": Flag(
         torch._C._get_mem_efficient_sdp_enabled, torch._C._set_sdp_use_mem_efficient
     ),
+    "sdp_overrideable": Flag(
+        torch._C._get_overrideable_sdp_enabled, torch._C._set_sdp_use_overrideable
+    ),
     "sdp_cudnn": Flag(torch._C._get_cudnn_sdp_enabled, torch._C._set_sdp_use_cudnn),
 }
 

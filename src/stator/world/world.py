@@ -48,6 +48,7 @@ from stator.guards import (
     Source,
     TypeIs,
 )
+from stator.objects.attributes import is_descriptor
 from stator.objects.types import Attribute
 from stator.world.records import (
     CONTAINERS,
@@ -132,6 +133,9 @@ class World:
         self._class_attributes: dict[tuple[int, str], Attribute | None] = {}
         self._class_values: dict[tuple[int, str], Any] = {}
         self._pinned: set[int] = set()
+        self.class_writes: dict[tuple[int, str], Any] = {}
+        self.written_classes: dict[tuple[int, str], type] = {}
+        self._written_names: set[str] = set()
         self._distinct: set[tuple[int, int]] = set()
 
     def guard(self, source: Source, check: Check) -> None:
@@ -315,17 +319,23 @@ class World:
     def _wrap_partial(self, raw: Any, source: Source) -> Any:
         if raw.__dict__:
             return self._wrap_opaque(raw, source)
-        # partial's fields are read-only: its identity says all about them.
-        self.guard(source, Is(raw))
-        function = self.wrap(raw.func, Fixed(raw.func))
-        args = [self.wrap(item, Fixed(item)) for item in raw.args]
-        keywords = {key: self.wrap(item, Fixed(item)) for key, item in raw.keywords.items()}
+        self.guard(source, TypeIs(functools.partial))
+        function = self.wrap(raw.func, Slot(source, _PARTIAL["func"]))
+        args = self.wrap(raw.args, Slot(source, _PARTIAL["args"]))
+        keywords = self.wrap(raw.keywords, Slot(source, _PARTIAL["keywords"]))
+        self.fill(self.records[id(keywords)])
         return self.remember(raw, functools.partial(function, *args, **keywords), source)
 
     # ------------------------------------------------------------------ classes and modules
 
     def class_attribute(self, cls: type, name: str) -> Attribute | None:
-        """As `_PyType_Lookup`, guarded."""
+        """As `_PyType_Lookup`, guarded; what the program has set comes first."""
+        if name in self._written_names:
+            for owner in objects.mro(cls):
+                if (id(owner), name) in self.class_writes:
+                    return Attribute(owner, self.class_writes[id(owner), name])
+                if name in objects.type_dict(owner):
+                    break
         key = id(cls), name
         found = self._class_attributes.get(key, MISSING)
         if found is MISSING:
@@ -344,6 +354,15 @@ class World:
         else:
             self.guard(ClassAttr(Fixed(cls), name), Is(found.value))
 
+    def write_class(self, cls: type, name: str, value: Any) -> None:
+        """An attribute of a class that existed before; only values that are no descriptors."""
+        found = objects.lookup(cls, name)
+        if name.startswith("__") or is_descriptor(value) or found and is_descriptor(found.value):
+            raise Opaque(f"the method or property {name} of a class is replaced")
+        self.class_writes[id(cls), name] = value
+        self.written_classes[id(cls), name] = cls
+        self._written_names.add(name)
+
     def protocol(self, cls: type, names: tuple[str, ...]) -> None:
         """An operation uses these special methods of a class, as far as it has them."""
         if is_frozen_class(cls) or id(cls) in self.made_classes:
@@ -356,6 +375,8 @@ class World:
         if CONSTANTS.holds(type(value)) or id(cls) in self.made_classes or self.is_world(value):
             return value
         key = id(cls), name
+        if key in self.class_writes:
+            return value
         if key not in self._class_values:
             if id(value) in self.stand_ins:
                 self._class_values[key] = self.stand_ins[id(value)]
@@ -694,6 +715,7 @@ def _slot_empty(descriptor: Any) -> Callable[[Any], bool]:
     return empty
 
 
+_PARTIAL: Final[Any] = functools.partial.__dict__
 _WRAPPERS: Final[dict[int, Callable[[World, Any, Source], Any]]] = {
     id(tuple): World._wrap_tuple,
     id(frozenset): World._wrap_frozenset,

@@ -1,0 +1,131 @@
+"""What is dropped goes: wrappers, models, inputs, traces."""
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+import stator
+
+from .tools import Block, Recording
+
+X = torch.ones(2, 4)
+
+
+def scaled(x: torch.Tensor, factor: int) -> torch.Tensor:
+    return x * factor
+
+
+def call(model: Any, x: torch.Tensor) -> torch.Tensor:
+    return torch.relu(model(x)) + 1
+
+
+def alive(*references: weakref.ref[Any]) -> list[str]:
+    """The types of what is still there."""
+    gc.collect()
+    return [type(found).__name__ for found in (r() for r in references) if found is not None]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_models_and_inputs_of_a_function(backend: str) -> None:
+    compiled = stator.compile(call, backend=backend, fullgraph=True)
+    model, x = Block(), torch.randn(2, 4)
+    for _ in range(2):
+        compiled(model, x)
+    references = [weakref.ref(o) for o in (model, model.linear, model.linear.weight, x)]
+    del model, x
+    assert alive(*references) == []
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compiled_module(backend: str) -> None:
+    wrapper = stator.compile(Block(), backend=backend, fullgraph=True)
+    result = wrapper(X)
+    wrapper(X)
+    kind = type(wrapper)
+    references = [weakref.ref(o) for o in (wrapper, wrapper._orig_mod, wrapper.linear.weight, kind)]
+    del wrapper, kind, result
+    assert alive(*references) == []
+
+
+def test_compiled_in_place() -> None:
+    model = Block()
+    stator.compile_module_(model, backend="eager", fullgraph=True)
+    model(X)
+    references = [weakref.ref(model), weakref.ref(model.linear.weight)]
+    del model
+    assert alive(*references) == []
+
+
+def test_another_module_of_the_class_keeps_nothing() -> None:
+    first, second = (stator.compile(Block(), backend="eager", fullgraph=True) for _ in range(2))
+    first(X)
+    second(X)
+    references = [weakref.ref(first._orig_mod), weakref.ref(first.linear.weight)]
+    del first
+    assert alive(*references) == []
+    assert torch.equal(second(X), second._orig_mod(X))
+
+
+def test_function_and_backend() -> None:
+    backend = Recording()
+
+    def local(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    compiled = stator.compile(local, backend=backend, fullgraph=True)
+    compiled(X)
+    references = [weakref.ref(o) for o in (compiled, local, backend)]
+    del compiled, local, backend
+    assert alive(*references) == []
+
+
+def test_failed_traces_keep_nothing() -> None:
+    def fails(model: Any, x: torch.Tensor) -> torch.Tensor:
+        y = model(x)
+        open("/dev/null").close()
+        return y
+
+    strict = stator.compile(fails, backend="eager", fullgraph=True)
+    lenient = stator.compile(fails, backend="eager")
+    model, x = Block(), torch.randn(2, 4)
+    with pytest.raises(stator.CaptureError):
+        strict(model, x)
+    with pytest.warns(UserWarning, match="runs eagerly"):
+        lenient(model, x)
+    references = [weakref.ref(model), weakref.ref(x)]
+    del model, x
+    assert alive(*references) == []
+
+
+def test_no_fake_tensors_stay() -> None:
+    def fakes() -> int:
+        gc.collect()
+        return sum(issubclass(type(o), FakeTensor) for o in gc.get_objects())
+
+    before = fakes()
+    compiled = stator.compile(call, backend="eager", fullgraph=True)
+    compiled(Block(), X)
+    assert fakes() == before
+
+
+def test_a_thousand_compiles() -> None:
+    def size() -> int:
+        gc.collect()
+        return len(gc.get_objects())
+
+    compiled = stator.compile(scaled, backend="eager", fullgraph=True)
+
+    def rounds(n: int) -> None:
+        for i in range(n):
+            compiled(X, i)
+            stator.compile(scaled, backend="eager")(X, i)
+            stator.reset()
+
+    rounds(20)  # caches fill
+    before = size()
+    rounds(500)
+    assert size() - before < 200
