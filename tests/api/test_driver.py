@@ -14,6 +14,7 @@ import stator
 from stator import config
 from stator.testing import compilations, count, recompiles
 
+from . import tools
 from .tools import Block, Recording
 
 X = torch.arange(4.0)
@@ -35,13 +36,27 @@ class TestReasons:
         compiled(X, 3)
         compiled(X.double(), 3)
         first, second = recompiles(compiled)
-        assert first.function == "scaled"
-        assert first.place.startswith(__file__)
-        assert len(first.failures) == 1
-        assert "factor: expected 2, got 3" in first.failures[0]
+        assert first.label.name == "scaled"
+        assert first.label.file == __file__
+        assert first.failures == ("factor: expected 2, got 3",)
         assert len(second.failures) == 2
         assert any("torch.float64" in failure for failure in second.failures)
         assert "is compiled again, since" in str(first)
+
+    def test_modules_are_called_by_their_class(self) -> None:
+        compiled = eager(Block())
+        compiled(torch.ones(2, 4))
+        compiled(torch.ones(3, 4))
+        (why,) = recompiles(compiled)
+        assert (why.label.name, why.label.file) == ("Block", tools.__file__)
+        assert len(why.failures) == 1
+        assert "Tensor(3, 4)" in why.failures[0]
+
+    def test_names_are_for_messages(self) -> None:
+        compiled = eager(scaled, name="the scaler", fullgraph=True, recompile_limit=1)
+        compiled(X, 1)
+        with pytest.raises(stator.RecompileLimitError, match="variants of the scaler"):
+            compiled(X, 2)
 
     def test_what_was_compiled(self) -> None:
         compiled = eager(scaled)
@@ -317,9 +332,7 @@ class TestThreads:
             go.wait(60)
             return module.forward
 
-        thread = threading.Thread(
-            target=lambda: eager(scaled, backend=waiting)(X, 2), daemon=True
-        )
+        thread = threading.Thread(target=lambda: eager(scaled, backend=waiting)(X, 2), daemon=True)
         thread.start()
         assert ready.wait(60)
         with warnings.catch_warnings():

@@ -121,11 +121,12 @@ def test_a_thousand_compiles() -> None:
 
     def rounds(n: int) -> None:
         for i in range(n):
-            compiled(X, i)
-            stator.compile(scaled, backend="eager")(X, i)
+            # Few different operators, since torch keeps what it finds out about each.
+            compiled(X, i % 3)
+            stator.compile(scaled, backend="eager")(X, i % 3)
             stator.reset()
 
     rounds(20)  # caches fill
     before = size()
     rounds(500)
-    assert size() - before < 200
+    assert size() - before < 50

@@ -2,6 +2,7 @@
 """The harness itself: what it compares, and that wrong engines don't get past it."""
 
 import collections
+import importlib
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ import torch
 from . import harness
 from .describe import describe, same
 from .harness import MismatchError, Program, check, t
+from .known_breaks import KNOWN_BREAKS
 
 SHARED = torch.ones(3)
 LIST = [1]
@@ -189,3 +191,9 @@ def test_an_undeclared_exception_is_an_error_of_the_test(monkeypatch) -> None:
     use(monkeypatch, honest)
     with pytest.raises(ValueError, match="raised"):
         check(Program("p", lambda x: x.no_such, lambda: (t(3),)))
+
+
+def test_known_breaks_name_programs() -> None:
+    names = {key.partition(".")[0] for key in KNOWN_BREAKS}
+    found = {p.key for n in names for p in importlib.import_module(f"{__package__}.{n}").programs}
+    assert not KNOWN_BREAKS.keys() - found

@@ -230,7 +230,7 @@ def exception_with_a_tensor(x):
     raise Custom(1, x + 1)
 
 
-@programs(one)
+@programs(one, dead=True)
 def torch_error_is_caught(x):
     try:
         return x + torch.zeros(7)
@@ -238,7 +238,7 @@ def torch_error_is_caught(x):
         return x + 1
 
 
-@programs(one)
+@programs(one, dead=True)
 def torch_error_text(x):
     try:
         x.view(2, 2)

@@ -61,36 +61,36 @@ def shortcut(compiled: CompiledGraph) -> Shortcut:
     if refusal is not None:
         return Shortcut(compiled.function, refusal)
     *_, innermost = _layers(compiled.function)
-    return Shortcut(_Direct(compiled.function, innermost, torch.is_grad_enabled()), None)
+    return Shortcut(_direct(compiled.function, innermost, torch.is_grad_enabled()), None)
 
 
-class _Direct:
-    """The official callable once (it finishes autotuning and the like), then the inner one."""
+def _direct(official: Compiled, innermost: Any, grad: bool) -> Compiled:
+    """The official callable once (it finishes autotuning and the like), then the inner one.
 
-    def __init__(self, official: Compiled, innermost: Any, grad: bool) -> None:
-        self._official: Compiled | None = official
-        self._innermost = innermost
-        self._grad = grad
-        self._inner: Callable[[list[Any]], Any] | None = None
+    A function, not an object with `__call__`: this is called every time.
+    """
+    inner: Callable[[list[Any]], Any] | None = None
 
-    def __call__(self, *args: Any) -> Any:
-        inner = self._inner
+    def first(args: tuple[Any, ...]) -> Any:
+        nonlocal inner
+        result = official(*args)
+        inner = innermost.current_callable
+        return result
+
+    def call(*args: Any) -> Any:
+        return first(args) if inner is None else inner(list(args))
+
+    def call_without_grad(*args: Any) -> Any:
         if inner is None:
-            return self._first(args)
-        if not self._grad:
-            return inner(list(args))
-        torch._C._set_grad_enabled(False)  # the graph computes no gradients
+            return first(args)
+        set_grad_enabled(False)  # the graph computes no gradients
         try:
             return inner(list(args))
         finally:
-            torch._C._set_grad_enabled(True)
+            set_grad_enabled(True)
 
-    def _first(self, args: tuple[Any, ...]) -> Any:
-        official = self._official
-        assert official is not None
-        result = official(*args)
-        self._inner = self._innermost.current_callable
-        return result
+    set_grad_enabled = torch._C._set_grad_enabled
+    return call_without_grad if grad else call
 
 
 def _refusal(compiled: CompiledGraph) -> str | None:

@@ -343,9 +343,17 @@ class Calls:
                     f"{describe(callable)} changes an object of type {type(value).__qualname__} "
                     f"that existed before the call"
                 )
-        self.tensors.frame = frame
-        result = core.call(frame, callable, args, kwnames)
-        return self.result(callable, result)
+        return self.result(callable, self._native_call(frame, callable, args, kwnames))
+
+    def _native_call(
+        self, frame: Frame, callable: Any, args: list[Any], kwnames: tuple[str, ...] | None
+    ) -> Any:
+        """CPython's call; torch calls that C code makes meanwhile are on behalf of this frame."""
+        outer, self.tensors.frame = self.tensors.frame, frame
+        try:
+            return core.call(frame, callable, args, kwnames)
+        finally:
+            self.tensors.frame = outer
 
     def _lock(self, lock: Any, method: str) -> Any:
         """Locks are not taken, see `_LOCKS`; but what is taken must be released."""
@@ -409,8 +417,7 @@ class Calls:
             if contract is None:
                 raise Break(f"no contract says what the C class {describe(base)} does")
             return self.run(frame, cls, args, kwnames, contract)
-        self.tensors.frame = frame
-        result = core.call(frame, cls, args, kwnames)
+        result = self._native_call(frame, cls, args, kwnames)
         if objects.is_subtype(cls, type):
             self.world.made_classes.add(id(result))
             self.world.keep(result)
@@ -460,8 +467,11 @@ class Calls:
             ready.append(value)
         if name in _WITH:
             self._check_manager(operands[0])
-        self.tensors.frame = frame
-        return core.instruction(frame, thunk, *ready)
+        outer, self.tensors.frame = self.tensors.frame, frame
+        try:
+            return core.instruction(frame, thunk, *ready)
+        finally:
+            self.tensors.frame = outer
 
     def _import_from(self, frame: Frame, thunk: types.FunctionType, operands: Any) -> Any:
         module = operands[0]

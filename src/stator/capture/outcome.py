@@ -34,7 +34,7 @@ from stator.effects import (
     SlotSet,
 )
 from stator._native._core import NULL
-from stator.guards import Fixed
+from stator.guards import Fixed, NotAliased
 from stator.objects import TypeSet
 from stator.world import MISSING, Record
 from stator.world.records import DICTS, SETS, pairs
@@ -96,17 +96,32 @@ class Resolver:
 
 def effects(tracer: Tracer) -> Iterator[Effect]:
     """What the program changed in the world."""
-    for record in list(tracer.world.records.values()):
-        if record.owner is None:
-            yield from _contents(record)
-            yield from _attributes(record)
-            yield from _slots(record)
+    records = [record for record in tracer.world.records.values() if record.owner is None]
+    for record in records:
+        changes = [*_contents(record), *_attributes(record), *_slots(record)]
+        if changes:
+            _guard_distinct(tracer, record, records)
+        yield from changes
     for key, cls in tracer.world.written_classes.items():
         yield ClassAttrSet(Fixed(cls), key[1], tracer.world.class_writes[key])
     for cell_id in tracer.written_cells:
         cell_target = tracer.world.origins[cell_id]
         value = tracer.cells[cell_id]
         yield CellDel(cell_target) if value is NULL else CellSet(cell_target, value)
+
+
+def _guard_distinct(tracer: Tracer, changed: Record, records: list[Record]) -> None:
+    """What was changed must not be something else, too, in a later call."""
+    cls = type(changed.shadow)
+    others = tuple(
+        other.source
+        for other in records
+        if other is not changed
+        and type(other.shadow) is cls
+        and not (type(other.source) is Fixed and type(changed.source) is Fixed)
+    )
+    if others:
+        tracer.world.guard(changed.source, NotAliased(others))
 
 
 def _contents(record: Record) -> Iterator[Effect]:

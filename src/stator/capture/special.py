@@ -196,6 +196,31 @@ def _iter(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
     return _by_contract(calls, frame, function, args, kwargs)
 
 
+def _isinstance(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """A fake tensor is an instance of what the tensor it stands for is."""
+    if len(args) == 2 and not kwargs and calls.tensors.holds(type(args[0])):
+        kind = leaves.python_type(args[0])
+        for cls in _classes(args[1]):
+            if cls is torch.nn.Parameter:
+                found = kind is torch.nn.Parameter
+            elif objects.is_subtype(type(cls), type) and objects.is_subtype(kind, cls):
+                found = True
+            else:
+                found = _by_contract(calls, frame, function, [args[0], cls], {})
+            if found:
+                return True
+        return False
+    return _by_contract(calls, frame, function, args, kwargs)
+
+
+def _classes(given: Any) -> list[Any]:
+    if type(given) is tuple:
+        return [cls for item in given for cls in _classes(item)]
+    if type(given) is types.UnionType:
+        return list(given.__args__)
+    return [given]
+
+
 def _globals(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     return calls.tracer.namespace(frame.globals).shadow
 
@@ -246,6 +271,7 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(builtins.hasattr): _hasattr,
     id(builtins.setattr): _setattr,
     id(builtins.delattr): _delattr,
+    id(builtins.isinstance): _isinstance,
     id(builtins.iter): _iter,
     id(builtins.len): _len,
     id(builtins.vars): _vars,

@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from stator import objects
 from stator._native import _core as core
-from stator._native._core import Frame
+from stator._native._core import Frame, is_python_class
 from stator.capture import ranges
 from stator.capture.breaks import Break
 from stator.contracts import Depth
@@ -117,17 +117,21 @@ class Tensors:
     def record(self, frame: Frame | None, target: Any, args: Any, kwargs: Any = None) -> Any:
         """One node, or an answer."""
         self.ready((args, kwargs), Depth.DEEP)
-        trace = None if frame is None else self.stack_trace(frame)
+        trace = None if frame is None or frame.finished else self.stack_trace(frame)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 return self.graph.call(target, args, kwargs, stack_trace=trace)
             except OperatorError as failure:
-                core.raise_user(failure.error)
+                error = failure.error
             except DataDependent as failure:
                 raise Break(failure.reason, _DATA_HINT) from None
             except Unsupported as failure:
                 raise Break(failure.reason) from None
+        # As if the operator itself had raised it: without our own exceptions behind it.
+        error.__context__ = error.__cause__ = error.__traceback__ = None
+        error.__suppress_context__ = False
+        core.raise_user(error)
 
     def torch_function(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A torch call made by C code."""
@@ -213,11 +217,21 @@ class Tensors:
             cls = type(value)
             if cls is FakeTensor or SYMBOLS.holds(cls) or _OPERANDS.holds(cls):
                 continue
+            if self._is_number(cls):
+                continue
             raise Break(f"an operator between a tensor and an object of type {cls.__qualname__}")
         if type(operands[0]) is not FakeTensor:
             # What is changed "in place" is no tensor: a graph can't write `0 += x`.
             function = _NOT_IN_PLACE.get(function, function)
         return self.record(frame, function, operands)
+
+    def _is_number(self, cls: type) -> bool:
+        """An int or float of a class of its own, whose operators are those of numbers."""
+        if objects.layout_base(cls) not in (int, float):
+            return False
+        names = (f"__{side}{name}__" for side in ("", "r") for name in _ARITHMETIC)
+        found = (self.world.class_attribute(cls, name) for name in names)
+        return not any(each is not None and is_python_class(each.owner) for each in found)
 
     def truth(self, value: torch.Tensor) -> bool:
         known = ranges.truth(self.graph.node(value))
@@ -305,11 +319,9 @@ _OPERANDS: Final = TypeSet(
 )
 
 
+_ARITHMETIC: Final = "add and floordiv lshift matmul mul mod or pow rshift sub truediv xor".split()
 _NOT_IN_PLACE: Final[dict[Any, Any]] = {
-    getattr(operator, f"__i{name}__"): getattr(operator, f"__{name}__")
-    for name in (
-        "add and floordiv lshift matmul mul mod or pow rshift sub truediv xor".split()
-    )
+    getattr(operator, f"__i{name}__"): getattr(operator, f"__{name}__") for name in _ARITHMETIC
 }
 
 

@@ -23,7 +23,7 @@ from stator.evaluator import InternalError
 from stator.graph import OutputGraph, Recorded
 from stator.graph.state import StateRecorder, preserved
 from stator.guards import CLOSURE, GLOBALS, Guard, Index, Is, Local, Source
-from stator.capture.state import torch_state_guards
+from stator.guards.tensors import torch_state_guards
 from stator.world import World
 
 _OURS: Final = str(Path(__file__).parents[1])

@@ -270,8 +270,10 @@ class Tracer:
             return self.wrap(function.__annotations__, Fixed(function.__annotations__))
         if name == "__globals__":
             return self.namespace(function.__globals__).shadow
-        if objects.lookup(types.FunctionType, name) is None and name in own:
-            return self.namespace_value(own, name)
+        if objects.lookup(types.FunctionType, name) is None:
+            value = self.namespace_value(own, name)
+            if value is not MISSING:
+                return value
         return core.getattr(frame, function, name)
 
     def _opaque_getattr(self, frame: Frame, obj: Any, name: str) -> Any:

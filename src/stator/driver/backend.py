@@ -4,8 +4,13 @@ Stage: driver. In: the recorded graph, in the grad mode and autocast in which it
 those of the call being compiled. Out: a callable of the graph's inputs.
 """
 
+import linecache
+import weakref
 from collections.abc import Callable
 from typing import Any
+
+import torch.fx as fx
+from torch.fx.graph_module import _loader
 
 from stator import config
 from stator.backends.compile import compile_graph
@@ -16,6 +21,7 @@ from stator.graph import Recorded
 
 def compile_recorded(recorded: Recorded, options: Options) -> Callable[..., Any]:
     """Calls the backend; Inductor's code is called as directly as is safe."""
+    _forget_with(recorded.module)
     given = options.for_backend
     direct = options.inductor and config.inductor_shortcuts
     if direct and only_torch_operators(recorded.module):
@@ -28,3 +34,13 @@ def compile_recorded(recorded: Recorded, options: Options) -> Callable[..., Any]
         options=given,
     )
     return shortcut(made).call if direct else made.function
+
+
+def _forget_with(module: fx.GraphModule) -> None:
+    """torch.fx keeps the source of every graph module for tracebacks; ours goes with the module."""
+    weakref.finalize(module, _forget, module.forward.__code__.co_filename).atexit = False
+
+
+def _forget(file: str) -> None:
+    linecache.cache.pop(file, None)
+    _loader.eval_cache.pop(file, None)

@@ -21,7 +21,7 @@ from stator.capture import CaptureError, Trace, capture
 from stator.driver.backend import compile_recorded
 from stator.driver.errors import RecompileError, RecompileLimitError
 from stator.driver.fallback import is_plain, unbinding
-from stator.driver.ledger import Compilation, Ledger, Recompile, open_ledger
+from stator.driver.ledger import Compilation, Label, Ledger, Recompile, open_ledger
 from stator.driver.options import Options
 from stator.emit import residual
 from stator.evaluator import InternalError
@@ -50,24 +50,27 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def compiled_function(
-    function: FunctionType, options: Options, *, own: bool = False
+    function: FunctionType, options: Options, *, own: bool = False, label: Label | None = None
 ) -> CompiledFunction:
     """A function that compiles itself when it is called.
 
     Functions with the same code share a bucket, and its limit. With `own`, there is a bucket for
     this one, and what it compiles is offered to the others, as far as the limit goes: many modules
-    of one class may be alike, or all different. An isolated one takes, but does not give.
+    of one class may be alike, or all different. An isolated one takes, but does not give. The label
+    is what messages call it.
     """
+    label = label or Label.of(function, options.name)
     code = function.__code__
     shared = open_ledger(code, options)
     if own or options.isolate:
         mine = open_ledger(code, options, Bucket(code))
-        miss = Compiler(mine, shared)
+        miss = Compiler(mine, label, shared)
         made = CompiledFunction(
             function, miss, name=options.name, bucket=mine.bucket, shared=shared.bucket
         )
     else:
-        made = CompiledFunction(function, Compiler(shared), name=options.name, bucket=shared.bucket)
+        miss = Compiler(shared, label)
+        made = CompiledFunction(function, miss, name=options.name, bucket=shared.bucket)
     if lookup(code) is None:
         attach(code, made)
     return made
@@ -76,8 +79,9 @@ def compiled_function(
 class Compiler:
     """Compiles calls of one function: the `miss` of its `CompiledFunction`."""
 
-    def __init__(self, ledger: Ledger, shared: Ledger | None = None) -> None:
+    def __init__(self, ledger: Ledger, label: Label, shared: Ledger | None = None) -> None:
         self.ledger = ledger
+        self.label = label
         self.shared = shared
         self.options = ledger.options
 
@@ -106,10 +110,10 @@ class Compiler:
         except CaptureError:
             raise
         except Exception as error:
-            failure = _failure(function, error)
+            failure = self._failure(error)
             if self.options.fullgraph or not config.suppress_errors:
                 raise failure from failure.__cause__
-            self._warn(ledger, f"{failure}\n  {_named(function)} runs eagerly.")
+            self._warn(ledger, f"{failure}\n  {self.label} runs eagerly.")
             return CALL_ORIGINAL
 
     def _ledger(self, compiled: CompiledFunction) -> Ledger:
@@ -130,19 +134,19 @@ class Compiler:
         limit = self.options.recompile_limit or config.recompile_limit
         accumulated = config.accumulated_recompile_limit
         if ledger.compiles < limit and ledger.family.compiles < accumulated:
-            why = _reasons(compiled, function, bound)
+            why = self._reasons(compiled, function, bound)
             ledger.recompiles.append(why)
             if config.error_on_recompile:
                 raise RecompileError(str(why))
             return True
         if ledger.full and not self._limit_is_an_error():
             return False  # said already; every further call comes here
-        why = _reasons(compiled, function, bound)
+        why = self._reasons(compiled, function, bound)
         which = f"recompile_limit ({limit})"
         if ledger.compiles < limit:
             which = f"accumulated_recompile_limit ({accumulated})"
         text = (
-            f"{which} reached: {ledger.compiles} variants of {_named(function)} are compiled, "
+            f"{which} reached: {ledger.compiles} variants of {self.label} are compiled, "
             f"and none fits this call, since\n"
             + "\n".join(f"  - {failure}" for failure in why.failures)
         )
@@ -152,6 +156,18 @@ class Compiler:
         self._warn(ledger, f"{text}\n  From now on, calls that none fits run eagerly.")
         return False
 
+    def _reasons(
+        self, compiled: CompiledFunction, function: FunctionType, bound: tuple[Any, ...]
+    ) -> Recompile:
+        """For each entry, which guard keeps it from serving this call."""
+        entries: tuple[Entry, ...] = compiled.entries()
+        if compiled.shared is not None:
+            entries += compiled.shared.entries()
+        trees = {id(tree): tree for entry in entries if (tree := entry.guards) is not None}
+        failures = [tree.explain(bound, function) for tree in trees.values()]
+        texts = (f"{f.path}: expected {f.expected}, got {f.actual}" for f in failures if f)
+        return Recompile(self.label, tuple(texts))
+
     def _limit_is_an_error(self) -> bool:
         return self.options.fullgraph or config.fail_on_recompile_limit_hit
 
@@ -160,7 +176,7 @@ class Compiler:
     def _install(self, function: FunctionType, ledger: Ledger, bound: Any) -> Any:
         trace = _traced(function, bound)
         if trace.broken is not None:
-            error = CaptureError.of(function.__qualname__, trace.broken)
+            error = CaptureError.of(self.label.name, trace.broken)
             return self._eager(function, ledger, trace, error)
         assert trace.plan is not None
         graph = code = None
@@ -172,7 +188,7 @@ class Compiler:
             code=function.__code__,
             inputs=trace.inputs if graph is not None else (),
             graph=graph,
-            name=self.options.name or function.__qualname__,
+            name=self.label.name,
         )
         tree = guards.compile(trace.guards, outputs=made.sources)
         if not tree.check(bound, function):
@@ -209,6 +225,12 @@ class Compiler:
         ledger.compilations.append(done)
         return CALL_ORIGINAL
 
+    def _failure(self, error: Exception) -> Exception:
+        """What the user gets: whatever is not the backend's fault is a bug of ours."""
+        if isinstance(error, BackendError | InternalError):
+            return error
+        return InternalError.report(f"compile {self.label}", error)
+
     def _warn(self, ledger: Ledger, text: str) -> None:
         if text not in ledger.warned:
             ledger.warned.add(text)
@@ -221,35 +243,6 @@ def _traced(function: FunctionType, bound: tuple[Any, ...]) -> Trace:
         return capture(function, bound)
     finally:
         _tracing.now = False
-
-
-def _reasons(
-    compiled: CompiledFunction, function: FunctionType, bound: tuple[Any, ...]
-) -> Recompile:
-    """For each entry, which guard keeps it from serving this call."""
-    entries: list[Entry] = list(compiled.entries())
-    if compiled.shared is not None:
-        entries += compiled.shared.entries()
-    failures = []
-    for entry in entries:
-        failure = None if entry.guards is None else entry.guards.explain(bound, function)
-        if failure is not None:
-            failures.append(str(failure))
-    code = function.__code__
-    place = f"{code.co_filename}:{code.co_firstlineno}"
-    return Recompile(function.__qualname__, place, tuple(failures))
-
-
-def _failure(function: FunctionType, error: Exception) -> Exception:
-    """What the user gets: whatever is not the backend's fault is a bug of ours."""
-    if isinstance(error, BackendError | InternalError):
-        return error
-    return InternalError.report(f"compile {_named(function)}", error)
-
-
-def _named(function: FunctionType) -> str:
-    code = function.__code__
-    return f"{function.__qualname__} ({code.co_filename}:{code.co_firstlineno})"
 
 
 def _level_outside() -> int:

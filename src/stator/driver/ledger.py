@@ -10,7 +10,7 @@ import weakref
 from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Final
 
 from stator._native._core import Bucket, Entry
@@ -18,6 +18,23 @@ from stator.driver.options import Options
 from stator.guards import Guard
 
 _REMEMBERED: Final = 64  # recompiles whose reasons are kept
+
+
+@dataclass(frozen=True)
+class Label:
+    """What messages call a compiled function."""
+
+    name: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.file}:{self.line})"
+
+    @classmethod
+    def of(cls, function: FunctionType, name: str | None = None) -> "Label":
+        code = function.__code__
+        return cls(name or function.__qualname__, code.co_filename, code.co_firstlineno)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +55,12 @@ class Compilation:
 class Recompile:
     """Why a function was compiled again: for each entry, the guard that failed."""
 
-    function: str
-    place: str
+    label: Label
     failures: tuple[str, ...]
 
     def __str__(self) -> str:
         reasons = "\n".join(f"  - {failure}" for failure in self.failures)
-        return f"{self.function} ({self.place}) is compiled again, since\n{reasons}"
+        return f"{self.label} is compiled again, since\n{reasons}"
 
 
 class Family:

@@ -23,6 +23,7 @@ from torch import nn
 from stator import objects
 from stator._native._core import CompiledFunction
 from stator.driver.compiler import compiled_function
+from stator.driver.ledger import Label
 from stator.driver.options import Options
 
 M = TypeVar("M", bound=nn.Module)
@@ -139,15 +140,23 @@ class Compiling:
         self._register = register
 
     def __call__(self, module: nn.Module, /) -> Callable[..., Any]:
-        made = compiled_function(_caller(type(module), "__call__"), self._options, own=True)
-        self._register(made)
-        return MethodType(made, module)
+        return MethodType(self._compiled(module, "__call__"), module)
 
     def in_place(self, module: nn.Module) -> None:
         """The module itself calls what is compiled, as after `module.compile()`."""
-        made = compiled_function(_caller(type(module), "_call_impl"), self._options, own=True)
+        module._compiled_call_impl = MethodType(self._compiled(module, "_call_impl"), module)
+
+    def _compiled(self, module: nn.Module, name: str) -> CompiledFunction:
+        options, cls = self._options, type(module)
+        caller = _caller(cls, name)
+        forward = objects.lookup(cls, "forward")
+        shown = caller
+        if forward is not None and isinstance(forward.value, FunctionType):
+            shown = forward.value
+        label = Label.of(shown, options.name or cls.__qualname__)
+        made = compiled_function(caller, options, own=True, label=label)
         self._register(made)
-        module._compiled_call_impl = MethodType(made, module)
+        return made
 
 
 class _Kept:
