@@ -13,12 +13,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 import stator
 from stator.driver.ledger import Compilation
-from stator.testing import compilations, recompiles
+from stator.testing import compilations, count, recompiles
 
 BACKEND = "inductor" if shutil.which("g++") else "aot_eager"
 WIDTH = 100
@@ -36,8 +35,9 @@ class Attention(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, width = x.shape
         q, k, v = self.into(x).view(batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        y = F.scaled_dot_product_attention(q, k, v)
-        return self.out(y.transpose(1, 2).reshape(batch, length, width))
+        y = nn.functional.scaled_dot_product_attention(q, k, v)
+        result: torch.Tensor = self.out(y.transpose(1, 2).reshape(batch, length, width))
+        return result
 
 
 class Layer(nn.Module):
@@ -51,7 +51,7 @@ class Layer(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = x + self.attention(self.norms[0](x))
-        return x + self.mlp(self.norms[1](x))
+        return torch.add(x, self.mlp(self.norms[1](x)))
 
 
 class Transformer(nn.Module):
@@ -158,8 +158,9 @@ def main() -> None:
         with step("compiled(x[:1], scale=0.5)"):
             compiled(x[:1], scale=0.5)
         print(textwrap.indent(str(recompiles(compiled)[-1]), "  "))
-        with step("compiled(x), served by the first graph"):
-            compiled(x)
+        compiled(x)
+        made, hits = count(compiled)
+        print(f"  compiled(x) again is a hit: {made} graphs, {hits} call served by the first one")
 
         title("time per call")
         theirs = torch.compile(Transformer().eval(), backend=BACKEND, fullgraph=True)

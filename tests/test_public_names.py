@@ -12,9 +12,40 @@ import pytest
 import stator
 
 PUBLIC = {
-    "stator": ["__version__"],
+    "stator": [
+        "BackendError",
+        "CaptureError",
+        "InternalError",
+        "RecompileError",
+        "RecompileLimitError",
+        "UnknownBackendError",
+        "__version__",
+        "allow_in_graph",
+        "assume_constant_result",
+        "compile",
+        "compile_module_",
+        "config",
+        "disable",
+        "graph_break",
+        "is_compiling",
+        "list_backends",
+        "register_backend",
+        "reset",
+        "substitute_in_graph",
+    ],
+    "stator.backends": [
+        "Backend",
+        "BackendError",
+        "Compiled",
+        "UnknownBackendError",
+        "check",
+        "list_backends",
+        "lookup",
+        "register_backend",
+    ],
     "stator.evaluator": [
         "PLAIN",
+        "Abort",
         "InternalError",
         "Operations",
         "Statistics",
@@ -28,9 +59,22 @@ PUBLIC = {
 
 @pytest.mark.parametrize("module", PUBLIC)
 def test_public_names(module: str) -> None:
+    if module == "stator.backends":
+        pytest.importorskip("torch")
     found = import_module(module)
     assert sorted(found.__all__) == sorted(PUBLIC[module])
-    assert all(hasattr(found, name) for name in found.__all__)
+    assert set(found.__all__) <= set(dir(found))
+
+
+@pytest.mark.parametrize("name", PUBLIC["stator"])
+def test_lazy_names(name: str) -> None:
+    pytest.importorskip("torch")
+    assert getattr(stator, name) is not None
+
+
+def test_unknown_names() -> None:
+    with pytest.raises(AttributeError, match="module 'stator' has no attribute 'compiel'"):
+        _ = stator.compiel
 
 
 def test_version() -> None:

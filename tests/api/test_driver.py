@@ -109,9 +109,11 @@ class TestLimits:
     def test_fail_on_recompile_limit_hit(self) -> None:
         compiled = eager(scaled, recompile_limit=1)
         compiled(X, 1)
-        with config.patch(fail_on_recompile_limit_hit=True):
-            with pytest.raises(stator.RecompileLimitError, match=r"recompile_limit \(1\) reached"):
-                compiled(X, 2)
+        with (
+            config.patch(fail_on_recompile_limit_hit=True),
+            pytest.raises(stator.RecompileLimitError, match=r"recompile_limit \(1\) reached"),
+        ):
+            compiled(X, 2)
         with pytest.warns(UserWarning, match=r"recompile_limit \(1\) reached"):
             compiled(X, 2)
 

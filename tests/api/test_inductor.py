@@ -134,10 +134,10 @@ def test_custom_operators_keep_the_asserts(seen: list[Any]) -> None:
         return x * 2
 
     @twice.register_fake
-    def _(x: torch.Tensor) -> torch.Tensor:
+    def fake(x: torch.Tensor) -> torch.Tensor:
         return torch.empty_like(x)
 
-    compiled = stator.compile(lambda x: torch.ops.stator_tests.twice(x) + 1, fullgraph=True)
+    compiled: Any = stator.compile(lambda x: torch.ops.stator_tests.twice(x) + 1, fullgraph=True)
     for _ in range(2):
         torch.testing.assert_close(compiled(X), X * 2 + 1)
     assert seen[0] is None

@@ -23,6 +23,10 @@ def call(model: Any, x: torch.Tensor) -> torch.Tensor:
     return torch.relu(model(x)) + 1
 
 
+def watch(*objects: Any) -> list[weakref.ref[Any]]:
+    return [weakref.ref(o) for o in objects]
+
+
 def alive(*references: weakref.ref[Any]) -> list[str]:
     """The types of what is still there."""
     gc.collect()
@@ -35,18 +39,18 @@ def test_models_and_inputs_of_a_function(backend: str) -> None:
     model, x = Block(), torch.randn(2, 4)
     for _ in range(2):
         compiled(model, x)
-    references = [weakref.ref(o) for o in (model, model.linear, model.linear.weight, x)]
+    references = watch(model, model.linear, model.linear.weight, x)
     del model, x
     assert alive(*references) == []
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_compiled_module(backend: str) -> None:
-    wrapper = stator.compile(Block(), backend=backend, fullgraph=True)
+    wrapper: Any = stator.compile(Block(), backend=backend, fullgraph=True)
     result = wrapper(X)
     wrapper(X)
     kind = type(wrapper)
-    references = [weakref.ref(o) for o in (wrapper, wrapper._orig_mod, wrapper.linear.weight, kind)]
+    references = watch(wrapper, wrapper._orig_mod, wrapper.linear.weight, kind)
     del wrapper, kind, result
     assert alive(*references) == []
 
@@ -55,16 +59,17 @@ def test_compiled_in_place() -> None:
     model = Block()
     stator.compile_module_(model, backend="eager", fullgraph=True)
     model(X)
-    references = [weakref.ref(model), weakref.ref(model.linear.weight)]
+    references = watch(model, model.linear.weight)
     del model
     assert alive(*references) == []
 
 
 def test_another_module_of_the_class_keeps_nothing() -> None:
-    first, second = (stator.compile(Block(), backend="eager", fullgraph=True) for _ in range(2))
+    first: Any = stator.compile(Block(), backend="eager", fullgraph=True)
+    second: Any = stator.compile(Block(), backend="eager", fullgraph=True)
     first(X)
     second(X)
-    references = [weakref.ref(first._orig_mod), weakref.ref(first.linear.weight)]
+    references = watch(first._orig_mod, first.linear.weight)
     del first
     assert alive(*references) == []
     assert torch.equal(second(X), second._orig_mod(X))
@@ -78,13 +83,13 @@ def test_function_and_backend() -> None:
 
     compiled = stator.compile(local, backend=backend, fullgraph=True)
     compiled(X)
-    references = [weakref.ref(o) for o in (compiled, local, backend)]
+    references = watch(compiled, local, backend)
     del compiled, local, backend
     assert alive(*references) == []
 
 
 def test_failed_traces_keep_nothing() -> None:
-    def fails(model: Any, x: torch.Tensor) -> torch.Tensor:
+    def fails(model: Any, x: torch.Tensor) -> Any:
         y = model(x)
         open("/dev/null").close()
         return y
@@ -96,7 +101,7 @@ def test_failed_traces_keep_nothing() -> None:
         strict(model, x)
     with pytest.warns(UserWarning, match="runs eagerly"):
         lenient(model, x)
-    references = [weakref.ref(model), weakref.ref(x)]
+    references = watch(model, x)
     del model, x
     assert alive(*references) == []
 

@@ -299,7 +299,7 @@ def parameter():
     return (torch.nn.Parameter(t(3)),)
 
 
-@programs(parameter, changes={"tensor": lambda: (t(3, grad=True),)})
+@programs(parameter, dead=True, changes={"tensor": lambda: (t(3, grad=True),)})
 def types_of_parameters(p):
     return (
         type(p) is torch.nn.Parameter,

@@ -253,7 +253,7 @@ def cell_of_an_argument(x, count, value):
     return y * value()
 
 
-@programs(lambda: (t(3), make_counter()[1]))
+@programs(lambda: (t(3), bump), reset=lambda: vars(bump).clear(), world=lambda: vars(bump))
 def function_attribute(x, f):
     f.calls = getattr(f, "calls", 0) + 1
     return x * f.calls

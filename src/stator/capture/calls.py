@@ -63,6 +63,7 @@ _APPLIERS: Final = frozenset(
         ),
     )
 )
+_BY_KEY: Final = frozenset(map(id, (sorted, min, max, list.sort)))
 _module_of: Final = type.__dict__["__module__"].__get__
 _wrapper_class: Final = types.MethodWrapperType.__dict__["__objclass__"].__get__
 
@@ -325,11 +326,12 @@ class Calls:
                 bound, offset = (callable,), 1  # a callable object is its own argument 0
         keywords = len(kwnames or ())
         positional = len(args) - keywords
+        by_key = id(callable) in _BY_KEY  # called is what is given by keyword
         applies = id(callable) in _APPLIERS or bool(bound) and type(bound[0]) is list
         for index, value in enumerate((*bound, *args)):
             given = index - offset
             spec = contract.keywords if given >= positional else contract.argument(index)
-            if spec.called and given >= 0 and applies:
+            if spec.called and given >= 0 and applies and (given >= positional or not by_key):
                 if objects.lookup(type(value), "__call__") is not None:
                     args[given] = self._callee(value)
                     continue
@@ -409,6 +411,8 @@ class Calls:
             if contract is None:
                 raise Break(f"no contract says what the C class {describe(cls)} does")
             return self.run(frame, cls, args, kwnames, contract)
+        if objects.lookup(cls, "__del__") is not None:
+            raise Break(f"an object of class {cls.__qualname__} is made, which has a finalizer")
         self.world.protocol(cls, ("__new__", "__init__"))
         self.world.protocol(type(cls), ("__call__",))
         base = objects.layout_base(cls)

@@ -16,6 +16,7 @@ import torch
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
+from stator.capture import autograd
 from stator.capture.breaks import Break
 from stator.contracts import Depth
 from stator.graph import leaves
@@ -284,5 +285,7 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(objects.type_dict(dict)["get"]): _dict_get,
     id(logging.Logger.isEnabledFor): _substitute(_is_enabled_for),
     id(threading.get_ident): _get_ident,
+    id(torch.autograd.Function.__dict__["apply"].__func__): autograd.apply,
+    id(torch.utils.checkpoint.checkpoint): autograd.checkpoint,
     id(torch._check_tensor_all_with): _substitute(_check_tensor_all_with),
 }

@@ -306,7 +306,6 @@ FORBIDDEN: Final[dict[str, str]] = {
     "torch.set_printoptions": _STATE,
     "torch.set_warn_always": _STATE,
     "torch.use_deterministic_algorithms": _STATE,
-    "torch.utils.checkpoint.checkpoint": "activation checkpointing is not captured yet",
 }
 
 FORBIDDEN_METHODS: Final[dict[str, str]] = {

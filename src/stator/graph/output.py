@@ -102,6 +102,7 @@ class OutputGraph:
         self._placeholders: list[tuple[fx.Node, Input, torch.SymInt | int | None]] = []
         self._constants: list[tuple[fx.Node, torch.Tensor, int | None]] = []
         self._attributes: dict[str, torch.Tensor] = {}
+        self._regions: dict[str, torch.nn.Module] = {}
         self._real: list[torch.Tensor] = []  # ids in _inputs stay taken
 
     @property
@@ -287,6 +288,23 @@ class OutputGraph:
             node.meta["example_value"] = result
         return node
 
+    @_unseen
+    def call_region(
+        self, name: str, module: torch.nn.Module, args: Sequence[Any], *, stack_trace: str | None
+    ) -> Any:
+        """Calls a module that holds a subgraph; one `call_module` node."""
+        unique = f"{name}_{len(self._regions)}"
+        node_args = self.arguments.of(tuple(args))
+        result = self._run(module, tuple(args), {})
+        self._regions[unique] = module
+        node = self.graph.create_node("call_module", unique, node_args)
+        node.meta["example_value"] = result
+        if stack_trace is not None:
+            node.meta["stack_trace"] = stack_trace
+        self.keep(node)
+        self.arguments.bind(result, node)
+        return result
+
     def effect(self, target: Callable[..., Any], *args: Any) -> fx.Node:
         """A node that is kept for what it does: a change of grad mode, autocast …"""
         return self.keep(self.graph.call_function(target, tuple(self.arguments.of(args))))
@@ -348,8 +366,9 @@ class OutputGraph:
                     user.replace_input_with(node, copy)
 
     def _attributes_in_use(self) -> dict[str, Any]:
-        names = {node.target for node in self.graph.nodes if node.op == "get_attr"}
-        return {name: value for name, value in self._attributes.items() if name in names}
+        names = {node.target for node in self.graph.nodes if node.op in ("get_attr", "call_module")}
+        held = {**self._attributes, **self._regions}
+        return {name: value for name, value in held.items() if name in names}
 
 
 def _check_capturable(tensor: torch.Tensor) -> None:

@@ -1,0 +1,241 @@
+"""`torch.autograd.Function` and checkpoints in a trace.
+
+In: a call of `SomeFunction.apply`, or of `torch.utils.checkpoint.checkpoint`. Out: where nothing
+needs gradients, the body's own operations; else one node that holds the body as a subgraph, and for
+a function its backward as another one. The user's code is evaluated like any other.
+"""
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.fx as fx
+import torch.utils.checkpoint
+
+from stator._native import _core as core
+from stator._native._core import Frame
+from stator.capture.breaks import Break
+from stator.graph import Unsupported, UntrackedTensorError
+from stator.graph.subgraph import Subgraph
+
+if TYPE_CHECKING:
+    from stator.capture.calls import Calls
+
+
+class Context:
+    """What a traced `forward` and `backward` get as `ctx`. Its methods are evaluated."""
+
+    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs_input_grad
+        self._saved: tuple[Any, ...] = ()
+        self._not_differentiable: tuple[Any, ...] = ()
+        self._materialize = True
+
+    @property
+    def saved_tensors(self) -> tuple[Any, ...]:
+        return self._saved
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        self._saved = tensors
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        self._not_differentiable = tensors
+
+    def set_materialize_grads(self, value: bool) -> None:
+        self._materialize = value
+
+
+class _Apply(torch.autograd.Function):
+    """Runs a region's graphs; the gradient of what the region was given comes from the second."""
+
+    @staticmethod
+    def forward(ctx: Any, region: "FunctionRegion", *inputs: Any) -> Any:
+        outputs, saved = region.forward_graph(*inputs)
+        ctx.region = region
+        ctx.save_for_backward(*saved)
+        ctx.mark_non_differentiable(*(outputs[i] for i in region.not_differentiable))
+        return tuple(outputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return None, *ctx.region.backward_graph(*gradients, *ctx.saved_tensors)
+
+
+class FunctionRegion(torch.nn.Module):
+    """A traced `torch.autograd.Function`: outputs and saved tensors; gradients of the inputs."""
+
+    def __init__(
+        self, forward: fx.GraphModule, backward: fx.GraphModule, not_differentiable: tuple[int, ...]
+    ) -> None:
+        super().__init__()
+        self.forward_graph = forward
+        self.backward_graph = backward
+        self.not_differentiable = not_differentiable
+
+    def forward(self, *inputs: Any) -> Any:
+        return _Apply.apply(self, *inputs)
+
+
+class CheckpointRegion(torch.nn.Module):
+    """A checkpointed body: its intermediate results are computed again for the backward."""
+
+    def __init__(self, body: fx.GraphModule, options: dict[str, Any]) -> None:
+        super().__init__()
+        self.body = body
+        self.options = options
+
+    def forward(self, *inputs: Any) -> Any:
+        hop = torch.ops.higher_order.tag_activation_checkpoint
+        return hop(self.body, *inputs, **self.options)
+
+
+def evaluated(frame: Frame, function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Runs a Python function in the trace, to its end."""
+    return core.call(frame, functools.partial(function, *args, **kwargs), [], None)
+
+
+def _is_tensor(calls: "Calls", value: Any) -> bool:
+    return calls.tensors.holds(type(value))
+
+
+def apply(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) -> Any:
+    """`cls.apply(*args)`."""
+    cls, *given = args
+    if kwargs:
+        raise Break("torch.autograd.Function.apply with keyword arguments")
+    tensors = [value for value in given if _is_tensor(calls, value)]
+    with torch._C.DisableTorchFunction():
+        needs = tuple(_is_tensor(calls, value) and value.requires_grad for value in given)
+    context = Context(needs)
+    if not (torch.is_grad_enabled() and any(needs)):
+        result = _forward(calls, frame, cls, context, given)
+        return _fresh(calls, frame, result, tensors)
+    try:
+        return _region(calls, frame, cls, context, given)
+    except Unsupported as error:
+        raise Break(f"torch.autograd.Function: {error.reason}") from None
+    except UntrackedTensorError:
+        raise Break("a tensor leaves the forward of a torch.autograd.Function sideways") from None
+
+
+def _forward(calls: "Calls", frame: Frame, cls: Any, context: Context, given: list[Any]) -> Any:
+    forward = calls.tracer.getattr(frame, cls, "forward")
+    setup = calls.tracer.getattr(frame, cls, "setup_context")
+    if setup is torch.autograd.Function.setup_context:
+        return evaluated(frame, forward, context, *given)
+    result = evaluated(frame, forward, *given)
+    evaluated(frame, setup, context, tuple(given), result)
+    return result
+
+
+def _fresh(calls: "Calls", frame: Frame, result: Any, given: list[Any]) -> Any:
+    """A tensor that is returned as it came is another tensor for the caller, a view."""
+
+    def view(value: Any) -> Any:
+        if any(value is each for each in given):
+            return calls.tensors.record(frame, ("method", "view_as"), (value, value))
+        return value
+
+    return tuple(map(view, result)) if type(result) is tuple else view(result)
+
+
+def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: list[Any]) -> Any:
+    graph = calls.tensors.graph
+    inner = Subgraph(graph)
+    torch._C._set_grad_enabled(False)  # as around any forward and backward; not part of the graph
+    try:
+        with inner:
+            result = _forward(calls, frame, cls, context, given)
+            single = type(result) is not tuple
+            outputs = (result,) if single else result
+            if not all(_is_tensor(calls, value) for value in outputs):
+                raise Break("the forward of a torch.autograd.Function returns more than tensors")
+            tensors = [value for value in given if _is_tensor(calls, value)]
+            outputs = _fresh(calls, frame, outputs, tensors)
+            for value in tensors:
+                inner.require(value)
+            saved, backward = _backward(calls, frame, cls, context, given, outputs, inner)
+            skipped = context._not_differentiable
+    finally:
+        torch._C._set_grad_enabled(True)
+    region = FunctionRegion(
+        inner.finish((outputs, tuple(saved))),
+        backward,
+        tuple(i for i, value in enumerate(outputs) if any(value is each for each in skipped)),
+    )
+    trace = calls.tracer.stack_trace(frame)
+    made = graph.call_region("function", region, inner.inputs, stack_trace=trace)
+    return made[0] if single else made
+
+
+def _backward(
+    calls: "Calls",
+    frame: Frame,
+    cls: Any,
+    context: Context,
+    given: list[Any],
+    outputs: tuple[Any, ...],
+    inner: Subgraph,
+) -> tuple[list[torch.Tensor], fx.GraphModule]:
+    """The graph of `backward`: (gradients of the outputs, saved tensors) -> those of the inputs."""
+    behind = Subgraph(calls.tensors.graph)
+    with torch._C.DisableTorchFunction(), calls.tensors.graph.fake_mode:
+        gradients = [torch.empty_like(value) for value in outputs]
+    with behind:
+        for index, gradient in enumerate(gradients):
+            node = behind.graph.placeholder(f"gradient_{index}")
+            node.meta["example_value"] = gradient
+            behind.arguments.bind(gradient, node)
+        backward = calls.tracer.getattr(frame, cls, "backward")
+        answer = evaluated(frame, backward, context, *gradients)
+        answers = answer if type(answer) is tuple else (answer,)
+        if len(answers) < len(given):
+            raise Break(f"{cls.__name__}.backward returns {len(answers)} of {len(given)} gradients")
+        by_input: dict[int, Any] = {}
+        for value, found in zip(given, answers, strict=False):
+            if _is_tensor(calls, value) and found is not None:
+                by_input[id(value)] = found
+    saved = behind.inputs
+    for tensor in saved:
+        inner.require(tensor)
+    module = behind.finish(tuple(by_input.get(id(tensor)) for tensor in inner.inputs))
+    return saved, module
+
+
+def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) -> Any:
+    """`torch.utils.checkpoint.checkpoint(function, *args)`."""
+    options = {name: kwargs.pop(name) for name in _OPTIONS if name in kwargs}
+    function, *given = args
+    tensors = calls.tensors
+    if not torch.is_grad_enabled():
+        return evaluated(frame, function, *given, **kwargs)
+    if options.get("context_fn") is not None or options.get("debug"):
+        raise Break("torch.utils.checkpoint with a context or debugging")
+    inner = Subgraph(tensors.graph)
+    try:
+        with inner:
+            result = evaluated(frame, function, *given, **kwargs)
+            outputs = result if type(result) is tuple else (result,)
+            if not all(_is_tensor(calls, value) for value in outputs):
+                raise Break("a checkpointed function returns more than tensors")
+        body = inner.finish(outputs)
+        used = {name: options[name] for name in ("use_reentrant",) if name in options}
+        region = CheckpointRegion(body, {"use_reentrant": False, **used})
+        made = tensors.graph.call_region(
+            "checkpoint", region, inner.inputs, stack_trace=calls.tracer.stack_trace(frame)
+        )
+    except Unsupported as error:
+        raise Break(f"torch.utils.checkpoint: {error.reason}") from None
+    except UntrackedTensorError:
+        raise Break("a tensor leaves a checkpointed function sideways") from None
+    return made if type(result) is tuple else made[0]
+
+
+_OPTIONS = (
+    "use_reentrant",
+    "context_fn",
+    "determinism_check",
+    "debug",
+    "early_stop",
+    "preserve_rng_state",
+)

@@ -1,0 +1,95 @@
+"""Graphs inside of graphs: the bodies of regions such as `torch.autograd.Function` and checkpoints.
+
+In: an `OutputGraph`, and calls recorded while the subgraph is open. Out: a graph module whose inputs
+are the outer tensors that were used, in the order of their first use.
+"""
+
+from types import TracebackType
+from typing import Any
+
+import torch
+import torch.fx as fx
+
+from .arguments import Arguments
+from .errors import Unsupported
+from .fakes import version
+from .output import OutputGraph
+from .purity import may_drop
+from .symbols import Symbols
+
+
+def _version(tensor: torch.Tensor) -> int | None:
+    with torch._C.DisableTorchFunction():
+        return version(tensor)
+
+
+class InnerArguments(Arguments):
+    """Arguments of a subgraph: an outer tensor becomes an input when it is first used."""
+
+    def __init__(self, graph: fx.Graph, symbols: Symbols, outer: Arguments) -> None:
+        super().__init__(graph, symbols)
+        self._outer = outer
+        self.inputs: list[tuple[torch.Tensor, int | None]] = []
+
+    def tracks(self, value: object) -> bool:
+        return super().tracks(value) or self._outer.tracks(value)
+
+    def node(self, tensor: torch.Tensor) -> fx.Node:
+        if not super().tracks(tensor) and self._outer.tracks(tensor):
+            self._add_input(tensor)
+        return super().node(tensor)
+
+    def _add_input(self, tensor: torch.Tensor) -> None:
+        last = None
+        for node in self._graph.nodes:
+            if node.op != "placeholder":
+                break
+            last = node
+        if last is None:
+            where = self._graph.inserting_before(next(iter(self._graph.nodes), None))
+        else:
+            where = self._graph.inserting_after(last)
+        with where:
+            made = self._graph.placeholder(f"input_{len(self.inputs)}")
+        made.meta["example_value"] = tensor
+        self.bind(tensor, made)
+        self.inputs.append((tensor, _version(tensor)))
+
+
+class Subgraph:
+    """While it is open (`with`), the outer graph records into it."""
+
+    def __init__(self, outer: OutputGraph) -> None:
+        if outer.symbols:
+            raise Unsupported("a region of its own inside of a graph with symbolic sizes")
+        self._outer = outer
+        self.graph = fx.Graph()
+        self.arguments = InnerArguments(self.graph, outer.symbols, outer.arguments)
+
+    def __enter__(self) -> "Subgraph":
+        self._saved = self._outer.graph, self._outer.arguments
+        self._outer.graph, self._outer.arguments = self.graph, self.arguments
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
+    ) -> None:
+        self._outer.graph, self._outer.arguments = self._saved
+
+    @property
+    def inputs(self) -> list[torch.Tensor]:
+        return [tensor for tensor, _ in self.arguments.inputs]
+
+    def require(self, tensor: torch.Tensor) -> fx.Node:
+        """The node of a tensor in the subgraph; an outer one becomes an input."""
+        return self.arguments.node(tensor)
+
+    def finish(self, outputs: Any) -> fx.GraphModule:
+        """Closes the subgraph; `outputs` may be nested tuples of tensors and None."""
+        if any(_version(tensor) != before for tensor, before in self.arguments.inputs):
+            raise Unsupported("a tensor from outside is changed in a region of its own")
+        self.graph.output(self.arguments.of(outputs))
+        for node in reversed(self.graph.nodes):
+            if not node.users and may_drop(node):
+                self.graph.erase_node(node)
+        return fx.GraphModule({}, self.graph)
