@@ -28,7 +28,7 @@ ARGS ?=
 
 .PHONY: help demo test lint conformance stress asan bench clean
 help:
-	@echo "make demo          watch the evaluator run a small program"
+	@echo "make demo          a small transformer: graph, guards, a recompile and why, times"
 	@echo "make test          lint, build, fast tests"
 	@echo "make lint          ruff and mypy"
 	@echo "make conformance   CPython's own test suite through the evaluator (long)"
@@ -39,7 +39,8 @@ help:
 	@echo "make clean         remove environments and build products"
 	@echo "PYTHON=python3.12 chooses another Python for any of them."
 
-demo: $(STAMP)
+# Needs torch, which only the default environment has.
+demo: $(TORCH)
 	$(BIN)/python examples/demo.py
 
 # Lint does not depend on the Python version: it runs in the default environment only. So do the

@@ -32,6 +32,7 @@ PUBLIC = {
         "register_backend",
         "reset",
         "substitute_in_graph",
+        "testing",
     ],
     "stator.backends": [
         "Backend",

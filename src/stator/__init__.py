@@ -5,7 +5,7 @@ The public names are here and nowhere else; torch is loaded when one of them is 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from stator import config
+    from stator import config, testing
     from stator.api import (
         allow_in_graph,
         assume_constant_result,
@@ -49,6 +49,7 @@ __all__ = [
     "register_backend",
     "reset",
     "substitute_in_graph",
+    "testing",
 ]
 
 _HOMES = {
@@ -66,8 +67,8 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     from importlib import import_module  # noqa: PLC0415 - `import stator` loads nothing else
 
-    if name == "config":  # importing it binds the name
-        return import_module("stator.config")
+    if name in ("config", "testing"):
+        return import_module(f"{__name__}.{name}")  # which binds the name
     for module, names in _HOMES.items():
         if name in names.split():
             value = getattr(import_module(module), name)

@@ -41,22 +41,24 @@ class Trace:
     plan: Plan | None
     """How to make the result, or what it raises; None if the trace was broken off."""
     broken: Break | None = None
-    graph: OutputGraph | None = None
     raised: BaseException | None = None
 
 
 def capture(function: FunctionType, bound: Sequence[Any]) -> Trace:
     """Traces one call of a function."""
+    start = torch_state_guards()
     with preserved():
         graph = OutputGraph()
         world = World()
-        start = torch_state_guards()
         with StateRecorder(graph) as state:
             tensors = Tensors(graph, world, state)
             tracer = Tracer(tensors, world)
             tensors.ready = tracer.values.ready
             tensors.stack_trace = tracer.stack_trace
-            return _capture(tracer, function, bound, start)
+            try:
+                return _capture(tracer, function, bound, start)
+            finally:
+                tracer.close()
 
 
 def _capture(
@@ -142,6 +144,5 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
         None if trivial and not resolver.outputs else recorded,
         inputs,
         made,
-        graph=graph,
         raised=result if raised else None,
     )

@@ -82,6 +82,11 @@ class Tracer:
             self.stopped = frame.result
         return False
 
+    def close(self) -> None:
+        """Lets go of the world: the parts of a tracer refer to each other in circles."""
+        for part in (self.calls, self.values, self.tensors, self.world, self):
+            part.__dict__.clear()
+
     def stop(self, frame: Frame, signal: Break) -> Break:
         """Notes why the trace ends, in case C code swallows the signal."""
         signal.at(frame)
