@@ -34,7 +34,7 @@ def function_of(compiled: Any) -> CompiledFunction:
     """The compiled function in what `stator.compile` returned for a function, method or module."""
     found = compiled
     if not isinstance(found, CompiledFunction | MethodType):
-        found = type(compiled).__call__.__get__(compiled)
+        found = getattr(compiled, "__call__", None)  # noqa: B004 - what it is, not whether
     if isinstance(found, MethodType):
         found = found.__func__
     if not isinstance(found, CompiledFunction):

@@ -55,7 +55,7 @@ class TestReasons:
     def test_names_are_for_messages(self) -> None:
         compiled = eager(scaled, name="the scaler", fullgraph=True, recompile_limit=1)
         compiled(X, 1)
-        with pytest.raises(stator.RecompileLimitError, match="variants of the scaler"):
+        with pytest.raises(stator.RecompileLimitError, match="the scaler .* was compiled 1 times"):
             compiled(X, 2)
 
     def test_what_was_compiled(self) -> None:
@@ -105,6 +105,19 @@ class TestLimits:
         for _ in range(2):
             with pytest.raises(stator.RecompileLimitError, match="expected 1, got 2"):
                 compiled(X, 2)
+
+    def test_failures_do_not_count(self) -> None:
+        """What can't be captured says so each time, not that there is a limit."""
+
+        def reads(x: torch.Tensor) -> torch.Tensor:
+            open("/dev/null").close()
+            return x
+
+        compiled = eager(reads, fullgraph=True, recompile_limit=1)
+        for _ in range(3):
+            with pytest.raises(stator.CaptureError):
+                compiled(X)
+        assert count(compiled).compiles == 0
 
     def test_fail_on_recompile_limit_hit(self) -> None:
         compiled = eager(scaled, recompile_limit=1)
@@ -243,6 +256,18 @@ class TestErrors:
             assert len(caught) == 1
             with pytest.raises(stator.InternalError):
                 strict(X, 2)
+
+    @pytest.mark.usefixtures("bug")
+    def test_what_always_fails_is_not_tried_for_ever(self) -> None:
+        compiled = eager(scaled, recompile_limit=2)
+        with config.patch(suppress_errors=True), pytest.warns(UserWarning) as caught:
+            for _ in range(4):
+                assert torch.equal(compiled(X, 2), X * 2)
+        assert [("a bug" in str(w.message), "it failed" in str(w.message)) for w in caught] == [
+            (True, False),
+            (False, True),
+        ]
+        assert count(compiled).compiles == 2
 
     def test_suppress_errors_of_backends(self) -> None:
         def broken(module: Any, inputs: Any) -> Any:

@@ -2,8 +2,11 @@
 
 import abc
 import copy
+import gc
+import inspect
 import io
 import pickle
+import warnings
 from typing import Any, ClassVar
 
 import pytest
@@ -245,6 +248,30 @@ class TestFace:
         wrapper.factor = 3.0
         assert module.factor == 3.0
         assert torch.equal(wrapper(X), X * 3)
+
+    def test_signature(self, module: Block) -> None:
+        wrapper = compiled(module)
+        assert inspect.signature(wrapper) == inspect.signature(module)
+        assert inspect.signature(type(wrapper)) == inspect.signature(Block)
+        assert inspect.signature(wrapper.forward) == inspect.signature(module.forward)
+
+    def test_the_modules_finalizer_runs_once(self) -> None:
+        ended: list[int] = []
+
+        class Ends(nn.Module):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return x + 1
+
+            def __del__(self) -> None:
+                ended.append(1)
+
+        wrapper = compiled(Ends(), fullgraph=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # whether it can be captured is another matter
+            wrapper(X)
+        del wrapper
+        gc.collect()
+        assert ended == [1]
 
     def test_the_class_is_not_announced(self) -> None:
         class Registry(abc.ABCMeta):

@@ -10,6 +10,7 @@ arguments of the eager call and to those of the compiled one.
 """
 
 import collections
+import difflib
 import dis
 import enum
 import itertools
@@ -486,8 +487,9 @@ class Survey:
         with mutated(program, mutation, self.skipped):
             found = harness.call(program, self.compiled, 1)
         if not _agree(expected, found):
-            diff = "\n".join(sorted(set(found.lines) ^ set(expected.lines))[:20])
-            raise MismatchError(f"{program.name}: {mutation}\n{diff}") from found.error
+            diff = difflib.unified_diff(expected.lines, found.lines, "eager", "compiled", "", "", 0)
+            text = f"{program.name}: {mutation} (eager {expected.error!r}, now {found.error!r})"
+            raise MismatchError("\n".join([text, *itertools.islice(diff, 20)])) from found.error
         self.tried += 1
         if self.compiled.statistics()["misses"] > 4:  # stay under the limit of recompilations
             self.compile()

@@ -196,4 +196,4 @@ def test_an_undeclared_exception_is_an_error_of_the_test(monkeypatch) -> None:
 def test_known_breaks_name_programs() -> None:
     names = {key.partition(".")[0] for key in KNOWN_BREAKS}
     found = {p.key for n in names for p in importlib.import_module(f"{__package__}.{n}").programs}
-    assert not KNOWN_BREAKS.keys() - found
+    assert not {key.partition(":")[0] for key in KNOWN_BREAKS} - found

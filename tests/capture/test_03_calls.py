@@ -351,7 +351,7 @@ def _(value):
     return len(value)
 
 
-@programs(one)
+@programs(one, reset=lambda: kind._clear_cache())
 def single_dispatch(x):
     return x * kind(4) + kind([1, 2]) + kind("s")
 

@@ -267,7 +267,7 @@ def dataclass_of_tensors(x):
 
 class Mode(str, enum.Enum):
     FAST = "fast"
-    SLOW = enum.auto()
+    SLOW = "slow"
 
 
 class Level(enum.IntEnum):
@@ -406,7 +406,6 @@ def builtin_introspection(x):
         vars(Thing(1)),
         dir(Slim())[-1],
         hash("") == hash(""),
-        id(x) == id(x),
     )
 
 

@@ -4,6 +4,7 @@
  * guards_check.c    checks on one value
  * guards_expr.c     integer relations between symbols
  * guards_tensor.c   tensor metadata without torch headers
+ * guards_calibrate.c  where torch keeps it
  * guards_state.c    torch's global state, likewise
  * guards_version.c  what makes a level skippable: tags and watchers
  * guards_tree.c     evaluation
@@ -117,29 +118,36 @@ typedef struct {
     int settled;         /* if ever */
 } Node;
 
-/* What a level found when it was last evaluated; while it still holds, the
- * level is skipped. `value` is borrowed: the level above, which is verified
- * first, holds it. */
+/* A word of memory, and what it held when the level it belongs to was last
+ * evaluated. While all its words do, a level is skipped: these are its record.
+ * They are the value's type, where its dict is found, and, where there are no
+ * watchers, the dict's version; fewer if some of that can't change. */
 typedef struct {
-    PyObject *value;
-    PyTypeObject *type; /* NULL: evaluate */
-    PyObject **slot;    /* where the dict is found, */
-    PyObject *dict;     /* which dict must be there, */
-    uint64_t tag;       /* and, where there are no watchers, in which version */
-} Record;
+    const uint64_t *at;
+    uint64_t expected;
+} Word;
 
-/* One dict whose changes invalidate one record. */
+_Static_assert(sizeof(void *) == sizeof(uint64_t), "words hold pointers");
+
+struct Level;
+
+/* One dict whose changes void one record. */
 typedef struct Watch {
     struct Watch *next, **link; /* in its bucket of the watch table; link NULL: none */
     PyObject *dict;
-    Record *record;
+    struct Level *level;
     unsigned long long *events; /* of the tree */
 } Watch;
 
 /* The contents of one node: its children and the checks on what it contains. */
-typedef struct {
+typedef struct Level {
     int32_t node;
     unsigned uses;
+    PyObject *value;     /* borrowed: the level above, which is verified first, holds it */
+    Word *words;         /* its part of the tree's; the first one never holds while there is no record */
+    int32_t n_words;
+    int recorded;
+    int fixed_type;      /* a check on the value settles its type as long as it lives */
     int32_t *children;
     int32_t n_children;
     Check *checks;
@@ -149,6 +157,13 @@ typedef struct {
     unsigned armed_at, wait, penalty;
     Watch watch;
 } Level;
+
+/* A tensor check that is run after the levels, since its node's level may have
+ * been skipped. */
+typedef struct {
+    struct TensorSpec *spec;
+    int32_t node, guard;
+} TensorTest;
 
 typedef struct {
     PyTypeObject *type;
@@ -167,11 +182,17 @@ typedef struct {
     Node *nodes;          /* in preorder; 0 is the root */
     PyObject **values;    /* of the nodes: borrowed, current when the parent's level is */
     Level *levels;        /* in preorder; 0 is the root's */
-    Record *records;      /* one per level */
+    Word *words;          /* of the levels but the root's, in order, and one that never holds */
+    int32_t *word_levels; /* whose they are */
     Check *checks;        /* all, grouped by what runs them */
     int32_t *children;
-    Check *tensors;       /* deferred tensor checks are taken from here */
-    Py_ssize_t n_tensors, n_deferred;
+    Check *tensors;
+    Py_ssize_t n_tensors;
+    TensorTest *tests;    /* those of them that are native and run after the levels */
+    Py_ssize_t n_tests;
+    int foreign_tensors;  /* some of them run Python code */
+    struct TensorSpec **specs; /* what tensors must be like, each once */
+    Py_ssize_t n_specs;
     Check *posts;         /* relations between nodes, then callbacks */
     Py_ssize_t n_posts, n_callbacks;
     int32_t *outputs;
@@ -227,15 +248,22 @@ typedef struct TensorSpec TensorSpec;
 TensorSpec *tensor_spec_new(PyObject *arg);
 void tensor_spec_free(TensorSpec *s);
 int tensor_spec_traverse(TensorSpec *s, visitproc visit, void *arg);
-int tensor_matches(const TensorSpec *s, PyObject *value);
+/* The same as another, which may stand for it? */
+int tensor_spec_same(const TensorSpec *a, const TensorSpec *b);
+size_t tensor_spec_hash(const TensorSpec *s);
+int tensor_matches(TensorSpec *s, PyObject *value);
+/* The first of native tests that fails, `end` if none. */
+const TensorTest *tensors_failing(const TensorTest *test, const TensorTest *end, PyObject *const *values);
+int tensors_are_native(void);
 /* Can it be checked, can its sizes be read, without running Python? */
 int tensor_spec_is_native(const TensorSpec *s);
+int tensor_spec_may_be_native(const TensorSpec *s); /* ... if torch is one that we can read */
 int tensor_is_native(PyObject *tensor);
 int tensor_extent(PyObject *tensor, int strides, Py_ssize_t dim, int64_t *out);
 /* APART: can it be checked without running Python, and does it hold? */
 int tensor_has_storage(PyObject *tensor);
 int tensors_apart(PyObject *const *tensors, Py_ssize_t n);
-extern PyMethodDef tensor_functions[];
+extern PyMethodDef tensor_functions[], calibration_functions[];
 
 /* ---- guards_state.c ---- */
 
@@ -247,8 +275,10 @@ extern PyMethodDef state_functions[];
 
 /* ---- guards_version.c ---- */
 
-void level_arm(GuardTree *tree, Level *level, Record *record);
-void level_forget(Level *level, Record *record);
+int32_t level_room(const Level *level, int watchers); /* how many words it may need */
+void level_arm(GuardTree *tree, Level *level);
+void level_forget(Level *level);
+extern const Word word_never;
 int types_unchanged(GuardTree *tree);
 int versions_init(PyObject *module);
 extern PyMethodDef version_functions[];
@@ -308,6 +338,8 @@ typedef struct {
     PyObject **path;
     Py_ssize_t path_room;
     LoweredClass classes[LOWERED_CLASSES];
+    struct TensorSpec **specs; /* hash table of the tree's */
+    size_t specs_mask;
 } Lowering;
 
 int lower(Lowering *l, PyObject *guards, PyObject *outputs); /* 0, or -1 with an exception */

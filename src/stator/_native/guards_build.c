@@ -137,8 +137,37 @@ key_list(Check *c, PyObject *keys)
     return 0;
 }
 
+/* A model has many tensors of few shapes: what they must be like is kept once. */
 static int
-check_argument(GuardTree *t, Check *c, LoweredCheck *from)
+spec_of(GuardTree *t, Check *c, Lowering *l, PyObject *arg)
+{
+    if (t->specs == NULL) {
+        l->specs_mask = 15;
+        while (l->specs_mask < 2 * (size_t)l->n_checks)
+            l->specs_mask = l->specs_mask * 2 + 1;
+        t->specs = PyMem_Malloc(l->n_checks * sizeof *t->specs);
+        l->specs = PyMem_Calloc(l->specs_mask + 1, sizeof *l->specs);
+        if (t->specs == NULL || l->specs == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+    }
+    TensorSpec *spec = tensor_spec_new(arg);
+    if (spec == NULL)
+        return -1;
+    size_t at = tensor_spec_hash(spec) & l->specs_mask;
+    for (; l->specs[at] != NULL; at = (at + 1) & l->specs_mask)
+        if (tensor_spec_same(l->specs[at], spec)) {
+            tensor_spec_free(spec);
+            c->spec = l->specs[at];
+            return 0;
+        }
+    c->spec = l->specs[at] = t->specs[t->n_specs++] = spec;
+    return 0;
+}
+
+static int
+check_argument(GuardTree *t, Check *c, Lowering *l, LoweredCheck *from)
 {
     PyObject *arg = from->argument;
     switch (c->op) {
@@ -177,8 +206,7 @@ check_argument(GuardTree *t, Check *c, LoweredCheck *from)
             return -1;
         break;
     case CHECK_TENSOR:
-        c->spec = tensor_spec_new(arg);
-        return c->spec == NULL ? -1 : 0;
+        return spec_of(t, c, l, arg);
     case CHECK_ALIASED:
     case CHECK_DISTINCT:
         return node_list(t, c, from);
@@ -229,7 +257,7 @@ check_part(CheckOp op)
 }
 
 static int
-read_checks(GuardTree *t, const Lowering *l)
+read_checks(GuardTree *t, Lowering *l)
 {
     t->checks = PyMem_Calloc(l->n_checks + 1, sizeof *t->checks);
     if (t->checks == NULL) {
@@ -250,7 +278,7 @@ read_checks(GuardTree *t, const Lowering *l)
             return bad("state can be compared, nothing else");
         if (c->node == 0 && part != BY_POSTS)
             return bad("only a relation has no source of its own");
-        if (check_argument(t, c, from) < 0)
+        if (check_argument(t, c, l, from) < 0)
             return -1;
     }
     return 0;
@@ -299,10 +327,10 @@ share_checks(GuardTree *t, Level *contents)
 /* Can the outcome of the node's own checks change while its value stays the
  * same object? A class without IMMUTABLETYPE lets its instances change class. */
 static unsigned
-type_uses(Node *node, int *mutable)
+type_uses(Node *node, int *mutable, int *fixed)
 {
     unsigned uses = 0;
-    *mutable = 0;
+    *mutable = *fixed = 0;
     for (int32_t i = 0; i < node->n_checks; i++) {
         Check *c = &node->checks[i];
         uses |= check_uses(c);
@@ -310,10 +338,40 @@ type_uses(Node *node, int *mutable)
             *mutable = 1;
         else if (c->op == CHECK_TYPE_IS) {
             PyTypeObject *type = (PyTypeObject *)c->arg;
-            *mutable |= !(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) || PyType_IsSubtype(type, &PyModule_Type);
+            if (!(type->tp_flags & Py_TPFLAGS_IMMUTABLETYPE) || PyType_IsSubtype(type, &PyModule_Type))
+                *mutable = 1;
+            else
+                *fixed = 1;
         }
     }
     return uses;
+}
+
+/* Room for the records, all void. */
+static int
+make_words(GuardTree *t)
+{
+    Py_ssize_t n = 1;
+    for (Py_ssize_t i = 1; i < t->n_levels; i++)
+        n += t->levels[i].n_words = level_room(&t->levels[i], t->watchers);
+    t->words = PyMem_Malloc(n * sizeof *t->words);
+    t->word_levels = PyMem_Malloc(n * sizeof *t->word_levels);
+    if (t->words == NULL || t->word_levels == NULL) {
+        t->n_levels = 0;
+        PyErr_NoMemory();
+        return -1;
+    }
+    Py_ssize_t at = 0;
+    for (Py_ssize_t i = 1; i < t->n_levels; i++) {
+        t->levels[i].words = t->words + at;
+        for (int32_t j = 0; j < t->levels[i].n_words; j++, at++) {
+            t->words[at] = word_never;
+            t->word_levels[at] = (int32_t)i;
+        }
+    }
+    t->words[at] = word_never;
+    t->word_levels[at] = (int32_t)t->n_levels;
+    return 0;
 }
 
 static int
@@ -333,7 +391,7 @@ make_levels(GuardTree *t)
     int32_t *next = t->children;
     for (Py_ssize_t i = 0; i < n; i++) {
         int mutable;
-        unsigned uses = type_uses(&t->nodes[i], &mutable);
+        unsigned uses = type_uses(&t->nodes[i], &mutable, &contents[i].fixed_type);
         int above_is_recorded = i > 0 && !(contents[t->nodes[i].parent].uses & USES_RAW);
         if (i == 0 || contents[i].n_children > 0 || contents[i].n_checks > 0 || (mutable && above_is_recorded))
             t->nodes[i].level = (int32_t)t->n_levels++;
@@ -351,8 +409,7 @@ make_levels(GuardTree *t)
                 above->children[above->n_children++] = (int32_t)i;
             }
     t->levels = PyMem_Calloc(t->n_levels, sizeof *t->levels);
-    t->records = PyMem_Calloc(t->n_levels, sizeof *t->records);
-    if (t->levels == NULL || t->records == NULL) {
+    if (t->levels == NULL) {
         t->n_levels = 0;
         goto no_memory;
     }
@@ -362,15 +419,34 @@ make_levels(GuardTree *t)
             continue;
         t->levels[index] = contents[i];
         t->levels[index].node = (int32_t)i;
-        t->levels[index].watch.record = &t->records[index];
+        t->levels[index].watch.level = &t->levels[index];
         t->levels[index].watch.events = &t->events;
     }
     PyMem_Free(contents);
-    return 0;
+    return make_words(t);
 no_memory:
     PyMem_Free(contents);
     PyErr_NoMemory();
     return -1;
+}
+
+/* Which tensors are tested after the levels. */
+static int
+make_tests(GuardTree *t)
+{
+    t->tests = PyMem_Malloc((t->n_tensors + 1) * sizeof *t->tests);
+    if (t->tests == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < t->n_tensors; i++) {
+        const Check *c = &t->tensors[i];
+        if (!tensor_spec_may_be_native(c->spec))
+            t->foreign_tensors = 1;
+        else if (t->nodes[c->node].deferred)
+            t->tests[t->n_tests++] = (TensorTest){c->spec, c->node, c->guard};
+    }
+    return 0;
 }
 
 /* Scratch space of the DISTINCT and ALIASED checks: a hash table, then values. */
@@ -418,7 +494,7 @@ tree_fill(GuardTree *t, PyObject *guards, PyObject *outputs)
         return -1;
     }
     int status = lower(l, guards, outputs) < 0 || read_nodes(t, l) < 0 || read_checks(t, l) < 0 || make_levels(t) < 0
-            || make_scratch(t) < 0 || read_outputs(t, l) < 0
+            || make_tests(t) < 0 || make_scratch(t) < 0 || read_outputs(t, l) < 0
         ? -1
         : 0;
     lowering_free(l);

@@ -92,12 +92,13 @@ dict_is_bypassed(PyObject *dict)
 #endif
 }
 
-static inline uint64_t
+/* Where a dict's version is. */
+static inline const uint64_t *
 dict_tag(PyObject *dict)
 {
     _Py_COMP_DIAG_PUSH
     _Py_COMP_DIAG_IGNORE_DEPR_DECLS
-    return ((PyDictObject *)dict)->ma_version_tag;
+    return &((PyDictObject *)dict)->ma_version_tag;
     _Py_COMP_DIAG_POP
 }
 

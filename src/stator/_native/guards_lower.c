@@ -443,6 +443,7 @@ lowering_free(Lowering *l)
     PyMem_Free(l->checks);
     PyMem_Free(l->order);
     PyMem_Free(l->outputs);
+    PyMem_Free(l->specs);
 }
 
 int

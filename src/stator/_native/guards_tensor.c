@@ -1,44 +1,35 @@
 /* Tensor metadata without torch headers, so that one build serves every torch.
  *
  * A tensor's PyObject holds a pointer to its TensorImpl, and the impl a word
- * with its dispatch key set; where they are is found by calibration, on sample
- * tensors whose answers are known. Sizes, strides, dtype and device come from
- * torch's stable C functions (aoti_torch_get_*), found by name in the libraries
- * that are loaded already. When anything is missing or any answer is wrong,
- * tensors are matched by a Python function instead, which torch_api.py gives us.
+ * with its dispatch key set; guards_calibrate.c finds out where. Sizes, strides,
+ * dtype and device come from torch's stable C functions (aoti_torch_get_*). When
+ * anything is missing or any answer is wrong, tensors are matched by a Python
+ * function instead.
  *
  * Order of a match: type, key set, requires_grad, dtype, device index, sizes,
- * strides; the device's type is part of the key set. The key set comes before the C functions because they are slow, or
- * run Python, on tensors of other kinds (fake tensors, wrapper subclasses).
+ * strides; the device's type is part of the key set. The key set comes before
+ * the C functions because they are slow, or run Python, on tensors of other
+ * kinds (fake tensors, wrapper subclasses).
+ *
+ * A model has thousands of parameters, and five calls for each take most of the
+ * time of a check. So where calibration found the same facts in the impl itself,
+ * they are read there: a tensor whose words are right is accepted. Before that is
+ * done for a spec, words and functions must have agreed on a tensor that matched
+ * it, that is, on one with the same key set; and what the words do not accept is
+ * left to the functions.
  */
-#include "guards.h"
-#include <dlfcn.h>
-#include <malloc.h>
+#include "guards_tensor.h"
 
-typedef int32_t (*GetInt32)(void *, int32_t *);
-typedef int32_t (*GetInt64)(void *, int64_t *);
-typedef int32_t (*GetArray)(void *, int64_t **);
+TorchApi torch_api;
 
-static struct {
-    int native;
-    Py_ssize_t impl, keys;  /* offsets: of the impl in the PyObject, of the key set in the impl */
-    uint64_t python_keys;   /* tensors with one of these run Python for their metadata */
-    PyTypeObject *base;     /* torch._C.TensorBase */
-    PyObject *match;        /* match(spec, tensor): the same in Python */
-    GetInt32 dtype, device_index;
-    GetInt64 dim;
-    GetArray sizes, strides;
-    int32_t (*data)(void *, void **);
-    GetInt64 offset;        /* of the data in the storage, in elements */
-    size_t (*element_size)(int32_t);
-    int storage;            /* can the address of the storage be told? */
-    _Bool (*requires_grad)(const void *);
-} torch_api;
+/* May tensors be accepted by the words of their impl? */
+enum { BY_FUNCTIONS, UNTRIED, BY_WORDS };
 
 struct TensorSpec {
     PyTypeObject *type;
     PyObject *description;  /* what the Python match gets */
     int native;
+    int way;
     int requires_grad;      /* -1: any */
     uint64_t keys;
     int32_t dtype, device_index;
@@ -51,24 +42,6 @@ struct TensorSpec {
 
 /* ---- reading one tensor ---- */
 
-static inline void *
-handle_of(PyObject *tensor)
-{
-    return (char *)tensor + torch_api.impl; /* an at::Tensor is a pointer to its impl */
-}
-
-static inline char *
-impl_of(PyObject *tensor)
-{
-    return *(char **)handle_of(tensor);
-}
-
-static inline uint64_t
-keys_of(char *impl)
-{
-    return *(uint64_t *)(impl + torch_api.keys);
-}
-
 static int
 extents_match(const int64_t *expected, const int64_t *actual, int64_t n, int is_static)
 {
@@ -80,17 +53,42 @@ extents_match(const int64_t *expected, const int64_t *actual, int64_t n, int is_
     return 1;
 }
 
-static int
-matches_natively(const TensorSpec *s, PyObject *tensor)
+static inline int
+requires_grad(const char *impl)
 {
-    void *handle = handle_of(tensor);
-    char *impl = impl_of(tensor);
+    if (torch_api.autograd != 0) {
+        const char *meta = *(char *const *)(impl + torch_api.autograd);
+        if (meta == NULL)
+            return 0;
+        if (torch_api.leaf != 0 && meta[torch_api.leaf] == 1)
+            return 1;
+    }
+    return torch_api.requires_grad(impl);
+}
+
+static inline int
+words_match(const TensorSpec *s, const char *impl)
+{
+    const int64_t *extents = (const int64_t *)(impl + torch_api.extents);
+    const char *numbers = impl + torch_api.type_number;
+    if (extents[0] != s->ndim || *(const uint16_t *)numbers != s->dtype
+        || ((const int8_t *)numbers)[3] != s->device_index)
+        return 0;
+    for (int64_t i = 0; i < s->ndim; i++)
+        if (s->sizes[i] != extents[1 + i] && s->sizes[i] != ANY)
+            return 0;
+    if (s->has_strides)
+        for (int64_t i = 0; i < s->ndim; i++)
+            if (s->strides[i] != extents[1 + INLINE_DIMS + i] && s->strides[i] != ANY)
+                return 0;
+    return 1;
+}
+
+static int
+functions_match(const TensorSpec *s, void *handle)
+{
     int32_t word;
     int64_t ndim, *extents;
-    if (impl == NULL || keys_of(impl) != s->keys)
-        return 0;
-    if (s->requires_grad != ANY && torch_api.requires_grad(impl) != s->requires_grad)
-        return 0;
     if (torch_api.dtype(handle, &word) || word != s->dtype)
         return 0;
     if (torch_api.device_index(handle, &word) || word != s->device_index)
@@ -101,6 +99,23 @@ matches_natively(const TensorSpec *s, PyObject *tensor)
         return 0;
     return !s->has_strides
         || (torch_api.strides(handle, &extents) == 0 && extents_match(s->strides, extents, ndim, s->is_static));
+}
+
+static inline int
+matches_natively(TensorSpec *s, PyObject *tensor)
+{
+    char *impl = impl_of(tensor);
+    if (impl == NULL || keys_of(impl) != s->keys)
+        return 0;
+    if (s->requires_grad != ANY && requires_grad(impl) != s->requires_grad)
+        return 0;
+    if (s->way == BY_WORDS && words_match(s, impl))
+        return 1;
+    if (!functions_match(s, handle_of(tensor)))
+        return 0;
+    if (s->way == UNTRIED)
+        s->way = words_match(s, impl) ? BY_WORDS : BY_FUNCTIONS;
+    return 1;
 }
 
 static int
@@ -117,17 +132,40 @@ matches_in_python(const TensorSpec *s, PyObject *tensor)
 }
 
 int
-tensor_matches(const TensorSpec *s, PyObject *value)
+tensor_matches(TensorSpec *s, PyObject *value)
 {
     if (Py_TYPE(value) != s->type)
         return 0;
     return tensor_spec_is_native(s) ? matches_natively(s, value) : matches_in_python(s, value);
 }
 
+const TensorTest *
+tensors_failing(const TensorTest *test, const TensorTest *end, PyObject *const *values)
+{
+    for (; test < end; test++) {
+        PyObject *value = values[test->node];
+        if (Py_TYPE(value) != test->spec->type || !matches_natively(test->spec, value))
+            break;
+    }
+    return test;
+}
+
+int
+tensors_are_native(void)
+{
+    return torch_api.native;
+}
+
 int
 tensor_spec_is_native(const TensorSpec *s)
 {
     return s->native && torch_api.native;
+}
+
+int
+tensor_spec_may_be_native(const TensorSpec *s)
+{
+    return s->native;
 }
 
 int
@@ -171,8 +209,8 @@ tensor_extent(PyObject *tensor, int strides, Py_ssize_t dim, int64_t *out)
 }
 
 /* Where a tensor's storage begins, 0 when the tensor is empty or has no memory. */
-static int
-storage_of(PyObject *tensor, uintptr_t *out)
+int
+tensor_storage(PyObject *tensor, uintptr_t *out)
 {
     void *handle = handle_of(tensor), *data;
     int64_t offset;
@@ -198,7 +236,7 @@ tensors_apart(PyObject *const *tensors, Py_ssize_t n)
     uintptr_t first = 0, other;
     for (Py_ssize_t i = 0; i < n; i++) {
         if (torch_api.base == NULL || !PyObject_TypeCheck(tensors[i], torch_api.base)
-            || !storage_of(tensors[i], i == 0 ? &first : &other))
+            || !tensor_storage(tensors[i], i == 0 ? &first : &other))
             return 0;
         if (i > 0 && first != 0 && first == other)
             return 0;
@@ -257,6 +295,7 @@ tensor_spec_new(PyObject *arg)
     s->type = (PyTypeObject *)Py_NewRef(type);
     s->description = Py_NewRef(description);
     s->native = native;
+    s->way = native && torch_api.direct && ndim <= INLINE_DIMS ? UNTRIED : BY_FUNCTIONS;
     s->keys = keys;
     s->requires_grad = requires_grad;
     s->dtype = dtype;
@@ -288,149 +327,26 @@ tensor_spec_traverse(TensorSpec *s, visitproc visit, void *arg)
     return 0;
 }
 
-/* ---- calibration ---- */
-
-/* A sample is (tensor, _cdata, raw key set, requires_grad, sizes, strides). */
-#define SAMPLE(i) PyTuple_GET_ITEM(samples, i)
-#define FIELD(i, k) PyTuple_GET_ITEM(SAMPLE(i), k)
-
-static int
-find_impl(PyObject *samples)
+/* Those that Python matches have their meaning in the description alone. */
+int
+tensor_spec_same(const TensorSpec *a, const TensorSpec *b)
 {
-    Py_ssize_t n = PyTuple_GET_SIZE(samples);
-    for (Py_ssize_t offset = sizeof(PyObject); offset + (Py_ssize_t)sizeof(void *) <= 64; offset += sizeof(void *)) {
-        int found = 1;
-        for (Py_ssize_t i = 0; found && i < n; i++) {
-            PyObject *tensor = FIELD(i, 0);
-            found = offset + (Py_ssize_t)sizeof(void *) <= Py_TYPE(tensor)->tp_basicsize
-                && *(void **)((char *)tensor + offset) == PyLong_AsVoidPtr(FIELD(i, 1));
-        }
-        if (found) {
-            torch_api.impl = offset;
-            return 1;
-        }
-    }
-    return 0;
+    return a->native && b->native && a->type == b->type && a->way == b->way && a->requires_grad == b->requires_grad
+        && a->keys == b->keys && a->dtype == b->dtype && a->device_index == b->device_index
+        && a->has_strides == b->has_strides && a->ndim == b->ndim
+        && memcmp(a->sizes, b->sizes, 2 * a->ndim * sizeof *a->sizes) == 0;
 }
 
-/* The one word of the impl that equals the key set in every sample. */
-static int
-find_keys(PyObject *samples)
+size_t
+tensor_spec_hash(const TensorSpec *s)
 {
-    Py_ssize_t n = PyTuple_GET_SIZE(samples), candidates = 0, end = 256;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        Py_ssize_t size = (Py_ssize_t)malloc_usable_size(impl_of(FIELD(i, 0)));
-        if (size < end)
-            end = size;
-    }
-    for (Py_ssize_t offset = 0; offset + (Py_ssize_t)sizeof(uint64_t) <= end; offset += sizeof(uint64_t)) {
-        int found = 1;
-        for (Py_ssize_t i = 0; found && i < n; i++)
-            found = *(uint64_t *)(impl_of(FIELD(i, 0)) + offset) == PyLong_AsUnsignedLongLongMask(FIELD(i, 2));
-        if (found) {
-            candidates++;
-            torch_api.keys = offset;
-        }
-    }
-    return candidates == 1;
+    size_t hash = ((uintptr_t)s->type >> 4) ^ s->keys ^ (size_t)s->dtype ^ (size_t)s->requires_grad << 8;
+    for (int64_t i = 0; i < 2 * s->ndim; i++)
+        hash = hash * 1000003 + (size_t)s->sizes[i];
+    return hash ^ hash >> 23;
 }
 
-static int
-find_functions(void)
-{
-    void *cpu = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
-    void *c10 = dlopen("libc10.so", RTLD_NOLOAD | RTLD_LAZY);
-    if (cpu != NULL) {
-        torch_api.dtype = (GetInt32)dlsym(cpu, "aoti_torch_get_dtype");
-        torch_api.device_index = (GetInt32)dlsym(cpu, "aoti_torch_get_device_index");
-        torch_api.dim = (GetInt64)dlsym(cpu, "aoti_torch_get_dim");
-        torch_api.sizes = (GetArray)dlsym(cpu, "aoti_torch_get_sizes");
-        torch_api.strides = (GetArray)dlsym(cpu, "aoti_torch_get_strides");
-        torch_api.data = (int32_t (*)(void *, void **))dlsym(cpu, "aoti_torch_get_data_ptr");
-        torch_api.offset = (GetInt64)dlsym(cpu, "aoti_torch_get_storage_offset");
-        torch_api.element_size = (size_t (*)(int32_t))dlsym(cpu, "aoti_torch_dtype_element_size");
-    }
-    if (c10 != NULL) /* c10::TensorImpl::requires_grad() const */
-        torch_api.requires_grad = (_Bool (*)(const void *))dlsym(c10, "_ZNK3c1010TensorImpl13requires_gradEv");
-    return torch_api.dtype && torch_api.device_index && torch_api.dim && torch_api.sizes
-        && torch_api.strides && torch_api.requires_grad;
-}
-
-/* Do the functions say of a sample what torch says? */
-static int
-answers_agree(PyObject *sample)
-{
-    PyObject *tensor = PyTuple_GET_ITEM(sample, 0), *sizes = PyTuple_GET_ITEM(sample, 4),
-             *strides = PyTuple_GET_ITEM(sample, 5);
-    void *handle = handle_of(tensor);
-    int64_t ndim, *a, *b;
-    if (torch_api.requires_grad(impl_of(tensor)) != (PyTuple_GET_ITEM(sample, 3) == Py_True))
-        return 0;
-    if (torch_api.dim(handle, &ndim) || ndim != PyTuple_GET_SIZE(sizes) || torch_api.sizes(handle, &a)
-        || torch_api.strides(handle, &b))
-        return 0;
-    for (int64_t i = 0; i < ndim; i++)
-        if (a[i] != PyLong_AsLongLong(PyTuple_GET_ITEM(sizes, i)) || b[i] != PyLong_AsLongLong(PyTuple_GET_ITEM(strides, i)))
-            return 0;
-    return 1;
-}
-
-/* The same of where its storage is, if they can tell. */
-static int
-storage_agrees(PyObject *sample)
-{
-    uintptr_t found;
-    if (torch_api.data == NULL || torch_api.offset == NULL || torch_api.element_size == NULL
-        || !storage_of(PyTuple_GET_ITEM(sample, 0), &found))
-        return 0;
-    return found == (uintptr_t)PyLong_AsUnsignedLongLong(PyTuple_GET_ITEM(sample, 6));
-}
-
-/* tensor_calibrate(base, samples, python_keys, match, without="") -> None or what is missing.
- *
- * `without` pretends that something is missing: 'impl', 'keys', 'functions' or
- * 'agreement'. */
-static PyObject *
-tensor_calibrate(PyObject *Py_UNUSED(m), PyObject *args)
-{
-    PyObject *base, *samples, *match;
-    unsigned long long python_keys;
-    const char *without = "";
-    if (!PyArg_ParseTuple(args, "O!O!KO|s:tensor_calibrate", &PyType_Type, &base, &PyTuple_Type, &samples,
-                          &python_keys, &match, &without))
-        return NULL;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(samples); i++)
-        if (!PyTuple_CheckExact(SAMPLE(i)) || PyTuple_GET_SIZE(SAMPLE(i)) != 7
-            || !PyObject_TypeCheck(FIELD(i, 0), (PyTypeObject *)base) || !PyTuple_Check(FIELD(i, 4))
-            || !PyTuple_Check(FIELD(i, 5)) || PyTuple_GET_SIZE(FIELD(i, 4)) != PyTuple_GET_SIZE(FIELD(i, 5))) {
-            PyErr_SetString(PyExc_TypeError, "malformed sample");
-            return NULL;
-        }
-    torch_api.native = 0;
-    torch_api.python_keys = python_keys;
-    Py_XSETREF(torch_api.base, (PyTypeObject *)Py_NewRef(base));
-    Py_XSETREF(torch_api.match, Py_NewRef(match));
-    const char *missing = NULL;
-    if (PyTuple_GET_SIZE(samples) == 0 || strcmp(without, "impl") == 0 || !find_impl(samples))
-        missing = "impl";
-    else if (strcmp(without, "keys") == 0 || !find_keys(samples))
-        missing = "keys";
-    else if (strcmp(without, "functions") == 0 || !find_functions())
-        missing = "functions";
-    else
-        for (Py_ssize_t i = 0; missing == NULL && i < PyTuple_GET_SIZE(samples); i++)
-            if (strcmp(without, "agreement") == 0 || !answers_agree(SAMPLE(i)))
-                missing = "agreement";
-    torch_api.storage = missing == NULL;
-    for (Py_ssize_t i = 0; torch_api.storage && i < PyTuple_GET_SIZE(samples); i++)
-        torch_api.storage = storage_agrees(SAMPLE(i));
-    if (PyErr_Occurred())
-        return NULL;
-    torch_api.native = missing == NULL;
-    if (missing != NULL)
-        return PyUnicode_FromString(missing);
-    Py_RETURN_NONE;
-}
+/* ---- module ---- */
 
 /* tensor_codes(tensor) -> (dtype, device index) as torch numbers them, or None. */
 static PyObject *
@@ -444,8 +360,6 @@ tensor_codes(PyObject *Py_UNUSED(m), PyObject *tensor)
 }
 
 PyMethodDef tensor_functions[] = {
-    {"tensor_calibrate", tensor_calibrate, METH_VARARGS,
-     "tensor_calibrate(base, samples, python_keys, match, without='') -> None, or what is missing"},
     {"tensor_codes", tensor_codes, METH_O, "tensor_codes(tensor) -> (dtype, device index) or None"},
     {NULL},
 };

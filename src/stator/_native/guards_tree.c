@@ -6,8 +6,8 @@
  * values to the levels below. So a change re-evaluates the changed level and
  * nothing else, and the first evaluation is the case in which all changed.
  *
- * Invariant: when the walk reaches a level, its record's value is what the
- * sources give now, because the level above was verified or evaluated in this
+ * Invariant: when the walk reaches a level, its value is what the sources give
+ * now, because the level above was verified or evaluated in this
  * walk. Values are borrowed; no Python code runs before the last phase.
  *
  * After the levels come the checks that no version can settle: tensor metadata,
@@ -89,11 +89,11 @@ static int
 eval_level(GuardTree *t, Py_ssize_t index, PyObject *const *locals, PyObject *function)
 {
     Level *level = &t->levels[index];
-    Record *record = &t->records[index];
     Node *owner = &t->nodes[level->node];
-    PyObject *base = record->value;
+    PyObject *base = level->value;
     t->evaluated++;
-    record->type = NULL;
+    if (level->recorded)
+        level_forget(level);
     if (!eval_checks(t, owner, base)) /* the type may have changed */
         return 0;
     for (int32_t i = 0; i < level->n_checks; i++)
@@ -111,10 +111,10 @@ eval_level(GuardTree *t, Py_ssize_t index, PyObject *const *locals, PyObject *fu
             return fail(t, node->guard, NULL);
         t->values[level->children[i]] = value;
         if (node->level >= 0) {
-            Record *below = &t->records[node->level];
-            if (below->value != value || t->levels[node->level].pinned) {
+            Level *below = &t->levels[node->level];
+            if (below->value != value || below->pinned) {
                 below->value = value;
-                level_forget(&t->levels[node->level], below);
+                level_forget(below);
             }
         }
         if (!eval_checks(t, node, value))
@@ -125,25 +125,26 @@ eval_level(GuardTree *t, Py_ssize_t index, PyObject *const *locals, PyObject *fu
                     return fail(t, node->tensors[j].guard, value);
     }
     if (t->shortcuts && !(level->uses & USES_RAW))
-        level_arm(t, level, record);
+        level_arm(t, level);
     return 1;
 }
 
-/* A level with an empty record (type NULL) never holds. */
-static inline int
-holds(const Record *r, int watchers)
+/* All levels below the root's. What a word points to is looked at only when
+ * those before it hold, or their levels were evaluated: only then it is there. */
+static int
+eval_levels(GuardTree *t, PyObject *const *locals, PyObject *function)
 {
-    return Py_TYPE(r->value) == r->type && *r->slot == r->dict && (watchers || dict_tag(r->dict) == r->tag);
-}
-
-static inline int
-eval_levels(GuardTree *t, PyObject *const *locals, PyObject *function, int watchers)
-{
-    Py_ssize_t n = t->n_levels;
-    for (Py_ssize_t i = 1; i < n; i++)
-        if (!holds(&t->records[i], watchers) && !eval_level(t, i, locals, function))
+    const Word *word = t->words;
+    for (;;) {
+        while (*word->at == word->expected)
+            word++;
+        int32_t index = t->word_levels[word - t->words];
+        if (index == t->n_levels)
+            return 1;
+        if (!eval_level(t, index, locals, function))
             return 0;
-    return 1;
+        word = t->levels[index].words + t->levels[index].n_words;
+    }
 }
 
 /* ---- relations between nodes ---- */
@@ -333,14 +334,14 @@ eval_native(GuardTree *t, PyObject *const *locals, PyObject *function, int *fore
         tree_forget(t);
     if (!eval_level(t, 0, locals, function))
         return 0;
-    if (!(t->watchers ? eval_levels(t, locals, function, 1) : eval_levels(t, locals, function, 0)))
+    if (!eval_levels(t, locals, function))
         return 0;
-    for (Py_ssize_t i = 0; i < t->n_tensors; i++) {
-        const Check *c = &t->tensors[i];
-        if (!tensor_spec_is_native(c->spec))
-            *foreign = 1;
-        else if (t->nodes[c->node].deferred && !tensor_matches(c->spec, t->values[c->node]))
-            return fail(t, c->guard, t->values[c->node]);
+    if (t->n_tensors != 0 && (t->foreign_tensors || !tensors_are_native()))
+        *foreign = 1;
+    if (t->n_tests != 0 && tensors_are_native()) {
+        const TensorTest *end = t->tests + t->n_tests, *failing = tensors_failing(t->tests, end, t->values);
+        if (failing != end)
+            return fail(t, failing->guard, t->values[failing->node]);
     }
     return t->n_posts == 0 || eval_posts(t, foreign);
 }

@@ -10,7 +10,7 @@ void
 tree_forget(GuardTree *t)
 {
     for (Py_ssize_t i = 0; i < t->n_levels; i++)
-        level_forget(&t->levels[i], &t->records[i]);
+        level_forget(&t->levels[i]);
     while (t->n_types > 0)
         Py_DECREF(t->types[--t->n_types].type);
 }
@@ -47,13 +47,12 @@ tree_traverse(GuardTree *t, visitproc visit, void *arg)
 {
     for (Py_ssize_t i = 0; i < t->n_nodes; i++)
         Py_VISIT(t->nodes[i].key);
-    for (Py_ssize_t i = 0; i < t->n_checks && t->checks != NULL; i++) {
+    for (Py_ssize_t i = 0; i < t->n_checks && t->checks != NULL; i++)
         Py_VISIT(t->checks[i].arg);
-        if (t->checks[i].spec != NULL) {
-            int status = tensor_spec_traverse(t->checks[i].spec, visit, arg);
-            if (status)
-                return status;
-        }
+    for (Py_ssize_t i = 0; i < t->n_specs; i++) {
+        int status = tensor_spec_traverse(t->specs[i], visit, arg);
+        if (status)
+            return status;
     }
     for (Py_ssize_t i = 0; i < t->n_types; i++)
         Py_VISIT(t->types[i].type);
@@ -72,10 +71,10 @@ tree_clear(GuardTree *t)
         Py_CLEAR(t->nodes[i].key);
     for (Py_ssize_t i = 0; i < t->n_checks && t->checks != NULL; i++) {
         Py_CLEAR(t->checks[i].arg);
-        TensorSpec *spec = t->checks[i].spec;
         t->checks[i].spec = NULL;
-        tensor_spec_free(spec);
     }
+    while (t->n_specs > 0)
+        tensor_spec_free(t->specs[--t->n_specs]);
     Py_CLEAR(t->explainer);
     Py_CLEAR(t->failed_value);
     return 0;
@@ -96,7 +95,10 @@ tree_dealloc(GuardTree *t)
     PyMem_Free(t->nodes);
     PyMem_Free(t->values);
     PyMem_Free(t->levels);
-    PyMem_Free(t->records);
+    PyMem_Free(t->words);
+    PyMem_Free(t->word_levels);
+    PyMem_Free(t->tests);
+    PyMem_Free(t->specs);
     PyMem_Free(t->checks);
     PyMem_Free(t->children);
     PyMem_Free(t->outputs);
@@ -196,7 +198,7 @@ tree_statistics(GuardTree *t, PyObject *Py_UNUSED(ignored))
 {
     Py_ssize_t recorded = 0;
     for (Py_ssize_t i = 0; i < t->n_levels; i++)
-        recorded += t->records[i].type != NULL;
+        recorded += t->levels[i].recorded;
     return Py_BuildValue("{sn sn sn sn sK sK sK sK}", "nodes", t->n_nodes, "checks", t->n_checks, "levels", t->n_levels,
                          "recorded", recorded, "checked", t->checked, "evaluated", t->evaluated,
                          "callbacks", t->callbacks_run, "events", t->events);
@@ -279,6 +281,7 @@ guards_init(PyObject *module)
         || add_names(module, "GUARD_EXPRS", expr_names) < 0)
         return -1;
     return PyModule_AddFunctions(module, version_functions) < 0 || PyModule_AddFunctions(module, tensor_functions) < 0
+            || PyModule_AddFunctions(module, calibration_functions) < 0
             || PyModule_AddFunctions(module, state_functions) < 0
         ? -1
         : 0;

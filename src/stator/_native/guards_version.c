@@ -20,8 +20,18 @@
 
 static int use_watchers; /* by trees made from now on */
 
-/* Stands for "no dict": records then compare its tag, 0, with 0. */
-static PyDictObject no_dict;
+static const uint64_t zero;
+const Word word_never = {&zero, 1};
+static const Word word_always = {&zero, 0};
+
+/* The level is evaluated next time. */
+static void
+level_void(Level *level)
+{
+    level->recorded = 0;
+    if (level->n_words > 0)
+        level->words[0] = word_never;
+}
 
 /* ---- the watch table ---- */
 
@@ -86,7 +96,7 @@ on_dict_event(PyDict_WatchEvent Py_UNUSED(event), PyObject *dict, PyObject *Py_U
     for (Watch *w = *bucket_of(dict), *next; w != NULL; w = next) {
         next = w->next;
         if (w->dict == dict) {
-            w->record->type = NULL;
+            level_void(w->level);
             ++*w->events;
             watch_remove(w);
         }
@@ -203,34 +213,34 @@ separate_dict(PyObject *o)
     return dict_is_bypassed(dict) ? NULL : dict;
 }
 
+/* What a record depends on besides the type. */
+typedef struct {
+    PyObject **slot; /* where the dict is found, if that may be another one */
+    PyObject *dict;  /* whose changes count, if any's do */
+} Contents;
+
 static int
-record_attributes(Record *r)
+attributes_of(PyObject *o, Contents *c)
 {
-    PyObject *o = r->value;
     if (PyType_Check(o) || !(has_managed_dict(o) || Py_TYPE(o)->tp_dictoffset > 0))
         return 0; /* a slot that moves with the object's size has no address to compare */
     int collecting = PyGC_Disable(); /* on 3.11 allocating may run finalizers */
-    PyObject *dict = separate_dict(o);
+    c->dict = separate_dict(o);
     if (collecting)
         PyGC_Enable();
-    if (dict == NULL)
-        return 0;
-    r->slot = dict_slot(o);
-    r->dict = dict;
-    return 1;
+    c->slot = dict_slot(o);
+    return c->dict != NULL;
 }
 
 static int
-record_items(Level *level, Record *r)
+items_of(Level *level, PyObject *o, Contents *c)
 {
-    PyObject *o = r->value;
     if (PyDict_Check(o)) {
         if ((level->uses & USES_ORDER) && PyObject_TypeCheck(o, &PyODict_Type))
             return 0;
         if (dict_is_bypassed(o))
             return 0;
-        r->dict = o;
-        r->slot = &r->dict;
+        c->dict = o;
         return 1;
     }
     if (PyTuple_Check(o) || PyUnicode_Check(o) || PyBytes_Check(o)) {
@@ -242,10 +252,20 @@ record_items(Level *level, Record *r)
 
 /* ---- arming ---- */
 
-void
-level_forget(Level *level, Record *r)
+int32_t
+level_room(const Level *level, int watchers)
 {
-    r->type = NULL;
+    if (level->uses & USES_RAW)
+        return 1;
+    int has_dict = (level->uses & (USES_ATTRS | USES_ITEMS)) != 0;
+    int32_t n = !level->fixed_type + ((level->uses & USES_ATTRS) != 0) + (has_dict && !watchers);
+    return n == 0 ? 1 : n;
+}
+
+void
+level_forget(Level *level)
+{
+    level_void(level);
     watch_remove(&level->watch);
 }
 
@@ -270,12 +290,28 @@ patience(GuardTree *tree, Level *level)
     return 1;
 }
 
+/* The words in the order in which they may be read: the type says that there is
+ * a slot, the slot that the dict is alive. */
+static void
+write_words(GuardTree *tree, Level *level, const Contents *c)
+{
+    int32_t n = 0;
+    if (!level->fixed_type)
+        level->words[n++] = (Word){(const uint64_t *)&level->value->ob_type, (uint64_t)Py_TYPE(level->value)};
+    if (c->slot != NULL)
+        level->words[n++] = (Word){(const uint64_t *)c->slot, (uint64_t)c->dict};
+    if (c->dict != NULL && !tree->watchers)
+        level->words[n++] = (Word){dict_tag(c->dict), *dict_tag(c->dict)};
+    while (n < level->n_words)
+        level->words[n++] = word_always;
+}
+
 /* A level has just passed: record what it depends on, if that has versions and
  * the value is likely to come again. */
 void
-level_arm(GuardTree *tree, Level *level, Record *r)
+level_arm(GuardTree *tree, Level *level)
 {
-    PyObject *o = r->value;
+    PyObject *o = level->value;
     if (level->seen != o) {
         level->seen = o; /* fresh objects are not worth a record */
         return;
@@ -283,20 +319,19 @@ level_arm(GuardTree *tree, Level *level, Record *r)
     if (!patience(tree, level))
         return;
     level->pinned = 0;
-    r->slot = &r->dict;
-    r->dict = (PyObject *)&no_dict;
+    Contents found = {NULL, NULL};
     unsigned contents = level->uses & (USES_ATTRS | USES_ITEMS | USES_MRO);
-    int recorded = contents == 0 ? 1
-        : contents == USES_ATTRS ? record_attributes(r)
-        : contents == USES_ITEMS ? record_items(level, r)
+    int known = contents == 0 ? 1
+        : contents == USES_ATTRS ? attributes_of(o, &found)
+        : contents == USES_ITEMS ? items_of(level, o, &found)
         : contents == USES_MRO ? PyType_Check(o) && types_add(tree, (PyTypeObject *)o)
         : 0; /* contents of two kinds have two versions: evaluated always */
-    if (!recorded || ((level->uses & USES_BASES) && !types_add(tree, Py_TYPE(o))))
+    if (!known || ((level->uses & USES_BASES) && !types_add(tree, Py_TYPE(o))))
         return;
-    if (r->dict != (PyObject *)&no_dict && tree->watchers && watch_add(&level->watch, r->dict) < 0)
+    if (found.dict != NULL && tree->watchers && watch_add(&level->watch, found.dict) < 0)
         return;
-    r->tag = dict_tag(r->dict);
-    r->type = Py_TYPE(o);
+    write_words(tree, level, &found);
+    level->recorded = 1;
     level->armed_at = tree->calls | 1;
 }
 

@@ -17,6 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from stator import contracts, objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
+from stator.capture import text
 from stator.capture.breaks import Break
 from stator.capture.special import SPECIAL
 from stator.capture.values import is_torch_value
@@ -352,10 +353,16 @@ class Calls:
     ) -> Any:
         """CPython's call; torch calls that C code makes meanwhile are on behalf of this frame."""
         outer, self.tensors.frame = self.tensors.frame, frame
+        making = self.world.making
+        name = _class_name(callable, args)
+        if name is not None:
+            making.append(name)
         try:
             return core.call(frame, callable, args, kwnames)
         finally:
             self.tensors.frame = outer
+            if name is not None:
+                making.pop()
 
     def _lock(self, lock: Any, method: str) -> Any:
         """Locks are not taken, see `_LOCKS`; but what is taken must be released."""
@@ -456,6 +463,10 @@ class Calls:
         name = thunk.__code__.co_name
         if name == "IMPORT_FROM":
             return self._import_from(frame, thunk, operands)
+        if name in text.FORMATS:
+            for value in operands:
+                if self.tensors.holds(type(value)) or type(value) is text.TensorText:
+                    return self._tensor_text(operands)
         if name == "BEFORE_WITH" and _LOCKS.holds(type(operands[0])):
             return _elided_exit, True
         depth = Depth.DEEP if name in _DEEP else Depth.SHALLOW
@@ -489,9 +500,13 @@ class Calls:
     def _tensor_operand(self, frame: Frame, name: str, value: Any) -> Any:
         if name in ("UNPACK_SEQUENCE", "UNPACK_EX"):
             return tuple(self.tensors.iter(frame, value))
-        if name in ("FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"):
-            raise Break("a tensor is made into text")
         return value
+
+    def _tensor_text(self, parts: tuple[Any, ...]) -> text.TensorText:
+        made = text.TensorText(parts)
+        self.world.opaque[id(made)] = text.NAME
+        self.world.keep(made)
+        return made
 
     def _check_manager(self, manager: Any) -> None:
         """C context managers need contracts: locks and files must not be taken while tracing."""
@@ -533,6 +548,21 @@ _IMPORT: Final = __builtins__["__import__"] if isinstance(__builtins__, dict) el
 _CLASS_MAKERS: Final = frozenset(
     id(maker) for maker in (__build_class__, type, type.__new__)  # type: ignore[name-defined]
 )
+_BUILD_CLASS: Final = __build_class__  # type: ignore[name-defined]
+_TYPE_NEW: Final = type.__new__
+
+
+def _class_name(callable: Any, args: list[Any]) -> str | None:
+    """The name of the class that a call is about to make, if it makes one."""
+    if callable is _BUILD_CLASS or callable is _TYPE_NEW:
+        name = args[1] if len(args) > 1 else None
+    elif objects.is_subtype(type(callable), type) and objects.is_subtype(callable, type):
+        name = args[0] if len(args) > 1 else None
+    else:
+        return None
+    return name if type(name) is str else None
+
+
 _WITH: Final = frozenset({"BEFORE_WITH", "BEFORE_ASYNC_WITH"})
 _DEEP: Final = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"})
 _INSTRUCTION_SPECIALS: Final = tuple(

@@ -4,6 +4,7 @@ In: a tracer whose program has ended. Out: net effects on world objects, for `ef
 `Resolver`, which tells shadows, tensors and raw objects apart and collects the graph's outputs.
 """
 
+import builtins
 import types
 from collections import deque
 from collections.abc import Iterator
@@ -12,10 +13,12 @@ from typing import Any
 
 from stator import objects
 from stator.capture.tensors import CONSTANT_TYPES, SYMBOLS
+from stator.capture.text import TensorText
 from stator.capture.tracer import Tracer
 from stator.effects import (
     AttrDel,
     AttrSet,
+    ByteArrayContents,
     CannotRebuild,
     CellDel,
     CellSet,
@@ -53,11 +56,15 @@ class Resolver:
         # The globals of functions made in the trace are no values of it.
         made = tracer.calls.made.values()
         self._namespaces = {id(function.__globals__) for function in made}
+        self._namespaces -= tracer.own_namespaces
+        self._namespaces.add(id(builtins.__dict__))  # exec leaves it in the globals it is given
 
     def __call__(self, value: Any) -> Ref | None:
         cls = type(value)
         if _CONSTANTS.holds(cls):
             return Constant(value)
+        if cls is TensorText:
+            raise CannotRebuild("a text that mentions a tensor")
         source = self._world.origins.get(id(value))
         if self._tracer.tensors.holds(cls):
             if source is not None:
@@ -133,7 +140,11 @@ def _contents(record: Record) -> Iterator[Effect]:
     if record.initial is None:
         return
     shadow, base = record.shadow, record.base
-    if DICTS.holds(base):
+    if base is bytearray:
+        content = bytes(bytearray.__iter__(shadow))
+        if content != record.initial:
+            yield ByteArrayContents(record.source, content)
+    elif DICTS.holds(base):
         now = pairs(shadow, base)
         if not _same_pairs(now, record.initial):
             yield DictContents(record.source, tuple(now))
@@ -174,6 +185,10 @@ def _attributes(record: Record) -> Iterator[Effect]:
 
 
 def _slots(record: Record) -> Iterator[Effect]:
+    for descriptor, before in record.fields:
+        now = descriptor.__get__(record.shadow)
+        if now is not before:
+            yield SlotSet(record.source, descriptor, now)
     if record.slots is None:
         return
     for name, descriptor in objects.slots(type(record.shadow)).items():

@@ -5,6 +5,7 @@ to read an attribute, so it reads the world as the LOAD_ATTR instruction does.
 """
 
 import builtins
+import copy
 import logging
 import threading
 import types
@@ -20,6 +21,7 @@ from stator.capture import autograd
 from stator.capture.breaks import Break
 from stator.contracts import Depth
 from stator.graph import leaves
+from stator.guards import IsWeak
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
@@ -222,10 +224,49 @@ def _classes(given: Any) -> list[Any]:
     return [given]
 
 
+def _identity(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """What tells an object's address: that of the object, not of its shadow."""
+    if len(args) == 1 and not kwargs:
+        value = args[0]
+        record = calls.world.records.get(id(value))
+        in_copy = frame.globals is copy.__dict__  # the keys of its memo, nothing else
+        by_address = function is builtins.id or _hashed_by_address(type(value))
+        if record is not None and record.owner is None and by_address and not in_copy:
+            return function(calls.world.pin(value))
+        given = calls.tensors.inputs.get(id(value))
+        if given is not None and not in_copy:
+            raw, source = given
+            calls.world.guard(source, IsWeak(raw))
+            return builtins.id(raw)
+    return _by_contract(calls, frame, function, args, kwargs)
+
+
+def _hashed_by_address(cls: type) -> bool:
+    found = objects.lookup(cls, "__hash__")
+    return found is not None and found.owner is object
+
+
+def _object_repr(
+    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any
+) -> Any:
+    if len(args) == 1 and not kwargs and id(args[0]) in calls.world.records:
+        return function(calls.world.pin(args[0]))
+    return _plain(calls, frame, function, args, kwargs)
+
+
 def _globals(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     return calls.tracer.namespace(frame.globals).shadow
 
 
+
+
+def _exec(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`exec` and `eval`: code that runs in dicts of the program, or in those of this frame."""
+    values = [*args, *kwargs.values()]
+    for namespace in values[1:]:
+        calls.tracer.own_namespace(namespace)
+        calls.values.ready(namespace, Depth.SHALLOW)
+    return calls._native_call(frame, function, values, tuple(kwargs) or None)
 
 
 def _is_enabled_for(logger: Any, level: int) -> bool:
@@ -272,16 +313,22 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(builtins.hasattr): _hasattr,
     id(builtins.setattr): _setattr,
     id(builtins.delattr): _delattr,
+    id(builtins.hash): _identity,
+    id(builtins.id): _identity,
     id(builtins.isinstance): _isinstance,
     id(builtins.iter): _iter,
     id(builtins.len): _len,
     id(builtins.vars): _vars,
     id(builtins.dir): _dir,
     id(builtins.globals): _globals,
+    id(builtins.exec): _exec,
+    id(builtins.eval): _exec,
     id(type): _type,
     id(objects.type_dict(object)["__getattribute__"]): _object_getattribute,
     id(objects.type_dict(object)["__setattr__"]): _object_setattr,
     id(objects.type_dict(object)["__delattr__"]): _object_delattr,
+    id(objects.type_dict(object)["__hash__"]): _identity,
+    id(objects.type_dict(object)["__repr__"]): _object_repr,
     id(objects.type_dict(dict)["get"]): _dict_get,
     id(logging.Logger.isEnabledFor): _substitute(_is_enabled_for),
     id(threading.get_ident): _get_ident,

@@ -22,7 +22,7 @@ from stator.capture.breaks import Break
 from stator.contracts import Depth
 from stator.graph import DataDependent, OperatorError, OutputGraph, Unsupported, leaves
 from stator.graph.state import Scope, StateRecorder
-from stator.guards import Attr, Callback, Equal, Is, NoAttr, Source
+from stator.guards import Attr, Callback, Equal, Is, NoAttr, Source, State
 from stator.guards.tensors import tensor_match
 from stator.objects import TypeSet
 from stator.world import MISSING, World
@@ -70,6 +70,7 @@ class Tensors:
         self.sources: dict[int, Source] = {}  # of inputs, by id of the real tensor
         self.inputs: dict[int, tuple[torch.Tensor, Source]] = {}  # by id of the fake
         self.scopes: dict[int, list[Scope]] = {}
+        self._settings: set[int] = set()
         self.frame: Frame | None = None  # the frame on whose behalf C code runs
         self.ready: Callable[..., None] = _not_set
         self.stack_trace: Callable[[Frame], str] = _not_set
@@ -168,9 +169,18 @@ class Tensors:
     def answer(self, frame: Frame | None, function: Any, args: list[Any], kwargs: Any) -> Any:
         self.ready((args, kwargs), Depth.DEEP)
         try:
-            return leaves.answer(function, tuple(args), kwargs)
+            result = leaves.answer(function, tuple(args), kwargs)
         except Exception as error:
             core.raise_user(error)
+        if not args and not kwargs and leaves.is_setting(function):
+            self._guard_setting(function, result)
+        return result
+
+    def _guard_setting(self, function: Any, value: Any) -> None:
+        """The program has asked for a setting of torch that a graph can't change."""
+        if id(function) not in self._settings and type(value) in (bool, int, str, torch.dtype):
+            self._settings.add(id(function))
+            self.world.guard(State(function, (), f"{function.__name__}()"), Equal(value))
 
     # ------------------------------------------------------------------ global state
 

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
 
+import torch
+
 from stator._native import _core as core
 from stator.capture.breaks import Break
 from stator.capture.outcome import Resolver, effects
@@ -22,8 +24,8 @@ from stator.effects.exits import entries
 from stator.evaluator import InternalError
 from stator.graph import OutputGraph, Recorded
 from stator.graph.state import StateRecorder, preserved
-from stator.guards import CLOSURE, GLOBALS, Guard, Index, Is, Local, Source
-from stator.guards.tensors import torch_state_guards
+from stator.guards import CLOSURE, GLOBALS, Guard, Index, Is, Local, NotAliased, Source
+from stator.guards.tensors import NoOverlap, torch_state_guards
 from stator.world import World
 
 _OURS: Final = str(Path(__file__).parents[1])
@@ -136,6 +138,7 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
     except CannotRebuild as error:
         what = "raises" if raised else "returns or keeps"
         raise Break(f"the function {what} {error}") from None
+    _guard_mutation(tracer, graph)
     recorded = graph.finish(resolver.outputs)
     trivial = not any(node.op not in ("placeholder", "output") for node in graph.graph.nodes)
     inputs = [tracer.tensors.sources[id(given.value)] for given in recorded.inputs]
@@ -146,3 +149,25 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
         made,
         raised=result if raised else None,
     )
+
+
+def _guard_mutation(tracer: Tracer, graph: OutputGraph) -> None:
+    """A graph that changes an input is right only while no other input is the same memory."""
+    inputs = graph.fakes.inputs
+    with torch._C.DisableTorchFunction():
+        changed = [each for each in inputs if not each.untouched()]
+        if not changed or len(inputs) < 2:
+            return
+        storages = [each.fake.untyped_storage()._cdata for each in inputs]
+        shared = {storage for storage in storages if storages.count(storage) > 1}
+        if any(each.fake.untyped_storage()._cdata in shared for each in changed):
+            raise Break("an input is changed that shares its memory with another input")
+    sources = tracer.tensors.sources
+    first, *others = (sources[id(each.real)] for each in inputs)
+    tracer.world.guard(first, NotAliased(tuple(others)))
+    given = [sources[id(each.real)] for each in inputs if type(each.real) is torch.Tensor]
+    for each in changed:
+        source = sources[id(each.real)]
+        rest = tuple(other for other in given if other is not source)
+        if rest:
+            tracer.world.guard(source, NoOverlap(rest))

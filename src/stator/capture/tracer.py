@@ -30,6 +30,7 @@ from stator.world import MISSING, Opaque, Record, World
 _PLAIN_SIZED: Final = TypeSet(list, dict, OrderedDict, defaultdict)
 _CELL_CONTENTS: Final = types.CellType.__dict__["cell_contents"]
 _UNREAD: Final = object()
+_PLAIN_KIND: Final = object()
 _FUNCTION_FIELDS: Final = frozenset({"__closure__", "__code__", "__name__", "__qualname__"})
 
 
@@ -43,8 +44,10 @@ class Tracer:
         self.calls = Calls(self)
         self.stopped: Break | None = None
         self._namespaces: dict[int, Record] = {}  # by id of the raw dict
+        self.own_namespaces: set[int] = set()  # ids of those that the program made
         self.cells: dict[int, Any] = {}  # contents of world cells, read or written
         self.written_cells: dict[int, types.CellType] = {}
+        self._kinds: dict[int, Any] = {}
         self._opaque_values: dict[tuple[int, str], Any] = {}
 
     # ------------------------------------------------------------------ frames
@@ -104,15 +107,11 @@ class Tracer:
 
     def getattr(self, frame: Frame, obj: Any, name: str) -> Any:
         cls = type(obj)
-        tensors = self.tensors
-        if tensors.holds(cls):
-            return tensors.getattr(frame, obj, name)
-        if objects.is_subtype(cls, type):
-            return self._class_getattr(frame, obj, name)
-        if cls is types.ModuleType or objects.is_subtype(cls, types.ModuleType):
-            return self._module_getattr(frame, obj, name)
-        if cls is super:
-            return self._super_getattr(frame, obj, name)
+        kind = self._kinds.get(id(cls))
+        if kind is None:
+            kind = self._kind(cls)
+        if kind is not _PLAIN_KIND:
+            return kind(frame, obj, name)
         record = self.world.records.get(id(obj))
         if record is None:
             if is_lock(cls):
@@ -132,6 +131,21 @@ class Tracer:
         if getter is not None and type(getter.value) is types.FunctionType:
             return core.getattr(frame, obj, name)
         return self.generic_getattr(frame, obj, name, record, core.getattr)
+
+    def _kind(self, cls: type) -> Any:
+        """How attributes of instances of a class are read, if not in the general way."""
+        kind: Any = _PLAIN_KIND
+        if self.tensors.holds(cls):
+            kind = self.tensors.getattr
+        elif objects.is_subtype(cls, type):
+            kind = self._class_getattr
+        elif objects.is_subtype(cls, types.ModuleType):
+            kind = self._module_getattr
+        elif cls is super:
+            kind = self._super_getattr
+        self.world.keep(cls)
+        self._kinds[id(cls)] = kind
+        return kind
 
     def generic_getattr(
         self, frame: Frame, obj: Any, name: str, record: Record | None, native: Any
@@ -284,6 +298,8 @@ class Tracer:
     def _opaque_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
         """Attributes that an object holds in a dict can be read, whatever else it is."""
         world, cls = self.world, type(obj)
+        if id(obj) not in world.origins:
+            raise Break(f"an attribute of {world.opaque[id(obj)]} is read: {name}")
         found = world.class_attribute(cls, name)
         own = objects.instance_dict(obj)
         if found is None or not is_data_descriptor(found.value):
@@ -376,6 +392,18 @@ class Tracer:
         if record is None:
             record = self._namespaces[id(raw)] = self.world.namespace(raw)
         return record
+
+    def own_namespace(self, made: Any) -> None:
+        """A dict that the program made, and runs code in: it is used as it is."""
+        if type(made) is not dict or id(made) in self._namespaces:
+            return
+        if id(made) in self.world.records or self.world.is_world(made):
+            return
+        record = Record(made, made, Fixed(made), dict)
+        record.filled = True
+        self._namespaces[id(made)] = record
+        self.own_namespaces.add(id(made))
+        self.world.keep(made)
 
     def namespace_value(self, raw: dict[str, Any], name: str) -> Any:
         """A name in such a dict; MISSING if it is not there."""

@@ -104,7 +104,6 @@ class Compiler:
         ledger = self._ledger(compiled)
         if not self._may_compile(compiled, function, ledger, bound):
             return CALL_ORIGINAL
-        ledger.count()
         try:
             return self._install(function, ledger, bound)
         except CaptureError:
@@ -113,6 +112,7 @@ class Compiler:
             failure = self._failure(error)
             if self.options.fullgraph or not config.suppress_errors:
                 raise failure from failure.__cause__
+            ledger.count()  # so that it is not tried for ever
             self._warn(ledger, f"{failure}\n  {self.label} runs eagerly.")
             return CALL_ORIGINAL
 
@@ -145,10 +145,10 @@ class Compiler:
         which = f"recompile_limit ({limit})"
         if ledger.compiles < limit:
             which = f"accumulated_recompile_limit ({accumulated})"
+        failures = "".join(f"\n  - {failure}" for failure in why.failures)
         text = (
-            f"{which} reached: {ledger.compiles} variants of {self.label} are compiled, "
-            f"and none fits this call, since\n"
-            + "\n".join(f"  - {failure}" for failure in why.failures)
+            f"{which} reached: {self.label} was compiled {ledger.compiles} times, and nothing of "
+            f"that fits this call, since{failures or ' it failed'}"
         )
         if self._limit_is_an_error():
             raise RecompileLimitError(text)
@@ -202,6 +202,7 @@ class Compiler:
     def _add(
         self, ledger: Ledger, tree: guards.GuardTree, target: Callable[..., Any], fetch: bool
     ) -> Entry:
+        ledger.count()
         shared = self.shared
         if shared is not None and not self.options.isolate:
             limit = self.options.recompile_limit or config.recompile_limit

@@ -11,6 +11,7 @@ wrapper goes from CPython's own slot lookup to the compiled function without a P
 
 import copy
 import copyreg
+import inspect
 import weakref
 from abc import ABCMeta
 from collections.abc import Callable
@@ -39,10 +40,18 @@ class Call(Protocol):
 # ---------------------------------------------------------------------- wrappers
 
 
+class _Signature:
+    """`inspect.signature(wrapper)`: that of the module. Classes have none of this kind."""
+
+    def __get__(self, wrapper: Any, owner: type) -> inspect.Signature | None:
+        return None if wrapper is None else inspect.signature(wrapper._orig_mod)
+
+
 class CompiledModule:
     """Base of the classes of wrappers; comes first in their MRO."""
 
     __slots__ = ()
+    __signature__ = _Signature()
     _orig_mod: nn.Module  # the name by which libraries look for the module behind a wrapper
     _make_call: Call
 
@@ -113,11 +122,17 @@ def _make_wrapper_class(cls: type) -> type:
         for name, member in objects.type_dict(base).items():
             if type(member) is MemberDescriptorType and name not in namespace:
                 namespace[name] = _forwarded(member)
+    if objects.lookup(cls, "__del__") is not None:
+        namespace["__del__"] = _nothing  # the module's own end is what counts
     meta: Any = type(cls)
     # Past the user's metaclass, which may take note of classes, as `__init_subclass__` may.
     new = ABCMeta.__new__ if issubclass(meta, ABCMeta) else type.__new__
     made: type = new(meta, cls.__name__, (CompiledModule, cls), namespace)
     return made
+
+
+def _nothing(wrapper: Any) -> None:
+    """The finalizer of a wrapper."""
 
 
 def _forwarded(member: MemberDescriptorType) -> property:

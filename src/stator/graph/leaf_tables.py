@@ -192,6 +192,15 @@ CONSTANT: Final[tuple[str, ...]] = (
     "torch.xpu.is_available",
 )
 
+# Parts of the names of functions that tell what a graph itself may change.
+CHANGEABLE: Final[tuple[str, ...]] = (
+    "grad_enabled",
+    "inference_mode",
+    "autocast",
+    "sdp",
+    "torch_function",
+)
+
 CONSTANT_METHODS: Final[frozenset[str]] = frozenset(
     [
         "__hash__",

@@ -103,6 +103,13 @@ def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return function(*args, **kwargs)
 
 
+def is_setting(function: Any) -> bool:
+    """Whether a CONSTANT function tells a setting that no graph changes: it may be guarded."""
+    if type(function) is not types.BuiltinFunctionType or id(function) in _answers():
+        return False
+    return not any(part in function.__name__ for part in tables.CHANGEABLE)
+
+
 # ---------------------------------------------------------------------------- callables
 
 

@@ -6,7 +6,7 @@ checks for the native tree.
 The native side reads tensors without torch's headers. At the first use it is calibrated here on a
 few tensors whose answers are known; when anything disagrees, `matches` below is called instead,
 which is slower and means the same. `STATOR_TENSOR_GUARDS` forces that for tests: `attributes`, or
-what to pretend is missing (`impl`, `keys`, `functions`, `agreement`).
+what to pretend is missing (`impl`, `keys`, `functions`, `agreement`, `words`).
 """
 
 from __future__ import annotations
@@ -210,8 +210,15 @@ _missing: list[str | None] = []  # what calibration found; empty before the firs
 
 def samples() -> tuple[tuple[Any, ...], ...]:
     """Tensors that differ in every word a calibration might take for the right one."""
+    with torch.inference_mode(False), torch.enable_grad():
+        return tuple(map(sample, sample_tensors()))
+
+
+def sample_tensors() -> list[torch.Tensor]:
     with torch.inference_mode():
         inference = torch.empty(2)
+    frozen = torch.nn.Parameter(torch.empty(6))
+    frozen.requires_grad_(False)
     tensors = [
         torch.empty(3, 4),
         torch.empty(5, requires_grad=True),
@@ -220,13 +227,21 @@ def samples() -> tuple[tuple[Any, ...], ...]:
         torch.empty(3, dtype=torch.complex64).conj(),
         torch.empty((), dtype=torch.bfloat16),
         torch.empty(0, 7, device="meta"),
+        torch.empty(2, 1, 3, 4, 5).permute(4, 0, 3, 2, 1),
+        torch.empty(2, 1, 3, 1, 4, 2),
         inference,
+        frozen,
     ]
-    tensors.append(tensors[0][1:])
-    return tuple(
-        (t, t._cdata, raw_keys(t), t.requires_grad, tuple(t.shape), t.stride(), storage(t))
-        for t in tensors
-    )
+    kept = tensors[1] * 2
+    kept.retain_grad()
+    return [*tensors, tensors[0][1:], tensors[2][1:], tensors[1] + 1, kept]
+
+
+def sample(t: torch.Tensor) -> tuple[Any, ...]:
+    """A tensor, and what is known of it."""
+    leaf = t.requires_grad and t.is_leaf
+    sizes, strides = tuple(t.shape), t.stride()
+    return t, t._cdata, raw_keys(t), t.requires_grad, sizes, strides, storage(t), leaf
 
 
 def calibrate(without: str | None = None) -> str | None:

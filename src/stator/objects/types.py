@@ -60,4 +60,7 @@ def special(obj: Any, name: str) -> Attribute | None:
 
 def is_subtype(cls: type, ancestor: type) -> bool:
     """As `PyType_IsSubtype`: by the MRO alone, no `__instancecheck__` or `__subclasscheck__`."""
-    return any(entry is ancestor for entry in _MRO(cls))
+    for entry in _MRO(cls):  # noqa: SIM110 - `any` takes three times as long
+        if entry is ancestor:
+            return True
+    return False

@@ -16,7 +16,9 @@ MISSING: Final = object()
 SEQUENCES: Final = objects.TypeSet(list, deque)
 DICTS: Final = objects.TypeSet(dict, OrderedDict, defaultdict)
 SETS: Final = objects.TypeSet(set)
-CONTAINERS: Final = objects.TypeSet(list, deque, dict, OrderedDict, defaultdict, set)
+CONTAINERS: Final = objects.TypeSet(
+    list, deque, dict, OrderedDict, defaultdict, set, bytearray
+)
 
 
 class Record:
@@ -28,6 +30,7 @@ class Record:
         "attributes_filled",
         "base",
         "dict",
+        "fields",
         "filled",
         "initial",
         "items",
@@ -59,6 +62,7 @@ class Record:
         self.raw_dict: dict[str, Any] | None = objects.instance_dict(raw)
         self.attributes_filled = self.dict is None
         self.slots: dict[str, Any] | None = None  # initial values, once they were read
+        self.fields: list[tuple[Any, Any]] = []  # C fields of an exception, and what they held
         self.owner: Record | None = None  # of an instance's `__dict__`: the instance's record
         self.plain_length: int | None = None  # guarded
         self.plain_keys: bool | None = None  # whether keys are hashed by C code alone

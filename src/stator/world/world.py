@@ -33,6 +33,7 @@ from stator.guards import (
     Guard,
     Index,
     Is,
+    IsWeak,
     Key,
     Keys,
     KeySet,
@@ -50,6 +51,7 @@ from stator.guards import (
 )
 from stator.objects.attributes import is_descriptor
 from stator.objects.types import Attribute
+from stator.world import fields
 from stator.world.records import (
     CONTAINERS,
     DICTS,
@@ -109,6 +111,7 @@ _IMMUTABLE_TYPE: Final = 1 << 8
 _HEAP_TYPE: Final = 1 << 9
 _flags: Final = type.__dict__["__flags__"].__get__
 _module_of: Final = type.__dict__["__module__"].__get__
+_name_of: Final = type.__dict__["__name__"].__get__
 
 
 def is_frozen_class(cls: type) -> bool:
@@ -127,6 +130,7 @@ class World:
         self.origins: dict[int, Source] = {}  # of stand-ins, by their id
         self.opaque: dict[int, str] = {}  # id -> type name
         self.made_classes: set[int] = set()
+        self.making: list[str] = []  # names of classes that are being made
         self.special: dict[int, Callable[[Any, Source], Any]] = {}  # by id of the type
         self.foreign: Callable[[Any, Source], Any] | None = None
         self._alive: list[Any] = []  # ids above stay taken
@@ -233,12 +237,18 @@ class World:
                         self.remember(cell, cell, Fixed(cell))
         return raw
 
-    def pin(self, raw: Any) -> None:
-        """From now on it must be this very object: what follows relies on it."""
-        source = self.origins[id(raw)]
-        if not is_fixed(source) and id(raw) not in self._pinned:
-            self._pinned.add(id(raw))
-            self.guard(source, Is(raw))
+    def pin(self, value: Any) -> Any:
+        """From now on it must be this very object, which is answered: what follows relies on it."""
+        source = self.origins[id(value)]
+        record = self.records.get(id(value))
+        raw = value if record is None else record.raw
+        if type(source) is not Fixed and id(value) not in self._pinned:
+            self._pinned.add(id(value))
+            try:
+                self.guard(source, IsWeak(raw))
+            except TypeError:  # it can't be referred to weakly
+                self.guard(source, Is(raw))
+        return raw
 
     def is_world(self, value: Any) -> bool:
         """Whether an object existed before the trace, or stands for one that did."""
@@ -257,6 +267,14 @@ class World:
         if objects.is_subtype(cls, types.ModuleType):
             self.guard(source, Is(raw))
             return self.know(raw)
+        if fields.is_value(base):
+            return self._wrap_value(raw, source, base)
+        if base is frozenset:
+            return self._wrap_frozenset(raw, source)
+        if cls is base and fields.is_struct_sequence(cls):
+            return self._wrap_struct(raw, source)
+        if fields.is_exception(base) and _may_shadow(cls):
+            return self._wrap_exception(raw, source, base)
         if (SHADOWED.holds(base) or CONTAINERS.holds(base)) and _may_shadow(cls):
             try:
                 shadow = make_shadow(raw, cls, base)
@@ -275,23 +293,78 @@ class World:
     def _wrap_tuple(self, raw: Any, source: Source) -> Any:
         cls = type(raw)
         own = objects.instance_dict(raw)
-        if own:
-            return self._wrap_opaque(raw, source)
         size = tuple.__len__(raw)
         self.guard(source, TypeIs(cls))
         self.guard(source, Length(size))
         items = [self.wrap(item, Index(source, i)) for i, item in enumerate(tuple.__iter__(raw))]
         same = all(a is b for a, b in zip(items, tuple.__iter__(raw), strict=True))
+        if own is not None:
+            return self._shadow(raw, tuple.__new__(cls, items), source, tuple)
         made = raw if same else tuple.__new__(cls, items)
-        if size == 0:
+        if size == 0 and cls is tuple:
             return made
         return self.remember(raw, made, source)
 
     def _wrap_frozenset(self, raw: Any, source: Source) -> Any:
-        if all(CONSTANTS.holds(type(item)) for item in raw):
+        cls = type(raw)
+        items = tuple(frozenset.__iter__(raw))
+        if cls is frozenset and all(CONSTANTS.holds(type(item)) for item in items):
             self.guard(source, Equal(raw))
             return raw
-        return self._wrap_opaque(raw, source)
+        if not all(_plain_key(item) for item in items):
+            return self._wrap_opaque(raw, source)
+        self.guard(source, TypeIs(cls))
+        self.guard(source, KeySet(items))
+        if cls is frozenset:
+            return self.remember(raw, raw, source)
+        return self._shadow(raw, frozenset.__new__(cls, items), source, frozenset)
+
+    def _shadow(self, raw: Any, shadow: Any, source: Source, base: type) -> Any:
+        """A shadow whose value is complete; its attributes are filled as they are read."""
+        self.records[id(shadow)] = Record(shadow, raw, source, base)
+        return self.remember(raw, shadow, source)
+
+    def _wrap_value(self, raw: Any, source: Source, base: Any) -> Any:
+        """An instance of a subclass of `int`, `str` …: a value that has attributes."""
+        cls = type(raw)
+        value = fields.exact(raw, base)
+        self.guard(source, TypeIs(cls))
+        self.guard(source, Callback(fields.same_value(raw, base), f"equal to {value!r}"))
+        return self._shadow(raw, base.__new__(cls, value), source, base)
+
+    def _wrap_struct(self, raw: Any, source: Source) -> Any:
+        if not all(CONSTANTS.holds(type(item)) for item in tuple.__iter__(raw)):
+            return self._wrap_opaque(raw, source)
+        self.guard(source, TypeIs(type(raw)))
+        self.guard(source, Callback(fields.same_items(raw), f"equal to {raw!r}"))
+        return self.remember(raw, raw, source)
+
+    def _wrap_exception(self, raw: Any, source: Source, base: Any) -> Any:
+        """An exception that existed before the call: this very one, holding the same objects."""
+        cls = type(raw)
+        if objects.is_subtype(base, BaseExceptionGroup):
+            message, members = fields.group_members(raw)
+            wrapped = [self.wrap(member, Fixed(member)) for member in tuple.__iter__(members)]
+            if any(id(member) in self.opaque for member in wrapped):
+                return self._wrap_opaque(raw, source)
+            shadow = BaseExceptionGroup.__new__(cls, message, wrapped)
+        else:
+            shadow = base.__new__(cls)
+        held = []
+        for descriptor in fields.exception_fields(base):
+            is_set, value = fields.read_field(descriptor, raw)
+            if is_set:
+                held.append((descriptor, value))
+        self.guard(source, Is(raw))
+        self.guard(source, Callback(fields.same_fields(held), "an exception as it was"))
+        self._shadow(raw, shadow, Fixed(raw), base)
+        record = self.records[id(shadow)]
+        for descriptor, value in held:
+            stand_in = self.wrap(value, Fixed(value))
+            if stand_in is not None:
+                descriptor.__set__(shadow, stand_in)
+            record.fields.append((descriptor, descriptor.__get__(shadow)))
+        return shadow
 
     def _wrap_slice(self, raw: Any, source: Source) -> Any:
         parts = (raw.start, raw.stop, raw.step)
@@ -336,15 +409,30 @@ class World:
                     return Attribute(owner, self.class_writes[id(owner), name])
                 if name in objects.type_dict(owner):
                     break
+        if self.is_made(cls):
+            return objects.lookup(cls, name)
         key = id(cls), name
         found = self._class_attributes.get(key, MISSING)
         if found is MISSING:
             found = objects.lookup(cls, name)
             self._class_attributes[key] = found
             self._alive.append(cls)
-            if not is_frozen_class(cls) and id(cls) not in self.made_classes:
+            if not is_frozen_class(cls):
                 self._guard_class(cls, name, found)
         return found  # type: ignore[return-value]
+
+    def is_made(self, cls: type) -> bool:
+        """Whether the program has made a class, or is just making it."""
+        if id(cls) in self.made_classes:
+            return True
+        if not self.making or id(cls) in self.origins or _name_of(cls) not in self.making:
+            return False
+        if is_frozen_class(cls):
+            return False
+        # Hooks such as `__init_subclass__` see a class before the call that makes it returns.
+        self.made_classes.add(id(cls))
+        self._alive.append(cls)
+        return True
 
     def _guard_class(self, cls: type, name: str, found: Attribute | None) -> None:
         if found is None:
@@ -482,6 +570,11 @@ class World:
             self._fill_dict(record)
         elif SETS.holds(base):
             self._fill_set(record)
+        elif base is bytearray:
+            content = bytes(bytearray.__iter__(record.raw))
+            self.guard(record.source, Callback(_same_bytes(content), f"holds {content!r}"))
+            bytearray.extend(record.shadow, content)
+            record.initial = content
 
     def _fill_sequence(self, record: Record) -> None:
         raw, base, known = record.raw, record.base, record.items
@@ -691,6 +784,10 @@ def _same_names(names: tuple[str, ...]) -> Callable[[Any], bool]:
 def _same_deque(items: tuple[Any, ...]) -> Callable[[Any], bool]:
     kinds = tuple(map(type, items))
     return lambda value: tuple(value) == items and tuple(map(type, value)) == kinds
+
+
+def _same_bytes(content: bytes) -> Callable[[Any], bool]:
+    return lambda value: bytes(bytearray.__iter__(value)) == content
 
 
 def _same_slice(expected: slice) -> Callable[[Any], bool]:

@@ -1,0 +1,160 @@
+"""What is known of numpy: which functions are pure, and which have a twin in torch's numpy layer.
+
+In: the numpy module, once a program has loaded it; stator never imports it. Out: `Tables`, by the
+identity of numpy's own objects, so that a replaced `numpy.sin` is not taken for numpy's.
+"""
+
+import functools
+import types
+from typing import Any, Final
+
+from stator import objects
+from stator._native import _core as core
+from stator.objects import TypeSet
+
+# Functions whose results depend on their arguments alone. Besides these, all ufuncs of numpy are.
+PURE: Final = (
+    "all allclose amax amin angle any append arange argmax argmin argpartition argsort argwhere "
+    "around array array_equal array_equiv array_split asarray ascontiguousarray asfortranarray "
+    "atleast_1d atleast_2d atleast_3d average bartlett bincount blackman block broadcast_arrays "
+    "broadcast_shapes broadcast_to can_cast clip column_stack compress concatenate convolve copy "
+    "corrcoef correlate count_nonzero cov cross cumprod cumsum delete diag diag_indices diagflat "
+    "diagonal diff digitize dot dsplit dstack ediff1d einsum empty empty_like expand_dims "
+    "extract eye fix flatnonzero flip fliplr flipud full full_like geomspace gradient hamming "
+    "hanning histogram hsplit hstack i0 identity imag indices inner insert interp intersect1d "
+    "isclose iscomplex iscomplexobj isdtype isin isneginf isposinf isreal isrealobj isscalar "
+    "issubdtype iterable kaiser kron linspace logspace max mean median meshgrid min min_scalar_type "
+    "moveaxis nan_to_num nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmedian nanmin "
+    "nanpercentile nanprod nanquantile nanstd nansum nanvar ndim nonzero ones ones_like outer pad "
+    "partition percentile polyfit polyval prod promote_types ptp quantile ravel ravel_multi_index "
+    "real real_if_close repeat reshape resize result_type roll rollaxis roots rot90 round "
+    "searchsorted select setdiff1d setxor1d shape sinc size sort split squeeze stack std sum "
+    "swapaxes take take_along_axis tensordot tile trace transpose trapezoid tri tril tril_indices "
+    "trim_zeros triu triu_indices union1d unique unravel_index unwrap vander var vdot vsplit "
+    "vstack where zeros zeros_like "
+    "linalg.cholesky linalg.cond linalg.det linalg.eigh linalg.eigvalsh linalg.inv "
+    "linalg.lstsq linalg.matmul linalg.matrix_power linalg.matrix_rank linalg.multi_dot "
+    "linalg.norm linalg.pinv linalg.qr linalg.slogdet linalg.solve linalg.svd "
+    "fft.fft fft.fftfreq fft.fftshift fft.ifft fft.ifftshift fft.irfft fft.rfft fft.rfftfreq"
+).split()
+
+# Methods of arrays and scalars: pure, and (arrays only, which are the trace's own) in place.
+PURE_METHODS: Final = frozenset(
+    "all any argmax argmin argpartition argsort as_integer_ratio astype bit_count choose clip "
+    "compress conj conjugate copy cumprod cumsum diagonal dot flatten hex is_integer item max mean "
+    "min nonzero prod ravel repeat reshape round searchsorted squeeze std sum swapaxes take "
+    "tobytes tolist trace transpose var".split()
+)
+IN_PLACE_METHODS: Final = frozenset("fill partition put sort".split())
+
+METADATA: Final = frozenset("dtype itemsize nbytes ndim shape size strides".split())
+PARTS: Final = frozenset({"T", "mT", "real", "imag"})  # views of an array, as attributes
+
+# Functions that torch's numpy layer has, whose results have a shape and a dtype that follow from
+# those of the arguments. Elementwise ones first; the rest takes numbers as further arguments.
+SYMBOLIC: Final = (
+    "absolute add arccos arcsin arctan arctan2 bitwise_and bitwise_or bitwise_xor ceil "
+    "conjugate cos cosh deg2rad divide equal exp exp2 expm1 floor floor_divide fmax "
+    "fmin fmod greater greater_equal hypot invert isfinite isinf isnan left_shift less less_equal "
+    "log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor matmul maximum "
+    "minimum multiply negative not_equal positive power rad2deg remainder "
+    "right_shift rint signbit sin sinh sqrt square subtract tan tanh trunc "
+    "all amax amin any argmax argmin broadcast_to clip concatenate cumprod cumsum diagonal "
+    "dot expand_dims flip hstack inner max mean min moveaxis outer prod ravel repeat reshape roll "
+    "sort squeeze stack std sum swapaxes take tile trace transpose tril triu "
+    "var vstack where"
+).split()
+# Methods that are functions with the array in front.
+SYMBOLIC_METHODS: Final = {
+    name: name
+    for name in (
+        "all any argmax argmin clip cumprod cumsum diagonal dot max mean min prod ravel "
+        "repeat reshape squeeze std sum swapaxes take trace transpose var"
+    ).split()
+} | {"conj": "conjugate", "conjugate": "conjugate"}
+
+# These differ from torch's, or raise, for some integers: the second operand must be known.
+PARTIAL: Final = frozenset({"floor_divide", "remainder", "fmod", "power", "left_shift", "right_shift"})
+# Keywords that mean the same in both.
+KEYWORDS: Final = frozenset({"axis", "dtype", "keepdims", "ddof"})
+
+OPERATORS: Final = {
+    "__add__": "add",
+    "__and__": "bitwise_and",
+    "__floordiv__": "floor_divide",
+    "__lshift__": "left_shift",
+    "__matmul__": "matmul",
+    "__mul__": "multiply",
+    "__mod__": "remainder",
+    "__or__": "bitwise_or",
+    "__pow__": "power",
+    "__rshift__": "right_shift",
+    "__sub__": "subtract",
+    "__truediv__": "divide",
+    "__xor__": "bitwise_xor",
+    "__lt__": "less",
+    "__le__": "less_equal",
+    "__eq__": "equal",
+    "__ne__": "not_equal",
+    "__gt__": "greater",
+    "__ge__": "greater_equal",
+    "__neg__": "negative",
+    "__pos__": "positive",
+    "__invert__": "invert",
+}
+
+_NUMBER_CODES: Final = "bhilqBHILQefd"  # of numpy's integers and floats that Python's can stand for
+_CODES: Final = _NUMBER_CODES + "?FD"
+_SCALAR_CODES: Final = _CODES + "gGSUMm"
+
+
+class Tables:
+    """numpy's own objects, by identity."""
+
+    def __init__(self, numpy: Any) -> None:
+        self.array: type = numpy.ndarray
+        self.numbers = TypeSet(*(numpy.dtype(code).type for code in _NUMBER_CODES))
+        self.scalars = TypeSet(*(numpy.dtype(code).type for code in _SCALAR_CODES))
+        self.dtypes = TypeSet(numpy.dtype, *(type(numpy.dtype(code)) for code in _SCALAR_CODES))
+        self.types = TypeSet(
+            numpy.ndarray,
+            *(numpy.dtype(code).type for code in _SCALAR_CODES),
+            *(type(numpy.dtype(code)) for code in _SCALAR_CODES),
+        )
+        self.functions = TypeSet(numpy.ufunc, type(numpy.sum))
+        ufuncs = {name: f for name, f in vars(numpy).items() if type(f) is numpy.ufunc}
+        found = {name: _find(numpy, name) for name in PURE} | ufuncs
+        self.pure = {id(f): name for name, f in found.items() if f is not None}
+        self._alive = list(found.values())
+        symbolic = {name: _find(numpy, name) for name in SYMBOLIC}
+        self.symbolic = {id(f): name for name, f in symbolic.items() if f is not None}
+        self.constructors = {
+            id(cls) for cls in (numpy.dtype, *(numpy.dtype(c).type for c in _SCALAR_CODES))
+        }
+        # numpy's C code asks these Python functions what a dtype is called.
+        for function in vars(numpy._core._dtype).values():
+            if type(function) is types.FunctionType:
+                core.mark_code(function.__code__, core.CODE_NATIVE)
+
+
+def _find(numpy: Any, path: str) -> Any:
+    """numpy's own function of this name; None if this numpy has none, or a program replaced it."""
+    found = numpy
+    for name in path.split("."):
+        found = vars(found).get(name)
+        if found is None:
+            return None
+    cls = type(found)
+    if cls is types.FunctionType:
+        return found if str(found.__module__).startswith("numpy") else None
+    own = (types.BuiltinFunctionType, numpy.ufunc, type(numpy.sum))
+    return found if any(cls is kind for kind in own) else None
+
+
+@functools.cache
+def tables(numpy: Any) -> Tables:
+    return Tables(numpy)
+
+
+def is_type(value: Any) -> bool:
+    return objects.is_subtype(type(value), type)

@@ -1,0 +1,119 @@
+"""World objects that keep state in fields of C: immutable values, exceptions, struct sequences.
+
+Stage: under the tracer, for `World.wrap`. In: a raw object and its layout base. Out: what a shadow
+of it is made with, and functions for guards. No code of the user runs: values are read by the
+layout base's own methods, fields by the base's own descriptors.
+"""
+
+from collections.abc import Callable
+from types import GetSetDescriptorType, MemberDescriptorType
+from typing import Any, Final
+
+from stator import objects
+
+Descriptor = MemberDescriptorType | GetSetDescriptorType
+
+# ---------------------------------------------------------------------- immutable values
+
+# From an instance of a subclass to the exact value it is: each copies unless it is exact already.
+_EXACT: Final[dict[int, Callable[[Any], Any]]] = {
+    id(int): int.__int__,
+    id(float): float.__float__,
+    id(str): str.__str__,
+    id(bytes): lambda value: bytes.__getitem__(value, slice(None)),
+    id(complex): complex.__pos__,
+}
+
+
+def is_value(base: type) -> bool:
+    """Whether instances of a layout base are immutable values."""
+    return id(base) in _EXACT
+
+
+def exact(raw: Any, base: type) -> Any:
+    """The value without its class."""
+    return _EXACT[id(base)](raw)
+
+
+def same_value(raw: Any, base: type) -> Callable[[Any], bool]:
+    """Whether another instance of the same class has the same value; 0.0 is not -0.0."""
+    expected = exact(raw, base)
+    shown = repr(expected)
+
+    def same(value: Any) -> bool:
+        found = exact(value, base)
+        return bool(found == expected) and repr(found) == shown or shown == repr(found) == "nan"
+
+    return same
+
+
+def same_items(raw: Any) -> Callable[[Any], bool]:
+    """Whether another tuple of constants has the same items, of the same types."""
+    expected = tuple(tuple.__iter__(raw))
+    kinds = tuple(map(type, expected))
+
+    def same(value: Any) -> bool:
+        found = tuple(tuple.__iter__(value))
+        return tuple(map(type, found)) == kinds and found == expected
+
+    return same
+
+
+def is_struct_sequence(cls: type) -> bool:
+    """`sys.flags`, `os.stat_result` and the like: all their fields are items, and immutable."""
+    fields = objects.type_dict(cls)
+    return "n_sequence_fields" in fields and bool(
+        fields["n_sequence_fields"] == fields["n_fields"]
+    )
+
+
+# ---------------------------------------------------------------------- exceptions
+
+_NOT_STATE: Final = frozenset({"__dict__", "__traceback__"})
+_GROUP_STATE: Final = frozenset({"message", "exceptions"})
+
+
+def is_exception(base: type) -> bool:
+    """Whether a layout base is one of Python's own exceptions, whose fields are known."""
+    module = type.__dict__["__module__"].__get__(base)
+    return module == "builtins" and objects.is_subtype(base, BaseException)
+
+
+def exception_fields(base: type) -> list[Descriptor]:
+    """The C fields of an exception: `args`, the chain, and what the base adds.
+
+    The traceback is left out: a shadow has one of its own, which is not written back.
+    """
+    found: dict[str, Descriptor] = {}
+    for owner in reversed(objects.mro(base)):
+        if owner is object:
+            continue
+        for name, value in objects.type_dict(owner).items():
+            if type(value) in (MemberDescriptorType, GetSetDescriptorType):
+                found[name] = value
+    left_out = _NOT_STATE
+    if objects.is_subtype(base, BaseExceptionGroup):
+        left_out |= _GROUP_STATE
+    return [found[name] for name in found if name not in left_out]
+
+
+def read_field(descriptor: Descriptor, raw: Any) -> tuple[bool, Any]:
+    """Whether a field is set, and to what."""
+    try:
+        return True, descriptor.__get__(raw)
+    except (AttributeError, TypeError):  # UnicodeError has fields that can be empty
+        return False, None
+
+
+def same_fields(fields: list[tuple[Descriptor, Any]]) -> Callable[[Any], bool]:
+    """Whether an exception holds the very same objects as before."""
+    return lambda raw: all(descriptor.__get__(raw) is value for descriptor, value in fields)
+
+
+def group_members(raw: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The message and the exceptions of a group, which are fixed when it is made."""
+    return _MESSAGE.__get__(raw), _EXCEPTIONS.__get__(raw)
+
+
+_MESSAGE: Final = BaseExceptionGroup.__dict__["message"]
+_EXCEPTIONS: Final = BaseExceptionGroup.__dict__["exceptions"]
