@@ -251,6 +251,19 @@ class TestBackends:
         # Without a wrapper that keeps it, what was compiled goes.
         assert len(backend.graphs) == 3
 
+    def test_functions_made_by_one_definition(self) -> None:
+        def make(offset: float) -> Any:
+            @stator.compile(backend="eager", fullgraph=True)
+            def add(x: torch.Tensor) -> torch.Tensor:
+                return x + offset
+
+            return add
+
+        functions = [make(float(i)) for i in range(4)]
+        for _ in range(2):
+            for i, function in enumerate(functions):
+                assert torch.equal(function(X), X + i)
+
     def test_fullgraph_does_not_take_what_runs_eagerly(self) -> None:
         def reads(x: torch.Tensor) -> torch.Tensor:
             open("/dev/null").close()

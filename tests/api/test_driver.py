@@ -55,7 +55,7 @@ class TestReasons:
     def test_names_are_for_messages(self) -> None:
         compiled = eager(scaled, name="the scaler", fullgraph=True, recompile_limit=1)
         compiled(X, 1)
-        with pytest.raises(stator.RecompileLimitError, match="the scaler .* was compiled 1 times"):
+        with pytest.raises(stator.RecompileLimitError, match=r"the scaler .* was compiled 1 times"):
             compiled(X, 2)
 
     def test_what_was_compiled(self) -> None:

@@ -96,6 +96,18 @@ class TestCalls:
         assert count(outer[0]) == (1, 0)
         assert list(outer.state_dict()) == list(nn.Sequential(module).state_dict())
 
+    def test_inlined_in_a_trace(self, module: Block) -> None:
+        backend, unused = Recording(), Recording()
+        inner = compiled(module, backend=unused)
+        outer = compiled(nn.Sequential(inner, nn.ReLU()), backend=backend)
+        for _ in range(2):
+            assert torch.equal(outer(X), module(X).relu())
+        in_place = Block()
+        stator.compile_module_(in_place, backend=unused)
+        function = compiled(lambda x: inner(x) + in_place(x), backend=backend)
+        assert torch.equal(function(X), module(X) + in_place.forward(X))
+        assert (len(backend.graphs), len(unused.graphs)) == (2, 0)
+
     def test_modules_of_one_class_share_what_is_compiled(self) -> None:
         backend = Recording()
         wrappers = [compiled(Block(), backend=backend) for _ in range(12)]

@@ -139,11 +139,34 @@ tensor_matches(TensorSpec *s, PyObject *value)
     return tensor_spec_is_native(s) ? matches_natively(s, value) : matches_in_python(s, value);
 }
 
+/* Ask for the memory that a later test will read: object, impl and what the impl
+ * points to are three reads in a row, each of which may miss the caches. */
+#define AHEAD 8
+
+static inline void
+prefetch(const TensorTest *test, const TensorTest *end, PyObject *const *values)
+{
+    if (end - test <= 3 * AHEAD)
+        return;
+    __builtin_prefetch(values[test[3 * AHEAD].node]);
+    PyObject *value = values[test[2 * AHEAD].node];
+    if (Py_TYPE(value) == test[2 * AHEAD].spec->type) {
+        const char *impl = impl_of(value);
+        __builtin_prefetch(impl);
+        __builtin_prefetch(impl + 64);
+        __builtin_prefetch(impl + torch_api.keys);
+    }
+    value = values[test[AHEAD].node];
+    if (Py_TYPE(value) == test[AHEAD].spec->type)
+        __builtin_prefetch(*(char *const *)(impl_of(value) + torch_api.autograd) + torch_api.leaf);
+}
+
 const TensorTest *
 tensors_failing(const TensorTest *test, const TensorTest *end, PyObject *const *values)
 {
     for (; test < end; test++) {
         PyObject *value = values[test->node];
+        prefetch(test, end, values);
         if (Py_TYPE(value) != test->spec->type || !matches_natively(test->spec, value))
             break;
     }

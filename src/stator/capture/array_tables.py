@@ -113,24 +113,21 @@ class Tables:
 
     def __init__(self, numpy: Any) -> None:
         self.array: type = numpy.ndarray
+        self.scalar_types = tuple(numpy.dtype(code).type for code in _SCALAR_CODES)
+        self.dtype_types = tuple(type(numpy.dtype(code)) for code in _SCALAR_CODES)
+        self.function_types = (numpy.ufunc, type(numpy.sum))
         self.numbers = TypeSet(*(numpy.dtype(code).type for code in _NUMBER_CODES))
-        self.scalars = TypeSet(*(numpy.dtype(code).type for code in _SCALAR_CODES))
-        self.dtypes = TypeSet(numpy.dtype, *(type(numpy.dtype(code)) for code in _SCALAR_CODES))
-        self.types = TypeSet(
-            numpy.ndarray,
-            *(numpy.dtype(code).type for code in _SCALAR_CODES),
-            *(type(numpy.dtype(code)) for code in _SCALAR_CODES),
-        )
-        self.functions = TypeSet(numpy.ufunc, type(numpy.sum))
+        self.scalars = TypeSet(*self.scalar_types)
+        self.dtypes = TypeSet(*self.dtype_types)
+        self.functions = TypeSet(*self.function_types)
+        self.types = TypeSet(numpy.ndarray, *self.scalar_types, *self.dtype_types)
         ufuncs = {name: f for name, f in vars(numpy).items() if type(f) is numpy.ufunc}
         found = {name: _find(numpy, name) for name in PURE} | ufuncs
         self.pure = {id(f): name for name, f in found.items() if f is not None}
         self._alive = list(found.values())
         symbolic = {name: _find(numpy, name) for name in SYMBOLIC}
         self.symbolic = {id(f): name for name, f in symbolic.items() if f is not None}
-        self.constructors = {
-            id(cls) for cls in (numpy.dtype, *(numpy.dtype(c).type for c in _SCALAR_CODES))
-        }
+        self.constructors = {id(cls) for cls in (numpy.dtype, *self.scalar_types)}
         # numpy's C code asks these Python functions what a dtype is called.
         for function in vars(numpy._core._dtype).values():
             if type(function) is types.FunctionType:

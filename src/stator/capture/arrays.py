@@ -89,9 +89,9 @@ class Arrays:
             self.tables = tables = array_tables.tables(self.numpy)
             self.types = tables.types
             world.special[id(tables.array)] = self._wrap_array
-            world.special.update({id(cls): self._wrap_scalar for cls in tables.scalars})
-            world.special.update({id(cls): self._wrap_dtype for cls in tables.dtypes})
-            world.special.update({id(cls): self._wrap_function for cls in tables.functions})
+            world.special.update({id(cls): self._wrap_scalar for cls in tables.scalar_types})
+            world.special.update({id(cls): self._wrap_dtype for cls in tables.dtype_types})
+            world.special.update({id(cls): self._wrap_function for cls in tables.function_types})
 
     # ------------------------------------------------------------------ from the world
 
@@ -232,9 +232,8 @@ class Arrays:
         if name is None and id(function) not in tables.constructors:
             text = getattr(function, "__name__", type(function).__qualname__)
             raise Break(f"numpy's {text} is called: no table says that it is pure")
-        if name in ("array", "asarray") and len(args) == 1 and not kwargs:
-            if type(args[0]) is FakeTensor:
-                return self._array_of(frame, args[0], copy=name == "array")
+        if name == "asarray" and len(args) == 1 and not kwargs and type(args[0]) is FakeTensor:
+            return self._array_of(frame, args[0])
         if not self._has_symbols((args, kwargs)):
             return self.native(function, args, kwargs)
         name = tables.symbolic.get(id(function))
@@ -369,7 +368,7 @@ class Arrays:
         cls = type(value)
         if cls is tables.array or tables.scalars.holds(cls):
             self._torch_dtype(value.dtype)
-            return self.tensors.graph.constant(self.numpy.array(value, order="C"))
+            return self._constant(value)
         if tables.dtypes.holds(cls) or array_tables.is_type(value):
             return self._torch_dtype(self.numpy.dtype(value)) and self.numpy.dtype(value).name
         return value
@@ -523,8 +522,8 @@ class Arrays:
         known = self.numpy.asarray(value)
         if any(stride < 0 for stride in known.strides):
             raise Break("an array has negative strides, which tensors don't have")
-        fake: torch.Tensor = self.tensors.graph.constant(torch.tensor(known))
         with torch._C.DisableTorchFunction():
+            fake: torch.Tensor = self.tensors.graph.constant(torch.tensor(known))
             if not _same_strides(fake, known):
                 raise Break("an array with gaps in memory is made into a tensor")
         return fake
@@ -543,7 +542,7 @@ class Arrays:
             self._shared.append(Shared(value, value.tobytes(), fake, version(fake)))
         return fake
 
-    def _array_of(self, frame: Frame | None, tensor: torch.Tensor, copy: bool = False) -> Any:
+    def _array_of(self, frame: Frame | None, tensor: torch.Tensor) -> Any:
         """The array on a tensor's memory."""
         with torch._C.DisableTorchFunction():
             plain = (
@@ -558,10 +557,6 @@ class Arrays:
             dtype = self.numpy.dtype(name)
             strides = [step * dtype.itemsize for step in tensor.stride()]
             model = self._model(tuple(tensor.shape), dtype, strides)
-        if copy:
-            keep = {"memory_format": torch.preserve_format}
-            made = self.tensors.record(frame, ("method", "clone"), (tensor,), keep)
-            return self._adopt("array", made, self.numpy.array(model), [])
         return self._add(model, self.tensors.record(frame, ("method", "detach"), (tensor,)))
 
     def numbers(self, value: Any, function: Any = None) -> Any:
@@ -599,14 +594,8 @@ class Arrays:
     def is_scalar(self, value: Any) -> bool:
         return self.tables is not None and self.tables.scalars.holds(type(value))
 
-    def is_constant(self, value: Any) -> bool:
-        """A numpy value that can't change."""
-        tables = self.tables
-        return tables is not None and (
-            tables.scalars.holds(type(value))
-            or tables.dtypes.holds(type(value))
-            or tables.functions.holds(type(value))
-        )
+    def is_dtype(self, cls: type) -> bool:
+        return self.tables is not None and self.tables.dtypes.holds(cls)
 
     def trouble(self, value: Any) -> str | None:
         """Why a known array can't be made again by copying it."""

@@ -4,6 +4,7 @@ In: a callable of any kind with its arguments. Out: a pushed frame (Python funct
 (torch's leaves), or the result of C code that a contract allows, its arguments made ready first.
 """
 
+import copyreg
 import functools
 import importlib.util
 import itertools
@@ -19,9 +20,10 @@ from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture import text
 from stator.capture.breaks import Break
+from stator.capture.library import LIBRARY
 from stator.capture.special import SPECIAL
 from stator.capture.values import is_torch_value
-from stator.contracts import Contract, Depth, Verdict
+from stator.contracts import Contract, Depth, SymInt, Verdict
 from stator.graph import leaves
 from stator.guards import Code, Defaults, Fixed, Index, Is, Key, KwDefaults, Source
 from stator.objects import TypeSet
@@ -30,6 +32,7 @@ from stator.world.world import CONSTANTS, is_fixed
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
 
+SPECIAL.update(LIBRARY)
 _METHOD_TYPE: Final = type(sys.exc_info)  # builtin functions and bound C methods
 _NATIVE: Final = TypeSet(
     types.BuiltinFunctionType,
@@ -64,6 +67,9 @@ _APPLIERS: Final = frozenset(
         ),
     )
 )
+# Symbolic numbers do their arithmetic in Python code of torch, which is not the program's.
+_SYMBOL_MODULES: Final = frozenset({"torch", "torch.fx.experimental.sym_node"})
+_SYMBOL_NAMES: Final = ("SymInt.", "SymFloat.", "SymBool.", "_make_user_magic.")
 _BY_KEY: Final = frozenset(map(id, (sorted, min, max, list.sort)))
 _module_of: Final = type.__dict__["__module__"].__get__
 _wrapper_class: Final = types.MethodWrapperType.__dict__["__objclass__"].__get__
@@ -93,8 +99,10 @@ class Calls:
         self.world = tracer.world
         self.values = tracer.values
         self.tensors = tracer.tensors
+        self.arrays = tracer.arrays
         self.made: dict[int, types.FunctionType] = {}  # functions made in the trace, by id
         self.locks: dict[int, int] = {}  # how often each is held
+        self.context: dict[int, Any] = {}  # values of context variables, by their id
         self._rules: dict[int, leaves.Rule | None] = {}
         self._contracts: dict[int, Contract | None] = {}
         self._called: set[int] = set()
@@ -107,6 +115,8 @@ class Calls:
     ) -> Any:
         while True:
             cls = type(callable)
+            if self.arrays.handles(callable):
+                return self.arrays.call(frame, callable, *_split(args, kwnames))
             if cls is types.FunctionType:
                 return self.function(frame, callable, args, kwnames)
             if cls is types.MethodType:
@@ -119,6 +129,9 @@ class Calls:
             elif cls is functools.partial:
                 args, kwnames = _unpack_partial(callable, args, kwnames)
                 callable = callable.func
+            elif cls is functools._lru_cache_wrapper and not self.world.is_world(callable):
+                self.values.ready(args, Depth.DEEP, calls=True)  # they are hashed
+                return self._native_call(frame, callable, args, kwnames)
             elif cls is functools._lru_cache_wrapper:
                 # The cache would keep objects of the trace, and answers of another one.
                 callable = callable.__wrapped__
@@ -194,6 +207,17 @@ class Calls:
             self.values.ready((positional, keywords), Depth.DEEP)
             asked = functools.partial(function, **keywords) if keywords else function
             return core.call_native(frame, asked, *positional)
+        return self._evaluate(frame, function, args, kwnames)
+
+    def evaluated(
+        self, frame: Frame, function: Any, args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        """A Python function that has a handler, evaluated all the same."""
+        return self._evaluate(frame, function, [*args, *kwargs.values()], tuple(kwargs) or None)
+
+    def _evaluate(
+        self, frame: Frame, function: Any, args: list[Any], kwnames: tuple[str, ...] | None
+    ) -> Any:
         result = core.call(frame, function, args, kwnames)
         if type(result) is Frame:
             self.admit(result, function)
@@ -249,6 +273,17 @@ class Calls:
         if rule is not None and rule.kind is not leaves.Kind.EVALUATE:
             args, kwargs = _arguments(frame)
             frame.result = self.tensors.apply(frame, rule, function, args, kwargs)
+            frame.finish()
+            return True
+        if function is _SLOTNAMES:  # asked by `object.__reduce_ex__`
+            args, kwargs = _arguments(frame)
+            frame.result = SPECIAL[id(function)](self, frame, function, args, kwargs)
+            frame.finish()
+            return True
+        if function.__module__ in _SYMBOL_MODULES and function.__qualname__.startswith(_SYMBOL_NAMES):
+            args, kwargs = _arguments(frame)
+            method = functools.partial(function, **kwargs)
+            frame.result = self.tensors.symbolic(method, *args, checked=False)
             frame.finish()
             return True
         self.admit(frame, function)
@@ -338,6 +373,8 @@ class Calls:
                     continue
             if CONSTANTS.holds(type(value)):
                 continue
+            if spec.mutated and self.arrays.holds(type(value)):
+                raise Break(f"{describe(callable)} changes a numpy array")
             self.values.ready(
                 value, spec.depth, attributes=spec.attributes, calls=contract.calls_back
             )
@@ -366,10 +403,17 @@ class Calls:
 
     def _lock(self, lock: Any, method: str) -> Any:
         """Locks are not taken, see `_LOCKS`; but what is taken must be released."""
+        held = self.locks.get(id(lock), 0)
+        if method in ("locked", "_is_owned") and not self.world.is_world(lock):
+            return held > 0
         if method not in ("acquire", "release", "__enter__", "__exit__"):
             raise Break(f"a lock is asked for {method}")
         change = 1 if method in ("acquire", "__enter__") else -1
-        self.locks[id(lock)] = self.locks.get(id(lock), 0) + change
+        if change == 1 and held and type(lock) is not _RLOCK:
+            raise Break("a lock is taken that is held already")
+        if change == -1 and not held and not self.world.is_world(lock):
+            core.raise_user(RuntimeError(_NOT_HELD[type(lock) is _RLOCK]))
+        self.locks[id(lock)] = held + change
         self._alive.append(lock)
         return True if change == 1 else None
 
@@ -522,7 +566,9 @@ class Calls:
 
 # A lock that protects a `with` block is not taken: what the block does to the world happens after
 # the graph, on this thread, in one go (docs/capture.md).
-_LOCKS: Final = TypeSet(type(threading.Lock()), type(threading.RLock()))
+_RLOCK: Final = type(threading.RLock())
+_LOCKS: Final = TypeSet(type(threading.Lock()), _RLOCK)
+_NOT_HELD: Final = ("release unlocked lock", "cannot release un-acquired lock")
 
 
 def is_lock(cls: type) -> bool:
@@ -548,6 +594,7 @@ _IMPORT: Final = __builtins__["__import__"] if isinstance(__builtins__, dict) el
 _CLASS_MAKERS: Final = frozenset(
     id(maker) for maker in (__build_class__, type, type.__new__)  # type: ignore[name-defined]
 )
+_SLOTNAMES: Final = copyreg._slotnames  # type: ignore[attr-defined]
 _BUILD_CLASS: Final = __build_class__  # type: ignore[name-defined]
 _TYPE_NEW: Final = type.__new__
 

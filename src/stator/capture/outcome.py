@@ -52,6 +52,8 @@ class Resolver:
         self._tracer = tracer
         self._world = tracer.world
         self.outputs: list[Any] = []
+        self.arrays: list[int] = []  # positions of outputs that become numpy arrays
+        self.scalars: list[int] = []  # and of those that become numpy scalars
         self._indices: dict[int, int] = {}
         # The globals of functions made in the trace are no values of it.
         made = tracer.calls.made.values()
@@ -66,6 +68,10 @@ class Resolver:
         if cls is TensorText:
             raise CannotRebuild("a text that mentions a tensor")
         source = self._world.origins.get(id(value))
+        if self._tracer.arrays.holds(cls) and source is None:
+            return self._array(value)
+        if self._tracer.arrays.is_dtype(cls) and source is None:
+            return Constant(value)
         if self._tracer.tensors.holds(cls):
             if source is not None:
                 return Fetched(source)
@@ -99,6 +105,22 @@ class Resolver:
             self._indices[key] = len(self.outputs)
             self.outputs.append(value)
         return Output(self._indices[key])
+
+    def _array(self, value: Any) -> Ref | None:
+        """A numpy array or scalar that was made in the call."""
+        arrays = self._tracer.arrays
+        fake = arrays.output(value)
+        if fake is None:
+            trouble = arrays.trouble(value)
+            if trouble is not None:
+                raise CannotRebuild(trouble)
+            return Constant(value) if arrays.is_scalar(value) else None
+        if id(value) not in self._indices:
+            self._indices[id(value)] = len(self.outputs)
+            kind = self.scalars if arrays.is_scalar(value) else self.arrays
+            kind.append(len(self.outputs))
+            self.outputs.append(fake)
+        return Output(self._indices[id(value)])
 
 
 def effects(tracer: Tracer) -> Iterator[Effect]:

@@ -144,6 +144,8 @@ def _len(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: A
             if value.dim() == 0:
                 core.raise_user(TypeError("len() of a 0-d tensor"))
             return value.shape[0]
+        if calls.tracer.arrays.is_symbolic(value):
+            return calls.tracer.arrays.length(value)
         length = calls.tracer.length(value)
         if length is not None:
             return length
@@ -208,12 +210,20 @@ def _isinstance(calls: "Calls", frame: Frame, function: Any, args: list[Any], kw
                 found = kind is torch.nn.Parameter
             elif objects.is_subtype(type(cls), type) and objects.is_subtype(kind, cls):
                 found = True
+            elif _plain_check(type(cls)):
+                found = False
             else:
                 found = _by_contract(calls, frame, function, [args[0], cls], {})
             if found:
                 return True
         return False
     return _by_contract(calls, frame, function, args, kwargs)
+
+
+def _plain_check(meta: type) -> bool:
+    """Whether a metaclass answers `isinstance` as `type` does."""
+    found = objects.lookup(meta, "__instancecheck__")
+    return found is not None and not is_python_class(found.owner)
 
 
 def _classes(given: Any) -> list[Any]:

@@ -12,12 +12,13 @@ from typing import Any, Final
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.overrides import TorchFunctionMode
 
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
-from stator.capture import ranges
+from stator.capture import arrays, ranges
 from stator.capture.breaks import Break
 from stator.contracts import Depth
 from stator.graph import DataDependent, OperatorError, OutputGraph, Unsupported, leaves
@@ -35,7 +36,7 @@ CONSTANT_TYPES: Final = (
     torch.Size,
 )
 SYMBOLS: Final = TypeSet(torch.SymInt, torch.SymFloat, torch.SymBool)
-_TENSORS: Final = TypeSet(FakeTensor)
+_TENSORS: Final = TypeSet(FakeTensor, torch.SymInt, torch.SymFloat, torch.SymBool)
 _DATA_HINT: Final = (
     "the value is known at run time only: use torch.where or torch.cond, or move the branch out "
     "of the compiled function"
@@ -77,6 +78,7 @@ class Tensors:
         world.special.update({id(torch.Tensor): self.wrap, id(torch.nn.Parameter): self.wrap})
         world.special.update({id(kind): self._constant for kind in CONSTANT_TYPES})
         world.foreign = self._foreign
+        self.arrays = arrays.Arrays(self, world)
 
     # ------------------------------------------------------------------ from the world
 
@@ -117,6 +119,7 @@ class Tensors:
 
     def record(self, frame: Frame | None, target: Any, args: Any, kwargs: Any = None) -> Any:
         """One node, or an answer."""
+        args, kwargs = self.arrays.numbers((args, kwargs), target)
         self.ready((args, kwargs), Depth.DEEP)
         trace = None if frame is None or frame.finished else self.stack_trace(frame)
         with warnings.catch_warnings():
@@ -153,6 +156,9 @@ class Tensors:
         self, frame: Frame | None, rule: leaves.Rule, function: Any, args: list[Any], kwargs: Any
     ) -> Any:
         """What a leaf rule says."""
+        converted = self.arrays.torch_call(frame, function, args, kwargs)
+        if converted is not arrays.MISSING:
+            return converted
         match rule.kind:
             case leaves.Kind.RECORD:
                 target, first = leaves.target_of(function)
@@ -220,6 +226,26 @@ class Tensors:
         self.scopes.setdefault(id(holder), []).append(scope)
         return holder if action == "enter_autocast" else None
 
+    # ------------------------------------------------------------------ symbolic numbers
+
+    def is_symbol(self, *values: Any) -> bool:
+        return any(SYMBOLS.holds(type(value)) for value in values)
+
+    def symbolic(self, function: Any, *operands: Any, checked: bool = True) -> Any:
+        """An operator on symbolic numbers, which torch carries out."""
+        for value in operands if checked else ():
+            if not SYMBOLS.holds(type(value)) and type(value) not in (int, float, bool):
+                raise Break(f"an operator between a size and a {type(value).__qualname__}")
+        try:
+            with torch._C.DisableTorchFunction():
+                return function(*operands)
+        except GuardOnDataDependentSymNode:
+            raise Break("a branch depends on a size that depends on values", _DATA_HINT) from None
+        except Exception as error:
+            raised = error
+        raised.__traceback__ = None
+        core.raise_user(raised)
+
     # ------------------------------------------------------------------ operations
 
     def operator(self, frame: Frame, function: Any, *operands: Any) -> Any:
@@ -227,7 +253,7 @@ class Tensors:
             cls = type(value)
             if cls is FakeTensor or SYMBOLS.holds(cls) or _OPERANDS.holds(cls):
                 continue
-            if self._is_number(cls):
+            if self._is_number(cls) or self.arrays.is_number(cls):
                 continue
             raise Break(f"an operator between a tensor and an object of type {cls.__qualname__}")
         if type(operands[0]) is not FakeTensor:
@@ -321,6 +347,8 @@ class Tensors:
         core.raise_user(AttributeError(f"'{kind}' object has no attribute '{name}'"))
 
     def setattr(self, frame: Frame, obj: torch.Tensor, name: str, value: Any) -> None:
+        if name == "data" and value is obj:
+            return  # the memory it has already
         raise Break(f"the attribute {name} of a tensor is set")
 
 

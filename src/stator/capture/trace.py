@@ -23,6 +23,7 @@ from stator.effects import CannotRebuild, Plan, plan
 from stator.effects.exits import entries
 from stator.evaluator import InternalError
 from stator.graph import OutputGraph, Recorded
+from stator.graph.arrays import Edges
 from stator.graph.state import StateRecorder, preserved
 from stator.guards import CLOSURE, GLOBALS, Guard, Index, Is, Local, NotAliased, Source
 from stator.guards.tensors import NoOverlap, torch_state_guards
@@ -44,6 +45,8 @@ class Trace:
     """How to make the result, or what it raises; None if the trace was broken off."""
     broken: Break | None = None
     raised: BaseException | None = None
+    edges: Edges = Edges()
+    """Which inputs and outputs of the graph are numpy arrays."""
 
 
 def capture(function: FunctionType, bound: Sequence[Any]) -> Trace:
@@ -138,16 +141,24 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
     except CannotRebuild as error:
         what = "raises" if raised else "returns or keeps"
         raise Break(f"the function {what} {error}") from None
+    tracer.arrays.check_end()
     _guard_mutation(tracer, graph)
     recorded = graph.finish(resolver.outputs)
     trivial = not any(node.op not in ("placeholder", "output") for node in graph.graph.nodes)
     inputs = [tracer.tensors.sources[id(given.value)] for given in recorded.inputs]
+    given = tracer.arrays.inputs
+    edges = Edges(
+        tuple(i for i, each in enumerate(recorded.inputs) if id(each.value) in given),
+        tuple(resolver.arrays),
+        tuple(resolver.scalars),
+    )
     return Trace(
         tracer.world.guards,
         None if trivial and not resolver.outputs else recorded,
         inputs,
         made,
         raised=result if raised else None,
+        edges=edges,
     )
 
 

@@ -40,7 +40,8 @@ class Tracer:
     def __init__(self, tensors: Tensors, world: World) -> None:
         self.world = world
         self.tensors = tensors
-        self.values = Values(world, tensors.types)
+        self.arrays = tensors.arrays
+        self.values = Values(world, tensors.types, tensors.arrays.types)
         self.calls = Calls(self)
         self.stopped: Break | None = None
         self._namespaces: dict[int, Record] = {}  # by id of the raw dict
@@ -49,6 +50,7 @@ class Tracer:
         self.written_cells: dict[int, types.CellType] = {}
         self._kinds: dict[int, Any] = {}
         self._opaque_values: dict[tuple[int, str], Any] = {}
+        self._depth = 0  # frames that C code has started, the first one included
 
     # ------------------------------------------------------------------ frames
 
@@ -73,11 +75,13 @@ class Tracer:
                 return False
             if answered:
                 return True
+        self._depth += 1
         done = evaluate(frame)
+        self._depth -= 1
         try:
             if done:
-                # C code gets it, and may look into it.
-                self.values.ready(frame.result, Depth.DEEP)
+                if self._depth:  # C code gets it, and may look into it
+                    self.values.ready(frame.result, Depth.DEEP)
                 return True
         except Break as signal:
             frame.result = signal
@@ -137,12 +141,16 @@ class Tracer:
         kind: Any = _PLAIN_KIND
         if self.tensors.holds(cls):
             kind = self.tensors.getattr
+        elif self.arrays.holds(cls):
+            kind = self.arrays.getattr
         elif objects.is_subtype(cls, type):
             kind = self._class_getattr
         elif objects.is_subtype(cls, types.ModuleType):
             kind = self._module_getattr
         elif cls is super:
             kind = self._super_getattr
+        elif self.tensors.types.holds(cls):
+            kind = self._symbol_getattr
         self.world.keep(cls)
         self._kinds[id(cls)] = kind
         return kind
@@ -222,6 +230,9 @@ class Tracer:
         if on_meta is None or is_descriptor(on_meta.value):
             return core.getattr(frame, cls, name)
         return self._class_value(on_meta.owner, name, on_meta.value)
+
+    def _symbol_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
+        raise Break(f"an attribute of a size that depends on values is read: {name}")
 
     def _class_dict(self, cls: type) -> Any:
         """A class's own namespace, as a view of a copy whose values are wrapped."""
@@ -322,6 +333,8 @@ class Tracer:
         if self.tensors.holds(cls):
             self.tensors.setattr(frame, obj, name, value)
             return
+        if self.arrays.is_symbolic(obj):
+            raise Break(f"the attribute {name} of an array is set")
         if not self._may_store(obj, name, value):
             return
         self.world.class_attribute(cls, "__setattr__")
@@ -508,12 +521,16 @@ class Tracer:
     def binary(self, frame: Frame, op: int, a: Any, b: Any) -> Any:
         if self.tensors.holds(type(a)) or self.tensors.holds(type(b)):
             return self.tensors.operator(frame, operators.BINARY[op], a, b)
+        if self.arrays.holds(type(a)) or self.arrays.holds(type(b)):
+            return self.arrays.operator(frame, operators.BINARY[op], a, b)
         self._ready_operands((a, b), operators.BINARY_NAMES[op])
         return core.binary(frame, op, a, b)
 
     def compare(self, frame: Frame, op: int, a: Any, b: Any) -> Any:
         if self.tensors.holds(type(a)) or self.tensors.holds(type(b)):
             return self.tensors.operator(frame, operators.COMPARE[op], a, b)
+        if self.arrays.holds(type(a)) or self.arrays.holds(type(b)):
+            return self.arrays.operator(frame, operators.COMPARE[op], a, b)
         self._ready_operands((a, b), operators.COMPARE_NAMES, Depth.DEEP)
         return core.compare(frame, op, a, b)
 
@@ -533,6 +550,10 @@ class Tracer:
     def _unary(self, frame: Frame, name: str, plain: Any, value: Any) -> Any:
         if self.tensors.holds(type(value)):
             return self.tensors.operator(frame, operators.UNARY[name], value)
+        if self.tensors.is_symbol(value):
+            return self.tensors.symbolic(operators.UNARY[name], value)
+        if self.arrays.holds(type(value)):
+            return self.arrays.operator(frame, operators.UNARY[name], value)
         self._ready_operands((value,), (name,))
         return plain(frame, value)
 
@@ -551,6 +572,8 @@ class Tracer:
         cls = type(value)
         if self.tensors.holds(cls):
             return self.tensors.truth(value)
+        if self.tensors.is_symbol(value):
+            return bool(self.tensors.symbolic(bool, value))
         if id(value) in self.world.opaque and not (
             objects.lookup(cls, "__bool__") or objects.lookup(cls, "__len__")
         ):
@@ -598,6 +621,8 @@ class Tracer:
         cls = type(obj)
         if self.tensors.holds(cls):
             return self.tensors.getitem(frame, obj, key)
+        if self.arrays.holds(cls):
+            return self.arrays.getitem(frame, obj, key)
         record = self.world.records.get(id(obj))
         if record is not None:
             if not record.filled and self._base_method(obj, "__getitem__"):
@@ -620,6 +645,9 @@ class Tracer:
     def setitem(self, frame: Frame, obj: Any, key: Any, value: Any) -> None:
         if self.tensors.holds(type(obj)):
             self.tensors.setitem(frame, obj, key, value)
+            return
+        if self.arrays.holds(type(obj)):
+            self.arrays.setitem(frame, obj, key, value)
             return
         record = self.world.records.get(id(obj))
         if record is not None and not record.filled and self._base_method(obj, "__setitem__"):
@@ -649,6 +677,8 @@ class Tracer:
     def iter(self, frame: Frame, obj: Any) -> Any:
         if self.tensors.holds(type(obj)):
             return self.tensors.iter(frame, obj)
+        if self.arrays.is_symbolic(obj):
+            return self.arrays.iter(frame, obj)
         if id(obj) in self.world.opaque:
             raise Break(f"an object of type {type(obj).__qualname__} is iterated over")
         self._ready_operands((obj,), ("__iter__", "__getitem__", "__len__"))

@@ -33,9 +33,10 @@ _WALKED: Final = TypeSet(list, tuple, dict, set, frozenset, deque)
 class Values:
     """Prepares arguments of C code."""
 
-    def __init__(self, world: World, known: TypeSet) -> None:
+    def __init__(self, world: World, known: TypeSet, numpy: TypeSet) -> None:
         self.world = world
         self._known = known  # C types that are handled elsewhere, such as tensors
+        self._numpy = numpy  # arrays and scalars whose values are known
 
     def ready(
         self, value: Any, depth: Depth, *, attributes: bool = False, calls: bool = False
@@ -77,6 +78,8 @@ class Values:
         """C code may call special methods of an object of this class."""
         if is_python_class(cls):
             self.world.protocol(cls, SPECIALS)
+        if self._numpy.holds(cls):
+            return
         if not contracts.known_type(cls) and not self._known.holds(cls) and not _torch_type(cls):
             raise Break(f"C code calls methods of {cls.__qualname__}, a C type that is not known")
 

@@ -55,6 +55,8 @@ def lookup(function: object) -> Contract | None:
     contract = _find(function)
     if contract is None and _registry.catch_up():
         contract = _find(function)
+    if contract is None and _adopted(function):
+        contract = _find(function)
     return contract
 
 
@@ -85,6 +87,24 @@ def _made_by_python(cls: type) -> bool:
             if not given and type(value) is not types.MemberDescriptorType:
                 return False
     return True
+
+
+def _adopted(function: object) -> bool:
+    """Whether a C callable belongs to a type that a second import of its module has made."""
+    if type(function) is types.BuiltinFunctionType:
+        if type(_builtin_self(function)) is types.ModuleType:
+            return _registry.adopt_function(function)
+    if (owner := _OWNER.get(id(type(function)))) is not None:
+        cls: Any = owner(function)
+    elif type(function) is types.MethodWrapperType:
+        cls = _wrapper_class(function)
+    else:
+        cls = function
+    if type(cls) is not type:
+        cls = type(cls)
+    if id(cls) in _registry.members or not _flags(cls) & _HEAP_TYPE or _made_by_python(cls):
+        return False
+    return _registry.adopt(cls)
 
 
 def _find(function: object) -> Contract | None:

@@ -14,6 +14,8 @@ from .tables import ALL_FUNCTIONS, ALL_TYPES, WHOLE_MODULES
 from .tables.rows import ATTRIBUTE, COMMON, Rows, present, spread
 
 _namespace = type.__dict__["__dict__"].__get__
+_module = type.__dict__["__module__"].__get__
+_qualname = type.__dict__["__qualname__"].__get__
 
 MEMBER_KINDS: Final = (
     types.MethodDescriptorType,
@@ -46,6 +48,7 @@ class Registry:
         self.members: dict[int, dict[str, object]] = {}  # by id of the type
         self.types: list[type] = []
         self._kept: list[object] = []
+        self._functions: dict[tuple[str | None, str], str] = {}  # by module and name
         self._waiting: dict[str, list[tuple[str, Rows | str]]] = {}
         for owner, rows in ALL_TYPES.items():
             if isinstance(owner, type):
@@ -84,6 +87,8 @@ class Registry:
             # Somebody may have put another object in its place: that one is not ours to judge.
             if type(function := namespace.get(name)) in FUNCTION_KINDS:
                 self._add(function, contract)
+                if type(function) is types.BuiltinFunctionType:
+                    self._functions[function.__module__, name] = contract
 
     def _add_type(self, cls: type, rows: Rows) -> None:
         members = own_members(cls)
@@ -97,6 +102,29 @@ class Registry:
                 self._add(member, contract)
             elif type(member) in ATTRIBUTE_KINDS:
                 self._add(member, ATTRIBUTE)
+
+    def adopt_function(self, function: types.BuiltinFunctionType) -> bool:
+        """The same for a function of such a module."""
+        contract = self._functions.get((function.__module__, function.__name__))
+        if contract is not None:
+            self._add(function, contract)
+        return contract is not None
+
+    def adopt(self, cls: type) -> bool:
+        """Whether a C type is one that a table lists, made again by a second import of its module."""
+        for known in self.types:
+            if known.__qualname__ == _qualname(cls) and known.__module__ == _module(cls):
+                mine, its = self.members[id(known)], own_members(cls)
+                if known is cls or mine.keys() != its.keys():
+                    continue
+                self.members[id(cls)] = its
+                self._kept.append(cls)
+                for old, new in [(known, cls), *((mine[name], its[name]) for name in its)]:
+                    if (contract := self.contracts.get(id(old))) is not None:
+                        self._kept.append(new)
+                        self.contracts[id(new)] = contract
+                return True
+        return False
 
     def _add_whole_module(self, namespace: dict[str, object], contract: str) -> None:
         """Functions, types and their methods, except what has rows of its own."""

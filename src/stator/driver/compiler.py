@@ -64,12 +64,12 @@ def compiled_function(
     shared = open_ledger(code, options)
     if own or options.isolate:
         mine = open_ledger(code, options, Bucket(code))
-        miss = Compiler(mine, label, shared)
+        miss = Compiler(options, label, mine, shared)
         made = CompiledFunction(
             function, miss, name=options.name, bucket=mine.bucket, shared=shared.bucket
         )
     else:
-        miss = Compiler(shared, label)
+        miss = Compiler(options, label, shared)
         made = CompiledFunction(function, miss, name=options.name, bucket=shared.bucket)
     if lookup(code) is None:
         attach(code, made)
@@ -79,11 +79,13 @@ def compiled_function(
 class Compiler:
     """Compiles calls of one function: the `miss` of its `CompiledFunction`."""
 
-    def __init__(self, ledger: Ledger, label: Label, shared: Ledger | None = None) -> None:
-        self.ledger = ledger
+    def __init__(
+        self, options: Options, label: Label, ledger: Ledger, shared: Ledger | None = None
+    ) -> None:
+        self.options = options
         self.label = label
+        self.ledger = ledger
         self.shared = shared
-        self.options = ledger.options
 
     def reset(self) -> None:
         """Forgets what was compiled."""
@@ -182,7 +184,7 @@ class Compiler:
         graph = code = None
         if trace.recorded is not None:
             code = trace.recorded.module.code
-            graph = compile_recorded(trace.recorded, self.options)
+            graph = trace.edges.around(compile_recorded(trace.recorded, self.options))
         made = residual(
             trace.plan,
             code=function.__code__,

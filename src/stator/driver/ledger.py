@@ -78,7 +78,7 @@ class Ledger:
 
     family: Family
     bucket: Bucket
-    options: Options  # keeps the backend alive, whose identity is in the key
+    backend: object  # kept alive: its identity is in the key
     compiles: int = 0
     compilations: list[Compilation] = field(default_factory=list)
     recompiles: deque[Recompile] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
@@ -109,9 +109,9 @@ def open_ledger(code: CodeType, options: Options, bucket: Bucket | None = None) 
     if family is None:
         family = _families[id(code)] = Family(code)
     if bucket is not None:
-        return Ledger(family, bucket, options)
+        return Ledger(family, bucket, options.backend)
     key = options.key()
     ledger = family.shared.get(key)
     if ledger is None:
-        ledger = family.shared[key] = Ledger(family, Bucket(code), options)
+        ledger = family.shared[key] = Ledger(family, Bucket(code), options.backend)
     return ledger

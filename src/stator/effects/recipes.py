@@ -14,7 +14,7 @@ from enum import EnumMeta
 from typing import Any, Final
 
 from stator import objects
-from stator.effects import callables, containers, instances, iterators
+from stator.effects import arrays, callables, containers, instances, iterators
 from stator.effects.model import CannotRebuild
 from stator.effects.node import Node, Recipe, qualname_of
 
@@ -47,6 +47,7 @@ CONSTANT_NAMES: Final = frozenset(
         ("re", "Pattern"),
     }
 )
+ARRAY_NAME: Final = ("numpy", "ndarray")
 # Tuple types of C that are made from a sequence: (module, name). So are struct sequences.
 SIZES: Final = frozenset({("torch", "Size")})
 
@@ -117,6 +118,8 @@ def recipe(value: Any) -> Node | None:
     base = objects.layout_base(cls)
     if cls is base and (_module(cls), qualname_of(cls)) in CONSTANT_NAMES:
         return None
+    if cls is base and (_module(cls), qualname_of(cls)) == ARRAY_NAME:
+        return arrays.array_node(value)
     found = _LAYOUTS.get(id(base))
     if found is not None:
         return found(value)

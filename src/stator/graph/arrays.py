@@ -1,12 +1,14 @@
-"""numpy functions as graph nodes, by torch's numpy layer.
+"""numpy in graphs: functions of torch's numpy layer as nodes, arrays as inputs and outputs.
 
 In: the name of a numpy function. Out: a function of tensors that computes what numpy computes on
-arrays; torch's own functions are inside, so backends see through it.
+arrays; torch's own functions are inside, so backends see through it. And `Edges`, which convert
+what comes into and out of a compiled graph, sharing memory as `torch.from_numpy` does.
 """
 
 import functools
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -37,3 +39,32 @@ def _arrays(layer: Any, value: Any) -> Any:
 
 def _tensors(layer: Any, value: Any) -> Any:
     return value.tensor if isinstance(value, layer.ndarray) else value
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Which inputs and outputs of a graph are numpy's, by position."""
+
+    inputs: tuple[int, ...] = ()
+    arrays: tuple[int, ...] = ()
+    scalars: tuple[int, ...] = ()
+
+    def around(self, graph: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
+        """The compiled graph as a function that takes and returns arrays there."""
+        if not (self.inputs or self.arrays or self.scalars):
+            return graph
+        inputs, arrays, scalars = self.inputs, self.arrays, self.scalars
+        from_numpy = torch.from_numpy
+
+        def graph_of_arrays(*args: Any) -> Sequence[Any]:
+            given = list(args)
+            for position in inputs:
+                given[position] = from_numpy(given[position])
+            outputs = list(graph(*given))
+            for position in arrays:
+                outputs[position] = outputs[position].numpy()
+            for position in scalars:
+                outputs[position] = outputs[position].numpy()[()]
+            return outputs
+
+        return graph_of_arrays

@@ -84,8 +84,8 @@ class Fakes:
     """The fake mode, the shape environment and the fakes of the inputs."""
 
     def __init__(self) -> None:
-        # Values of tensors don't become symbols: what needs them is data-dependent.
-        self.shape_env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=False)
+        # Sizes that depend on values become symbols (`nonzero`); values themselves don't.
+        self.shape_env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=True)
         self.mode = FakeTensorMode(shape_env=self.shape_env)
         self.inputs: list[FakeInput] = []
         self.touched = False  # set by whoever changes a fake in a way its version does not show

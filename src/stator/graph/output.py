@@ -19,7 +19,8 @@ import torch.utils._device
 from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import DimDynamic
+from torch.fx.experimental.symbolic_shapes import DimDynamic, compute_unbacked_bindings
+from torch.fx.passes.runtime_assert import insert_deferred_runtime_asserts
 
 from .arguments import Arguments, Item
 from .errors import Unsupported
@@ -234,7 +235,17 @@ class OutputGraph:
         if target is setattr:
             self.fakes.touched = True
         self.arguments.bind(result, node)
+        if self.shape_env.pending_fresh_unbacked_symbols:
+            self._bind_sizes(node, result, produced)
         return result
+
+    def _bind_sizes(self, node: fx.Node, result: Any, produced: Sequence[torch.Tensor]) -> None:
+        """A result whose sizes depend on values: their symbols are bound to the node."""
+        bindings = compute_unbacked_bindings(self.shape_env, result)
+        if bindings:
+            node.meta["unbacked_bindings"] = bindings
+        for tensor in produced:
+            self.symbols.define_result(tensor, self.arguments.node(tensor))
 
     def _run(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
@@ -347,6 +358,9 @@ class OutputGraph:
         module._param_name_to_source = {  # type: ignore[assignment, unused-ignore]
             attribute: InputSource(f"self.{attribute}") for attribute in attributes
         }
+        if self.shape_env.deferred_runtime_asserts:
+            insert_deferred_runtime_asserts(module, self.shape_env, "graph")
+            module.recompile()
         return Recorded(module, inputs, examples, mode)
 
     def _drop_unused(self) -> None:

@@ -60,10 +60,21 @@ class Symbols:
         self._tracer = GraphAppendingTracer(graph)
         self._nodes: dict[sympy.Basic, fx.Node] = {}
         self._defined: dict[sympy.Symbol, Fact] = {}  # the first one that reads just the symbol
+        self._results: dict[sympy.Symbol, tuple[fx.Node, int, torch.SymInt]] = {}
         self.facts: list[Fact] = []
 
     def __bool__(self) -> bool:
-        return bool(self.facts)
+        return bool(self.facts) or bool(self._results)
+
+    def define_result(self, fake: torch.Tensor, node: fx.Node) -> None:
+        """Notes sizes of a result that depend on values: they are read from the result itself."""
+        for dim, size in enumerate(fake.shape):
+            if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
+                symbol = size.node.expr
+                if symbol not in self._defined and symbol not in self._results:
+                    if node.graph is not self._graph:
+                        raise Unsupported("a size that depends on values, in a region of its own")
+                    self._results[symbol] = node, dim, size
 
     def define(self, number: object, origin: Origin) -> None:
         """Notes that a number, if it is symbolic, can be read at `origin`."""
@@ -123,6 +134,8 @@ class Symbols:
     def _symbol(self, symbol: sympy.Symbol) -> fx.Node:
         """The node of a symbol: an int input, or a size read before anything could change it."""
         fact = self._defined.get(symbol)
+        if symbol in self._results:
+            return self._result_size(*self._results[symbol])
         if fact is None:
             raise Unsupported(f"the symbolic int {symbol} is not a size of any graph input")
         origin = fact.origin
@@ -132,4 +145,11 @@ class Symbols:
             node = self._graph.call_method(origin.method, (origin.placeholder, *origin.args))
         node.meta["source_fn_stack"] = [(node.name, origin.method)]
         node.meta["example_value"] = fact.number
+        return node
+
+    def _result_size(self, result: fx.Node, dim: int, number: torch.SymInt) -> fx.Node:
+        with self._graph.inserting_after(result):
+            node = self._graph.call_function(torch.ops.aten.sym_size.int, (result, dim))
+        node.meta["source_fn_stack"] = [(node.name, node.target)]
+        node.meta["example_value"] = number
         return node

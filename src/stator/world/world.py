@@ -5,6 +5,7 @@ that are never changed while tracing (classes, functions, modules … guarded by
 ones. Each raw object has one stand-in, however many paths lead to it.
 """
 
+import contextvars
 import enum
 import functools
 import operator
@@ -103,7 +104,10 @@ IDENTITIES: Final = objects.TypeSet(
     operator.attrgetter,
     operator.methodcaller,
     re.Pattern,
+    contextvars.ContextVar,
+    type(re.compile("").match),  # of patterns only, see `_wrap_identity`
 )
+_BUILTIN_METHOD: Final = type(re.compile("").match)
 # Layout bases of which shadows are made.
 SHADOWED: Final = objects.TypeSet(object, types.SimpleNamespace)
 
@@ -196,6 +200,8 @@ class World:
                 not _is_module_or_class(bound_to)
             ):
                 return self._wrap_bound(raw, bound_to, source)
+        if type(raw) is _BUILTIN_METHOD and type(raw.__self__) is not re.Pattern:
+            return self._wrap_opaque(raw, source)
         if type(raw) is types.FunctionType and raw.__closure__ and not is_fixed(source):
             return self._wrap_closure(raw, source)
         self.guard(source, Is(raw))

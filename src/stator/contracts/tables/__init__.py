@@ -7,6 +7,7 @@ from . import (
     containers,
     data,
     functools_,
+    io_,
     iterators,
     itertools_,
     math_,
@@ -31,6 +32,7 @@ ALL_FUNCTIONS: Functions = {
     **weakref_.FUNCTIONS,
     **text.FUNCTIONS,
     **data.FUNCTIONS,
+    **io_.FUNCTIONS,
     **system.FUNCTIONS,
 }
 ALL_TYPES: Types = {
@@ -47,6 +49,7 @@ ALL_TYPES: Types = {
     **re_.TYPES,
     **weakref_.TYPES,
     **data.TYPES,
+    **io_.TYPES,
     **system.TYPES,
 }
 WHOLE_MODULES = system.WHOLE_MODULES

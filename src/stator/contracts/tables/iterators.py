@@ -45,6 +45,14 @@ _unstarted = _coroutine()
 _AWAITER = type(_unstarted.__await__())
 _unstarted.close()
 
+# CPython makes these types ready for use only when one of their attributes is asked for.
+_LINES, _POSITIONS = (
+    type(iterator) for iterator in (_coroutine.__code__.co_lines(), _coroutine.__code__.co_positions())
+)
+assert _LINES.__mro__ and _POSITIONS.__mro__
+_CODE_ITERATOR: Rows = {"reads | s": "__iter__", "mutates | sm": "__next__"}
+_ALIAS_ITERATOR = type(iter(list[int]))
+
 
 class _Sequence:
     def __getitem__(self, index: int) -> int:
@@ -73,6 +81,9 @@ _PLAIN: tuple[Iterator[object], ...] = (
 TYPES: Types = {
     **{type(iterator): ITERATOR for iterator in _PLAIN},
     type(iter(set())): SET_ITERATOR,
+    _LINES: _CODE_ITERATOR,
+    _POSITIONS: _CODE_ITERATOR,
+    _ALIAS_ITERATOR: override(ITERATOR, {"reads calls | s": "__reduce__", "reads | s": "__iter__"}),
     type(iter(_Sequence())): DRIVER,
     type(iter(int, 1)): DRIVER,
     enumerate: override(DRIVER, {"reads calls | si s": "()", "reads calls | . si s": "__new__"}),

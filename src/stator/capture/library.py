@@ -1,0 +1,222 @@
+"""Functions of the standard library that a tracer answers in its own way.
+
+In: a call of one of these functions. Out: the result. They keep caches (`re`, `copyreg`), have a twin
+in Python that can be evaluated (`pickle`), make locks, or ask for state of the process, which is
+then guarded.
+"""
+
+import _thread
+import builtins
+import copyreg
+import functools
+import gc
+import importlib
+import pickle
+import re
+import sys
+import types
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+from stator import objects
+from stator._native import _core as core
+from stator._native._core import Frame
+from stator.capture.breaks import Break
+from stator.capture.special import Handler, _plain, _substitute
+from stator.contracts import Depth
+from stator.guards import Callback, Fixed, Is, State
+from stator.objects import TypeSet
+from stator.world.world import CONSTANTS
+
+if TYPE_CHECKING:
+    from stator.capture.calls import Calls
+
+_PATTERNS: Final = TypeSet(str, bytes, re.Pattern)
+_FLAGS: Final = TypeSet(int, re.RegexFlag)
+# What `re` warns about: these patterns are compiled by evaluating its parser.
+_WARNED: Final = ("[[", "[^[", "--", "&&", "~~", "||")
+
+
+def _re_compile(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`re._compile`: its cache speeds up, and answers nothing else than the compiler."""
+    if len(args) == 2 and not kwargs:
+        pattern, flags = args
+        if _PATTERNS.holds(type(pattern)) and _FLAGS.holds(type(flags)):
+            text = str(pattern) if type(pattern) is not bytes else pattern.decode("latin-1")
+            if not any(part in text for part in _WARNED):
+                return core.call_native(frame, function, pattern, flags)
+    return calls.evaluated(frame, function, args, kwargs)
+
+
+def _slotnames(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`copyreg._slotnames` without its cache, an attribute of the class."""
+    if len(args) != 1 or kwargs or not objects.is_subtype(type(args[0]), type):
+        return calls.evaluated(frame, function, args, kwargs)
+    found: list[str] = []
+    for owner in objects.mro(args[0]):
+        slots = objects.type_dict(owner).get("__slots__", ())
+        if type(slots) is str:
+            slots = (slots,)
+        if type(slots) is dict or type(slots) is list:
+            slots = tuple(slots)
+        if type(slots) is not tuple or any(type(name) is not str for name in slots):
+            raise Break(f"the slots of {objects.type_dict(owner).get('__qualname__', owner)}")
+        for name in slots:
+            if name in ("__dict__", "__weakref__"):
+                continue
+            if name.startswith("__") and not name.endswith("__"):
+                stripped = type.__dict__["__name__"].__get__(owner).lstrip("_")
+                name = f"_{stripped}{name}" if stripped else name
+            found.append(name)
+    return found
+
+
+def _asked(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """State of the process that is a constant, as long as a guard says so."""
+    if args or kwargs:
+        return _plain(calls, frame, function, args, kwargs)
+    answer = function()
+    if not CONSTANTS.holds(type(answer)):
+        raise Break(f"{function.__module__}.{function.__name__} answers more than a constant")
+    name = f"{function.__module__}.{function.__name__}() is {answer!r}"
+    calls.world.guard(Fixed(function), Callback(lambda asked: asked() == answer, name))
+    return answer
+
+
+def _import(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`__import__`: of modules that are loaded already."""
+    names = ("name", "globals", "locals", "fromlist", "level")
+    given: dict[str, Any] = dict(zip(names, args, strict=False)) | kwargs
+    known = type(given.get("name")) is str and type(given.get("level", 0)) is int
+    if not known or given.get("level", 0) or len(args) > len(names):
+        return _plain(calls, frame, function, args, kwargs)
+    return calls._import(frame, (given["name"], None, None, given.get("fromlist", ()), 0))
+
+
+def _import_module(
+    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any
+) -> Any:
+    if len(args) == 1 and not kwargs and type(args[0]) is str and args[0] in sys.modules:
+        return calls.world.know(sys.modules[args[0]])
+    return calls.evaluated(frame, function, args, kwargs)
+
+
+def _new_lock(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """A lock of the program's own; it is elided like any other."""
+    if args or kwargs:
+        return _plain(calls, frame, function, args, kwargs)
+    lock = function()
+    calls.world.keep(lock)
+    return lock
+
+
+def _cache(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """Methods of a `functools.lru_cache` that the program has made itself."""
+    if not args or calls.world.is_world(args[0]):
+        raise Break("a cache that existed before the call is inspected or cleared")
+    bound = type(function) is types.BuiltinFunctionType
+    return _plain(calls, frame, function, args[1:] if bound else args, kwargs)
+
+
+def _context_get(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`ContextVar.get`: what the running context holds, guarded."""
+    variable, *default = args
+    if kwargs or len(default) > 1 or not calls.world.is_world(variable):
+        raise Break("a context variable made in the call is used")
+    value = _GET(variable, _UNSET)
+    source = State(_GET.__get__(variable), (_UNSET,), f"the context variable {variable.name}")
+    if value is _UNSET:
+        calls.world.guard(source, Is(_UNSET))
+        if default:
+            return default[0]
+        return _plain(calls, frame, _GET, [variable], {})  # the variable's own default, or raises
+    key = id(variable)
+    if key not in calls.context:
+        calls.world.guard(source, Is(value))
+        calls.context[key] = calls.tracer.wrap(value, Fixed(value))
+    return calls.context[key]
+
+
+_GET: Final[Any] = ContextVar.__dict__["get"]
+_UNSET: Final = object()
+
+
+def _audit(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`sys.audit`: hooks written in Python are evaluated."""
+    for value in args:
+        calls.values.ready(value, Depth.DEEP, attributes=True)
+    return _plain(calls, frame, function, args, kwargs)
+
+
+def _by_twin(twin: types.FunctionType) -> Handler:
+    """A C function of `pickle`, by the same function in Python."""
+    return _substitute(twin)
+
+
+def _pickler(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    values = [*args, *kwargs.values()]
+    twin = pickle._Pickler if function is pickle.Pickler else pickle._Unpickler  # type: ignore[attr-defined]
+    calls.world.know(twin)
+    return calls.construct(frame, twin, values, tuple(kwargs) or None)
+
+
+def _print(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`print` to an object that the program has made, such as a StringIO."""
+    file = kwargs.get("file")
+    if file is None or calls.world.is_world(file) and id(file) not in calls.world.records:
+        raise Break("builtins.print writes to the console")
+    calls.values.ready(kwargs, Depth.NOTHING)
+    return calls.function(frame, _printed, [*args, *kwargs.values()], tuple(kwargs) or None)
+
+
+def _printed(
+    *values: Any, sep: Any = None, end: Any = None, file: Any = None, flush: Any = False
+) -> None:
+    """As `builtin_print`."""
+    if sep is not None and not isinstance(sep, str):
+        raise TypeError(f"sep must be None or a string, not {type(sep).__name__}")
+    if end is not None and not isinstance(end, str):
+        raise TypeError(f"end must be None or a string, not {type(end).__name__}")
+    first = True
+    for value in values:
+        if not first:
+            file.write(" " if sep is None else sep)
+        first = False
+        file.write(str(value))
+    file.write("\n" if end is None else end)
+    if flush:
+        file.flush()
+
+
+def _members(cls: type, *names: str) -> list[int]:
+    return [id(objects.type_dict(cls)[name]) for name in names]
+
+
+_twins: Final[dict[Any, Any]] = {
+    getattr(pickle, name): getattr(pickle, f"_{name}")
+    for name in ("dump", "dumps", "load", "loads")
+}
+_asked_functions: Final[tuple[Callable[[], Any], ...]] = (
+    sys.gettrace,
+    sys.getprofile,
+    sys.getrecursionlimit,
+    gc.isenabled,
+)
+
+LIBRARY: Final[dict[int, Handler]] = {
+    id(re._compile): _re_compile,  # type: ignore[attr-defined]
+    id(copyreg._slotnames): _slotnames,  # type: ignore[attr-defined]
+    id(builtins.__import__): _import,
+    id(importlib.import_module): _import_module,
+    id(_thread.allocate_lock): _new_lock,
+    id(_thread.RLock): _new_lock,
+    id(pickle.Pickler): _pickler,
+    id(pickle.Unpickler): _pickler,
+    id(sys.audit): _audit,
+    id(_GET): _context_get,
+    id(builtins.print): _print,
+    **{id(function): _asked for function in _asked_functions},
+    **{id(function): _by_twin(twin) for function, twin in _twins.items()},
+    **dict.fromkeys(_members(functools._lru_cache_wrapper, "cache_info", "cache_clear"), _cache),
+}
