@@ -130,6 +130,7 @@ def tiny(x: torch.Tensor) -> torch.Tensor:
 
 def main() -> None:
     torch.manual_seed(0)
+    torch.set_num_threads(1)  # the model is small: more would measure how busy the machine is
     title("the program")
     show(inspect.getsource(Transformer) + inspect.getsource(Layer), 32)
 

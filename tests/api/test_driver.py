@@ -110,7 +110,7 @@ class TestLimits:
         """What can't be captured says so each time, not that there is a limit."""
 
         def reads(x: torch.Tensor) -> torch.Tensor:
-            open("/dev/null").close()
+            time.sleep(0)
             return x
 
         compiled = eager(reads, fullgraph=True, recompile_limit=1)
@@ -182,7 +182,7 @@ class TestEagerPaths:
 
         def reads(x: torch.Tensor, read: bool) -> torch.Tensor:
             if read:
-                open("/dev/null").close()
+                time.sleep(0)
             return x + 1
 
         for order in ([True, False], [False, True]):
@@ -201,7 +201,7 @@ class TestEagerPaths:
     def test_closures_of_one_code_are_not_confused(self) -> None:
         def make(offset: float) -> Any:
             def add(x: torch.Tensor, *, twice: bool = False, **more: Any) -> torch.Tensor:
-                open("/dev/null").close()
+                time.sleep(0)
                 return x + offset * (2 if twice else 1)
 
             return eager(add)
@@ -217,7 +217,7 @@ class TestEagerPaths:
 
     def test_no_frame_of_ours_in_tracebacks(self) -> None:
         def fails(x: torch.Tensor, *more: int) -> torch.Tensor:
-            open("/dev/null").close()
+            time.sleep(0)
             raise KeyError("gone")
 
         compiled = eager(fails)

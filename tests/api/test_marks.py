@@ -2,6 +2,7 @@
 
 import gc
 import operator
+import time
 import weakref
 from typing import Any
 
@@ -222,7 +223,7 @@ class TestAssumeConstantResult:
 class TestSubstituteInGraph:
     def test_function(self) -> None:
         def original(x: torch.Tensor, n: int = 1) -> torch.Tensor:
-            open("/dev/null").close()
+            time.sleep(0)
             return x + n
 
         @stator.substitute_in_graph(original)

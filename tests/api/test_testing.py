@@ -1,5 +1,6 @@
 """stator.testing: counts, and the engine that proves that compiled code ran."""
 
+import time
 import warnings
 from typing import Any
 
@@ -19,7 +20,7 @@ def double(x: torch.Tensor) -> torch.Tensor:
 
 
 def reads(x: torch.Tensor) -> torch.Tensor:
-    open("/dev/null").close()
+    time.sleep(0)
     return x
 
 

@@ -33,9 +33,3 @@ class Block(nn.Module):
 
     def forward(self, x: torch.Tensor, extra: float = 0.0) -> torch.Tensor:
         return torch.relu(self.linear(x)) * self.scale * self.gain + extra
-
-
-def unsupported(x: torch.Tensor) -> torch.Tensor:
-    """Nothing that a trace may do."""
-    open("/dev/null").close()
-    return x

@@ -104,9 +104,7 @@ def scalar_as_an_attribute(x, holder):
     return x * holder.scale, holder.scale
 
 
-@programs(
-    lambda: (t(3), np.bool_(True)), changes={"value": lambda: (t(3), np.bool_(False))}
-)
+@programs(lambda: (t(3), np.bool_(True)), changes={"value": lambda: (t(3), np.bool_(False))})
 def numpy_bool_as_a_condition(x, flag):
     return (x + 1, flag) if flag else (x - 1, flag)
 
@@ -200,7 +198,11 @@ def python_over_a_known_array(x):
 @programs(lambda: (t(4),), free=True)
 def known_array_as_a_constant(x):
     window = np.hanning(4).astype(np.float32)
-    return x * torch.as_tensor(window), torch.tensor(window), torch.tensor(window, dtype=torch.int64)
+    return (
+        x * torch.as_tensor(window),
+        torch.tensor(window),
+        torch.tensor(window, dtype=torch.int64),
+    )
 
 
 @programs(lambda: (t(4),), free=True)
@@ -277,7 +279,7 @@ def fortran_order(x, a):
 @programs(
     lambda: (np.arange(6.0, dtype=np.float32).reshape(2, 3),),
     keeps={"values": lambda: (np.ones((2, 3), dtype=np.float32),)},
-    changes={"dtype": lambda: (np.arange(6).reshape(2, 3),)},
+    changes={"dtype": lambda: (np.arange(6.0).reshape(2, 3),)},
     free=True,
 )
 def math_on_an_array(a):
@@ -287,7 +289,16 @@ def math_on_an_array(a):
 
 @programs(lambda: (np.arange(6.0).reshape(2, 3),), free=True)
 def shapes_of_an_array(a):
-    return a.T, a.reshape(3, 2), a[0], a[:, 1:], a[..., None], a.ravel(), np.stack([a, a]), a.ndim
+    return (
+        a.T,
+        a.reshape(3, 2),
+        a[0],
+        a[:, 1:],
+        a[..., None] @ a[:, None],
+        a.ravel(),
+        np.stack([a, a]),
+        a.ndim,
+    )
 
 
 @programs(lambda: (np.arange(6.0).reshape(2, 3),), free=True)
@@ -331,6 +342,11 @@ def error_of_array_math(a):
 @programs(lambda: (np.ones((2, 3)),), raises=AttributeError, free=True)
 def missing_attribute_of_an_array(a):
     return torch.from_numpy(a) + a.nothing
+
+
+@programs(lambda: (np.arange(1, 7).reshape(2, 3),), free=True)
+def integers_become_floats(a):
+    return a / 4, np.reciprocal(4.0) * a, a // 2, a**2, a * 2.5, a + np.ones(3)
 
 
 # ------------------------------------------------------------------ what is refused
@@ -435,10 +451,20 @@ def flags_of_an_array(x, a):
     return x * 2 if a.flags.writeable else x
 
 
-@refused(lambda: (t(3), np.array([7, 8]), np.array([2, 0])))
-def integer_division(x, a, b):
+@refused(lambda: (t(3), np.array([7, 8]), np.array([2, 3])))
+def division_of_integers_that_may_be_zero(x, a, b):
+    return x * 2, a // b
+
+
+@refused(lambda: (t(3), np.ones(3)))
+def error_state(x, a):
     with np.errstate(all="ignore"):
-        return x * 2, a // b
+        return x * 2, a / 2
+
+
+@refused(lambda: (t(3),))
+def number_that_numpy_warns_of(x):
+    return x * float(np.float64(1.0) / np.float64(0.0))
 
 
 @refused(lambda: (t(3), np.bool_(True)))

@@ -163,6 +163,7 @@ typedef struct Level {
 typedef struct {
     struct TensorSpec *spec;
     int32_t node, guard;
+    const char *impl, *meta; /* where the tensor's metadata was the last time; only compared */
 } TensorTest;
 
 typedef struct {
@@ -253,7 +254,7 @@ int tensor_spec_same(const TensorSpec *a, const TensorSpec *b);
 size_t tensor_spec_hash(const TensorSpec *s);
 int tensor_matches(TensorSpec *s, PyObject *value);
 /* The first of native tests that fails, `end` if none. */
-const TensorTest *tensors_failing(const TensorTest *test, const TensorTest *end, PyObject *const *values);
+TensorTest *tensors_failing(TensorTest *test, TensorTest *end, PyObject *const *values);
 int tensors_are_native(void);
 /* Can it be checked, can its sizes be read, without running Python? */
 int tensor_spec_is_native(const TensorSpec *s);

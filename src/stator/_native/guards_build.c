@@ -444,7 +444,7 @@ make_tests(GuardTree *t)
         if (!tensor_spec_may_be_native(c->spec))
             t->foreign_tensors = 1;
         else if (t->nodes[c->node].deferred)
-            t->tests[t->n_tests++] = (TensorTest){c->spec, c->node, c->guard};
+            t->tests[t->n_tests++] = (TensorTest){c->spec, c->node, c->guard, NULL, NULL};
     }
     return 0;
 }

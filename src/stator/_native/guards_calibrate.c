@@ -186,6 +186,20 @@ is_leaf(PyObject *samples, Py_ssize_t offset)
     return 1;
 }
 
+/* The range of words in which all that a match reads lies. */
+static void
+find_image(void)
+{
+    Py_ssize_t word = sizeof(uint64_t), starts[] = {torch_api.extents, torch_api.type_number / word * word, torch_api.keys},
+               sizes[] = {(1 + 2 * INLINE_DIMS) * word, word, word}, start = starts[0], end = 0;
+    for (int i = 0; i < 3; i++) {
+        start = starts[i] < start ? starts[i] : start;
+        end = starts[i] + sizes[i] > end ? starts[i] + sizes[i] : end;
+    }
+    torch_api.image = start;
+    torch_api.image_size = end - start <= IMAGE_SIZE ? end - start : 0;
+}
+
 static void
 find_words(PyObject *samples)
 {
@@ -195,6 +209,8 @@ find_words(PyObject *samples)
     torch_api.autograd = find_only(samples, is_autograd, word, end - word, word);
     torch_api.leaf = torch_api.autograd == 0 ? 0 : find_only(samples, is_leaf, word, 512, 1);
     torch_api.direct = torch_api.extents != 0 && torch_api.type_number != 0;
+    if (torch_api.direct)
+        find_image();
 }
 
 /* ---- all of it ---- */
@@ -220,7 +236,7 @@ tensor_calibrate(PyObject *Py_UNUSED(m), PyObject *args)
             return NULL;
         }
     torch_api.native = torch_api.direct = 0;
-    torch_api.autograd = torch_api.leaf = 0;
+    torch_api.autograd = torch_api.leaf = torch_api.image_size = 0;
     torch_api.python_keys = python_keys;
     Py_XSETREF(torch_api.base, (PyTypeObject *)Py_NewRef(base));
     Py_XSETREF(torch_api.match, Py_NewRef(match));

@@ -36,6 +36,8 @@ struct TensorSpec {
     int has_strides, is_static;
     int64_t ndim;
     int64_t *sizes, *strides; /* -1: any; one block */
+    int has_image;
+    char image[IMAGE_SIZE]; /* of a tensor that matched, see same_image */
 };
 
 #define ANY (-1)
@@ -139,35 +141,54 @@ tensor_matches(TensorSpec *s, PyObject *value)
     return tensor_spec_is_native(s) ? matches_natively(s, value) : matches_in_python(s, value);
 }
 
-/* Ask for the memory that a later test will read: object, impl and what the impl
- * points to are three reads in a row, each of which may miss the caches. */
-#define AHEAD 8
-
-static inline void
-prefetch(const TensorTest *test, const TensorTest *end, PyObject *const *values)
+/* Is the tensor, in its part of the impl that tells metadata, like one that
+ * matched? That part holds more than is asked for, so "no" says nothing. */
+static inline int
+same_image(const TensorSpec *s, const char *impl)
 {
-    if (end - test <= 3 * AHEAD)
-        return;
-    __builtin_prefetch(values[test[3 * AHEAD].node]);
-    PyObject *value = values[test[2 * AHEAD].node];
-    if (Py_TYPE(value) == test[2 * AHEAD].spec->type) {
-        const char *impl = impl_of(value);
-        __builtin_prefetch(impl);
-        __builtin_prefetch(impl + 64);
-        __builtin_prefetch(impl + torch_api.keys);
-    }
-    value = values[test[AHEAD].node];
-    if (Py_TYPE(value) == test[AHEAD].spec->type)
-        __builtin_prefetch(*(char *const *)(impl_of(value) + torch_api.autograd) + torch_api.leaf);
+    return memcmp(impl + torch_api.image, s->image, torch_api.image_size) == 0;
 }
 
-const TensorTest *
-tensors_failing(const TensorTest *test, const TensorTest *end, PyObject *const *values)
+static int
+test_holds(TensorTest *test, PyObject *value)
+{
+    TensorSpec *s = test->spec;
+    if (!matches_natively(s, value))
+        return 0;
+    test->impl = impl_of(value);
+    test->meta = torch_api.autograd == 0 ? NULL : *(char **)(test->impl + torch_api.autograd);
+    if (!s->has_image && s->way == BY_WORDS && torch_api.image_size > 0) {
+        memcpy(s->image, test->impl + torch_api.image, torch_api.image_size);
+        s->has_image = 1;
+    }
+    return 1;
+}
+
+/* Object, impl and what the impl points to are three reads in a row, each of
+ * which may miss the caches: memory is asked for some tests ahead, where it was
+ * the last time. */
+#define AHEAD 8
+
+TensorTest *
+tensors_failing(TensorTest *test, TensorTest *end, PyObject *const *values)
 {
     for (; test < end; test++) {
         PyObject *value = values[test->node];
-        prefetch(test, end, values);
-        if (Py_TYPE(value) != test->spec->type || !matches_natively(test->spec, value))
+        const TensorSpec *s = test->spec;
+        if (end - test > AHEAD) {
+            const char *impl = test[AHEAD].impl;
+            __builtin_prefetch(impl);
+            __builtin_prefetch(impl + 64);
+            __builtin_prefetch(impl + 128);
+            __builtin_prefetch(test[AHEAD].meta + torch_api.leaf);
+        }
+        if (Py_TYPE(value) != s->type)
+            break;
+        const char *impl = impl_of(value);
+        if (s->has_image && impl == test->impl && same_image(s, impl)
+            && (s->requires_grad == ANY || requires_grad(impl) == s->requires_grad))
+            continue;
+        if (!test_holds(test, value))
             break;
     }
     return test;

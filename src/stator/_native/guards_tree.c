@@ -339,7 +339,7 @@ eval_native(GuardTree *t, PyObject *const *locals, PyObject *function, int *fore
     if (t->n_tensors != 0 && (t->foreign_tensors || !tensors_are_native()))
         *foreign = 1;
     if (t->n_tests != 0 && tensors_are_native()) {
-        const TensorTest *end = t->tests + t->n_tests, *failing = tensors_failing(t->tests, end, t->values);
+        TensorTest *end = t->tests + t->n_tests, *failing = tensors_failing(t->tests, end, t->values);
         if (failing != end)
             return fail(t, failing->guard, t->values[failing->node]);
     }

@@ -12,8 +12,13 @@ from stator import objects
 from stator._native import _core as core
 from stator.objects import TypeSet
 
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 # Functions whose results depend on their arguments alone. Besides these, all ufuncs of numpy are.
-PURE: Final = (
+PURE: Final = _words(
     "all allclose amax amin angle any append arange argmax argmin argpartition argsort argwhere "
     "around array array_equal array_equiv array_split asarray ascontiguousarray asfortranarray "
     "atleast_1d atleast_2d atleast_3d average bartlett bincount blackman block broadcast_arrays "
@@ -23,9 +28,9 @@ PURE: Final = (
     "extract eye fix flatnonzero flip fliplr flipud full full_like geomspace gradient hamming "
     "hanning histogram hsplit hstack i0 identity imag indices inner insert interp intersect1d "
     "isclose iscomplex iscomplexobj isdtype isin isneginf isposinf isreal isrealobj isscalar "
-    "issubdtype iterable kaiser kron linspace logspace max mean median meshgrid min min_scalar_type "
-    "moveaxis nan_to_num nanargmax nanargmin nancumprod nancumsum nanmax nanmean nanmedian nanmin "
-    "nanpercentile nanprod nanquantile nanstd nansum nanvar ndim nonzero ones ones_like outer pad "
+    "issubdtype iterable kaiser kron linspace logspace max mean median meshgrid min "
+    "min_scalar_type moveaxis nan_to_num nanargmax nanargmin nancumprod nancumsum nanmax nanmean "
+    "nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum nanvar ndim nonzero ones ones_like outer pad "
     "partition percentile polyfit polyval prod promote_types ptp quantile ravel ravel_multi_index "
     "real real_if_close repeat reshape resize result_type roll rollaxis roots rot90 round "
     "searchsorted select setdiff1d setxor1d shape sinc size sort split squeeze stack std sum "
@@ -36,45 +41,48 @@ PURE: Final = (
     "linalg.lstsq linalg.matmul linalg.matrix_power linalg.matrix_rank linalg.multi_dot "
     "linalg.norm linalg.pinv linalg.qr linalg.slogdet linalg.solve linalg.svd "
     "fft.fft fft.fftfreq fft.fftshift fft.ifft fft.ifftshift fft.irfft fft.rfft fft.rfftfreq"
-).split()
+)
 
 # Methods of arrays and scalars: pure, and (arrays only, which are the trace's own) in place.
 PURE_METHODS: Final = frozenset(
-    "all any argmax argmin argpartition argsort as_integer_ratio astype bit_count choose clip "
-    "compress conj conjugate copy cumprod cumsum diagonal dot flatten hex is_integer item max mean "
-    "min nonzero prod ravel repeat reshape round searchsorted squeeze std sum swapaxes take "
-    "tobytes tolist trace transpose var".split()
+    _words(
+        "all any argmax argmin argpartition argsort as_integer_ratio astype bit_count choose clip "
+        "compress conj conjugate copy cumprod cumsum diagonal dot flatten hex is_integer item max "
+        "mean min nonzero prod ravel repeat reshape round searchsorted squeeze std sum swapaxes take "
+        "tobytes tolist trace transpose var"
+    )
 )
-IN_PLACE_METHODS: Final = frozenset("fill partition put sort".split())
+IN_PLACE_METHODS: Final = frozenset({"fill", "partition", "put", "sort"})
 
-METADATA: Final = frozenset("dtype itemsize nbytes ndim shape size strides".split())
+METADATA: Final = frozenset(_words("dtype itemsize nbytes ndim shape size strides"))
 PARTS: Final = frozenset({"T", "mT", "real", "imag"})  # views of an array, as attributes
 
 # Functions that torch's numpy layer has, whose results have a shape and a dtype that follow from
-# those of the arguments. Elementwise ones first; the rest takes numbers as further arguments.
-SYMBOLIC: Final = (
+# those of the arguments. Elementwise ones first; the rest takes numbers as further arguments. Left
+# out are those that compute something else for zeros, infinities or NaN (`sign`, `remainder`).
+SYMBOLIC: Final = _words(
     "absolute add arccos arcsin arctan arctan2 bitwise_and bitwise_or bitwise_xor ceil "
     "conjugate cos cosh deg2rad divide equal exp exp2 expm1 floor floor_divide fmax "
     "fmin fmod greater greater_equal hypot invert isfinite isinf isnan left_shift less less_equal "
     "log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor matmul maximum "
-    "minimum multiply negative not_equal positive power rad2deg remainder "
+    "minimum multiply negative not_equal positive power rad2deg "
     "right_shift rint signbit sin sinh sqrt square subtract tan tanh trunc "
     "all amax amin any argmax argmin broadcast_to clip concatenate cumprod cumsum diagonal "
     "dot expand_dims flip hstack inner max mean min moveaxis outer prod ravel repeat reshape roll "
     "sort squeeze stack std sum swapaxes take tile trace transpose tril triu "
     "var vstack where"
-).split()
+)
 # Methods that are functions with the array in front.
 SYMBOLIC_METHODS: Final = {
     name: name
-    for name in (
+    for name in _words(
         "all any argmax argmin clip cumprod cumsum diagonal dot max mean min prod ravel "
         "repeat reshape squeeze std sum swapaxes take trace transpose var"
-    ).split()
+    )
 } | {"conj": "conjugate", "conjugate": "conjugate"}
 
 # These differ from torch's, or raise, for some integers: the second operand must be known.
-PARTIAL: Final = frozenset({"floor_divide", "remainder", "fmod", "power", "left_shift", "right_shift"})
+PARTIAL: Final = frozenset({"floor_divide", "fmod", "power", "left_shift", "right_shift"})
 # Keywords that mean the same in both.
 KEYWORDS: Final = frozenset({"axis", "dtype", "keepdims", "ddof"})
 
@@ -85,7 +93,6 @@ OPERATORS: Final = {
     "__lshift__": "left_shift",
     "__matmul__": "matmul",
     "__mul__": "multiply",
-    "__mod__": "remainder",
     "__or__": "bitwise_or",
     "__pow__": "power",
     "__rshift__": "right_shift",
@@ -112,7 +119,7 @@ class Tables:
     """numpy's own objects, by identity."""
 
     def __init__(self, numpy: Any) -> None:
-        self.array: type = numpy.ndarray
+        self.array: Any = numpy.ndarray
         self.scalar_types = tuple(numpy.dtype(code).type for code in _SCALAR_CODES)
         self.dtype_types = tuple(type(numpy.dtype(code)) for code in _SCALAR_CODES)
         self.function_types = (numpy.ufunc, type(numpy.sum))

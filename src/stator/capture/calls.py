@@ -13,16 +13,18 @@ import threading
 import types
 from typing import TYPE_CHECKING, Any, Final
 
+import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from stator import contracts, objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
-from stator.capture import text
+from stator.capture import marks, text
 from stator.capture.breaks import Break
 from stator.capture.library import LIBRARY
 from stator.capture.special import SPECIAL
 from stator.capture.values import is_torch_value
+from stator.capture.warned import WARNINGS
 from stator.contracts import Contract, Depth, SymInt, Verdict
 from stator.graph import leaves
 from stator.guards import Code, Defaults, Fixed, Index, Is, Key, KwDefaults, Source
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
 
 SPECIAL.update(LIBRARY)
+SPECIAL.update(WARNINGS)
 _METHOD_TYPE: Final = type(sys.exc_info)  # builtin functions and bound C methods
 _NATIVE: Final = TypeSet(
     types.BuiltinFunctionType,
@@ -100,7 +103,7 @@ class Calls:
         self.values = tracer.values
         self.tensors = tracer.tensors
         self.arrays = tracer.arrays
-        self.made: dict[int, types.FunctionType] = {}  # functions made in the trace, by id
+        self.made = tracer.world.made
         self.locks: dict[int, int] = {}  # how often each is held
         self.context: dict[int, Any] = {}  # values of context variables, by their id
         self._rules: dict[int, leaves.Rule | None] = {}
@@ -114,8 +117,11 @@ class Calls:
         self, frame: Frame, callable: Any, args: list[Any], kwnames: tuple[str, ...] | None
     ) -> Any:
         while True:
+            mark = marks.of(callable)
+            if mark is not None:
+                return self.marked(frame, mark, callable, args, kwnames)
             cls = type(callable)
-            if self.arrays.handles(callable):
+            if self.arrays.handles(callable, args):
                 return self.arrays.call(frame, callable, *_split(args, kwnames))
             if cls is types.FunctionType:
                 return self.function(frame, callable, args, kwnames)
@@ -146,11 +152,45 @@ class Calls:
                 if rule is not None:
                     return self.tensors.apply(frame, rule, callable, *_split(args, kwnames))
                 method = self.world.class_attribute(cls, "__call__")
+                if method is not None and type(method.value) is types.MemberDescriptorType:
+                    # What is called is in a slot of the object, as in a compiled module.
+                    callable = self.tracer.getattr(frame, callable, "__call__")
+                    continue
                 if method is None or type(method.value) is not types.FunctionType:
                     return self.native(frame, callable, args, kwnames)
                 self.world.know(method.value)
                 args = [callable, *args]
                 callable = method.value
+
+    def marked(
+        self,
+        frame: Frame,
+        mark: marks.Mark,
+        callable: Any,
+        args: list[Any],
+        kwnames: tuple[str, ...] | None,
+    ) -> Any:
+        """A call of something about which the user has said what to do."""
+        positional, keywords = _split(args, kwnames)
+        match mark.kind:
+            case marks.Kind.SUBSTITUTE:
+                return self.call(frame, mark.substitute, args, kwnames)
+            case marks.Kind.ALLOW:
+                return self.tensors.record(frame, callable, positional, keywords)
+            case marks.Kind.CONSTANT:
+                return self._constant_result(callable, positional, keywords)
+        name = getattr(callable, "__qualname__", "the function")
+        raise Break(mark.message(name, positional, keywords))
+
+    def _constant_result(self, callable: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if not all(CONSTANTS.holds(type(value)) for value in (*args, *kwargs.values())):
+            raise Break("a function with an assumed constant result gets more than constants")
+        with torch._C.DisableTorchFunction():
+            try:
+                result = callable(*args, **kwargs)
+            except Exception as error:
+                core.raise_user(error)
+        return self.tracer.wrap(result, Fixed(result))
 
     def call_ex(
         self, frame: Frame, callable: Any, args: Any, kwargs: dict[str, Any] | None
@@ -269,6 +309,15 @@ class Calls:
     def answer_frame(self, frame: Frame) -> bool:
         """A frame that C code has started: a leaf of torch is answered instead of evaluated."""
         function = frame.function
+        mark = marks.of(function)
+        if mark is not None:
+            args, kwargs = _arguments(frame)
+            result = self.marked(frame, mark, function, [*args, *kwargs.values()], tuple(kwargs))
+            if type(result) is Frame:
+                raise Break("a substituted function is called by C code")
+            frame.result = result
+            frame.finish()
+            return True
         rule = self.rule(function)
         if rule is not None and rule.kind is not leaves.Kind.EVALUATE:
             args, kwargs = _arguments(frame)

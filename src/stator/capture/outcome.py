@@ -6,6 +6,7 @@ In: a tracer whose program has ended. Out: net effects on world objects, for `ef
 
 import builtins
 import types
+import warnings
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
@@ -14,7 +15,9 @@ from typing import Any
 from stator import objects
 from stator.capture.tensors import CONSTANT_TYPES, SYMBOLS
 from stator.capture.text import TensorText
+from stator.capture.breaks import Break
 from stator.capture.tracer import Tracer
+from stator.capture.warned import filters
 from stator.effects import (
     AttrDel,
     AttrSet,
@@ -129,6 +132,8 @@ def effects(tracer: Tracer) -> Iterator[Effect]:
     for record in records:
         changes = [*_contents(record), *_attributes(record), *_slots(record)]
         if changes:
+            _check_filters(tracer, record, changes)
+        if changes:
             _guard_distinct(tracer, record, records)
         yield from changes
     for key, cls in tracer.world.written_classes.items():
@@ -137,6 +142,19 @@ def effects(tracer: Tracer) -> Iterator[Effect]:
         cell_target = tracer.world.origins[cell_id]
         value = tracer.cells[cell_id]
         yield CellDel(cell_target) if value is NULL else CellSet(cell_target, value)
+
+
+def _check_filters(tracer: Tracer, record: Record, changes: list[Effect]) -> None:
+    """Warning filters that stay changed: C code would have to be told (see `warned`)."""
+    changed = record.raw is filters()
+    if record.raw is warnings.__dict__:
+        stand_in = tracer.world.stand_ins.get(id(filters()))
+        changed = any(
+            type(change) is not KeySet or change.key == "filters" and change.value is not stand_in
+            for change in changes
+        )
+    if changed:
+        raise Break("the warning filters are changed for good")
 
 
 def _guard_distinct(tracer: Tracer, changed: Record, records: list[Record]) -> None:

@@ -124,6 +124,22 @@ def _object_delattr(
     return _plain(calls, frame, function, args, kwargs)
 
 
+def _type_setattr(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`type.__setattr__`: a metaclass passes a store on."""
+    if not kwargs and len(args) == 3 and type(args[1]) is str:
+        if objects.is_subtype(type(args[0]), type):
+            calls.tracer.store_class(args[0], args[1], args[2])
+            return None
+    return _plain(calls, frame, function, args, kwargs)
+
+
+def _type_delattr(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if args and objects.is_subtype(type(args[0]), type):
+        if id(args[0]) not in calls.world.made_classes:
+            raise Break("an attribute of a class that existed before the call is deleted")
+    return _plain(calls, frame, function, args, kwargs)
+
+
 def _type(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if len(args) == 1 and not kwargs:
         value = args[0]
@@ -339,6 +355,8 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(objects.type_dict(object)["__delattr__"]): _object_delattr,
     id(objects.type_dict(object)["__hash__"]): _identity,
     id(objects.type_dict(object)["__repr__"]): _object_repr,
+    id(objects.type_dict(type)["__setattr__"]): _type_setattr,
+    id(objects.type_dict(type)["__delattr__"]): _type_delattr,
     id(objects.type_dict(dict)["get"]): _dict_get,
     id(logging.Logger.isEnabledFor): _substitute(_is_enabled_for),
     id(threading.get_ident): _get_ident,

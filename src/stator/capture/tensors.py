@@ -119,8 +119,8 @@ class Tensors:
 
     def record(self, frame: Frame | None, target: Any, args: Any, kwargs: Any = None) -> Any:
         """One node, or an answer."""
-        args, kwargs = self.arrays.numbers((args, kwargs), target)
         self.ready((args, kwargs), Depth.DEEP)
+        args, kwargs = self.arrays.numbers((args, kwargs), target)
         trace = None if frame is None or frame.finished else self.stack_trace(frame)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -265,9 +265,14 @@ class Tensors:
         """An int or float of a class of its own, whose operators are those of numbers."""
         if objects.layout_base(cls) not in (int, float):
             return False
+        # torch asks for `__torch_function__`, too.
+        for name in ("__torch_function__", "__getattr__", "__getattribute__"):
+            found = self.world.class_attribute(cls, name)
+            if found is not None and is_python_class(found.owner):
+                return False
         names = (f"__{side}{name}__" for side in ("", "r") for name in _ARITHMETIC)
-        found = (self.world.class_attribute(cls, name) for name in names)
-        return not any(each is not None and is_python_class(each.owner) for each in found)
+        operators = (self.world.class_attribute(cls, name) for name in names)
+        return not any(each is not None and is_python_class(each.owner) for each in operators)
 
     def truth(self, value: torch.Tensor) -> bool:
         known = ranges.truth(self.graph.node(value))

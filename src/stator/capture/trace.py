@@ -5,13 +5,17 @@ state included, is different afterwards, whether it succeeds or not.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import dis
+import functools
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, Final
 
 import torch
+from torch.overrides import _get_current_function_mode_stack
+from torch.utils._device import DeviceContext
 
 from stator._native import _core as core
 from stator.capture.breaks import Break
@@ -25,9 +29,10 @@ from stator.evaluator import InternalError
 from stator.graph import OutputGraph, Recorded
 from stator.graph.arrays import Edges
 from stator.graph.state import StateRecorder, preserved
-from stator.guards import CLOSURE, GLOBALS, Guard, Index, Is, Local, NotAliased, Source
+from stator.guards import CLOSURE, GLOBALS, Callback, Fixed, Guard, Index, Is, Local, NotAliased, Source
 from stator.guards.tensors import NoOverlap, torch_state_guards
 from stator.world import World
+from stator.world.world import CONSTANTS
 
 _OURS: Final = str(Path(__file__).parents[1])
 
@@ -52,8 +57,15 @@ class Trace:
 def capture(function: FunctionType, bound: Sequence[Any]) -> Trace:
     """Traces one call of a function."""
     start = torch_state_guards()
+    device, foreign = _function_modes()
+    if device is not None:
+        check = Callback(_same_device(device), f"default device {device}")
+        start.append(Guard(Fixed(torch, "torch"), check))
+    if foreign:
+        return Trace(start, None, [], None, broken=Break(f"a torch function mode is active: {foreign}"))
     with preserved():
         graph = OutputGraph()
+        graph.default_device = device
         world = World()
         with StateRecorder(graph) as state:
             tensors = Tensors(graph, world, state)
@@ -82,20 +94,60 @@ def _capture(
         stopped = tracer.stopped or signal
         stopped.__traceback__ = None
         return Trace(world.guards, None, [], None, broken=stopped)
+    finally:
+        _close_generators(tracer)
+
+
+def _close_generators(tracer: Tracer) -> None:
+    """Ends generators that the trace has left suspended: their `finally` must not run for real."""
+    tracer.stopped = tracer.stopped or Break("the trace has ended")
+    for reference in tracer.calls.generators:
+        generator = reference()
+        if generator is not None:
+            with contextlib.suppress(BaseException):
+                core.run_with(tracer, generator.close)
 
 
 def _run(
     tracer: Tracer, function: FunctionType, args: list[Any], kwargs: dict[str, Any]
 ) -> tuple[Any, bool]:
     """What the program returns, or (with True) raises."""
+    running = _running(tracer, function, args, kwargs)
     try:
-        return core.run_with(tracer, function, *args, **kwargs), False
+        return next(running)
+    finally:
+        running.close()
+
+
+def _running(
+    tracer: Tracer, function: FunctionType, args: list[Any], kwargs: dict[str, Any]
+) -> Generator[tuple[Any, bool], None, None]:
+    """A generator, since each has its own handled exception: a trace that is broken off in an
+    `except` block leaves one behind.
+    """
+    try:
+        outcome = core.run_with(tracer, function, *args, **kwargs), False
     except (Break, InternalError):
         raise
     except BaseException as error:
         if tracer.stopped is not None:
             raise tracer.stopped from None
-        return error, True
+        outcome = error, True
+    yield outcome
+
+
+def _function_modes() -> tuple[torch.device | None, str]:
+    """The default device that a mode sets, and the name of a mode of the program's own, if any."""
+    device = None
+    for mode in _get_current_function_mode_stack():
+        if type(mode) is not DeviceContext:
+            return None, type(mode).__qualname__
+        device = mode.device
+    return device, ""
+
+
+def _same_device(expected: torch.device) -> Callable[[Any], bool]:
+    return lambda _: _function_modes() == (expected, "")
 
 
 @contextlib.contextmanager
@@ -117,9 +169,16 @@ def _parameters(
         world.origins[id(cell)] = Index(CLOSURE, index)
     names = code.co_varnames
     count = code.co_argcount
-    args = [tracer.wrap(bound[i], Local(i, names[i])) for i in range(count)]
+    read = parameters_read(code)
+
+    def wrapped(index: int) -> Any:
+        if index not in read and CONSTANTS.holds(type(bound[index])):
+            return bound[index]  # nobody looks at it
+        return tracer.wrap(bound[index], Local(index, names[index]))
+
+    args = [wrapped(i) for i in range(count)]
     position = count + code.co_kwonlyargcount
-    kwargs = {names[i]: tracer.wrap(bound[i], Local(i, names[i])) for i in range(count, position)}
+    kwargs = {names[i]: wrapped(i) for i in range(count, position)}
     if code.co_flags & 0x04:
         args += tracer.wrap(bound[position], Local(position, names[position]))
         position += 1
@@ -128,6 +187,23 @@ def _parameters(
         tracer.values.ready(shadow, Depth.SHALLOW)
         kwargs.update(shadow)
     return args, kwargs
+
+
+@functools.lru_cache(1000)
+def parameters_read(code: CodeType) -> frozenset[int]:
+    """The parameters that a function reads, by index; all of them if it may ask for its locals."""
+    names = code.co_varnames
+    if set(code.co_names) & _FRAME_READERS:
+        return frozenset(range(len(names)))
+    read = {names.index(name) for name in code.co_cellvars if name in names}
+    for instruction in dis.get_instructions(code):
+        if "FAST" in instruction.opname and instruction.opname != "STORE_FAST":
+            found = instruction.argval
+            read.update(names.index(n) for n in (found if type(found) is tuple else (found,)))
+    return frozenset(read)
+
+
+_FRAME_READERS: Final = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "stack"})
 
 
 def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Trace:
@@ -143,7 +219,8 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
         raise Break(f"the function {what} {error}") from None
     tracer.arrays.check_end()
     _guard_mutation(tracer, graph)
-    recorded = graph.finish(resolver.outputs)
+    # Before an exception, all operators run: a kernel may refuse what a fake one lets pass.
+    recorded = graph.finish(resolver.outputs, whole=raised)
     trivial = not any(node.op not in ("placeholder", "output") for node in graph.graph.nodes)
     inputs = [tracer.tensors.sources[id(given.value)] for given in recorded.inputs]
     given = tracer.arrays.inputs

@@ -26,6 +26,7 @@ from stator.guards import Attr, CellContents, Fixed, NoAttr, Source
 from stator.objects import TypeSet
 from stator.objects.attributes import is_data_descriptor, is_descriptor
 from stator.world import MISSING, Opaque, Record, World
+from stator.world.world import is_frozen_class
 
 _PLAIN_SIZED: Final = TypeSet(list, dict, OrderedDict, defaultdict)
 _CELL_CONTENTS: Final = types.CellType.__dict__["cell_contents"]
@@ -130,6 +131,8 @@ class Tracer:
                     return core.getattr(frame, obj, name)
                 return value
         if not is_python_class(cls) and record is None:
+            if cls is types.FrameType and name in ("f_globals", "f_builtins"):
+                return self.namespace(core.getattr(frame, obj, name)).shadow
             return core.getattr(frame, obj, name)
         getter = self.world.class_attribute(cls, "__getattribute__")
         if getter is not None and type(getter.value) is types.FunctionType:
@@ -253,9 +256,15 @@ class Tracer:
             return core.getattr(frame, module, name)
         if name == "__dict__":
             return self.namespace(namespace).shadow
+        if name == "__warningregistry__":  # a cache, which is not followed
+            core.raise_user(AttributeError(f"a module has no attribute {name!r}"))
         value = self.namespace_value(namespace, name)
         if value is not MISSING:
             return value
+        if name == "__annotations__" and type(module) is types.ModuleType:
+            made: dict[str, Any] = {}  # CPython makes them when they are asked for
+            self.store_namespace(namespace, name, made)
+            return made
         if type(module) is not types.ModuleType:
             self.world.protocol(type(module), ("__getattr__", "__getattribute__", name))
         return core.getattr(frame, module, name)
@@ -374,14 +383,24 @@ class Tracer:
             self.store_namespace(obj.__dict__, name, value)
             return False
         if objects.is_subtype(cls, type) and id(obj) not in self.world.made_classes:
+            setter = objects.lookup(cls, "__setattr__" if value is not NULL else "__delattr__")
+            if setter is not None and type(setter.value) is types.FunctionType:
+                return True  # which goes on to `type.__setattr__`
             if value is not NULL and self._plain_metaclass(cls):
-                try:
-                    self.world.write_class(obj, name, value)
-                except Opaque as error:
-                    raise Break(str(error)) from None
+                self.store_class(obj, name, value)
                 return False
         what = "a class" if objects.is_subtype(cls, type) else f"an object of type {cls.__name__}"
         raise Break(f"an attribute of {what} that existed before the call is set: {name}")
+
+    def store_class(self, cls: type, name: str, value: Any) -> None:
+        """As `type.__setattr__`; what a class that existed before holds is written at the end."""
+        if id(cls) in self.world.made_classes or is_frozen_class(cls):
+            type.__setattr__(cls, name, value)
+            return
+        try:
+            self.world.write_class(cls, name, value)
+        except Opaque as error:
+            raise Break(str(error)) from None
 
     def _plain_metaclass(self, meta: type) -> bool:
         found = objects.lookup(meta, "__setattr__")

@@ -81,6 +81,11 @@ def set_bytearray(target: bytearray, content: bytes) -> None:
     bytearray.__setitem__(target, EVERYTHING, content)
 
 
+# Not looked up while they are needed: the target may be the dict of the builtins.
+_clear: Final = dict.clear
+_update: Final = dict.update
+
+
 def set_dict(target: dict[Any, Any], contents: dict[Any, Any]) -> None:
     """An OrderedDict keeps an order of its own: only its own methods keep it right."""
     if _is_ordered(target):
@@ -88,8 +93,8 @@ def set_dict(target: dict[Any, Any], contents: dict[Any, Any]) -> None:
         for key, value in contents.items():
             _set_ordered(target, key, value)
     else:
-        dict.clear(target)
-        dict.update(target, contents)
+        _clear(target)
+        _update(target, contents)
 
 
 def set_set(target: set[Any], elements: tuple[Any, ...]) -> None:

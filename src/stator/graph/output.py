@@ -98,6 +98,7 @@ class OutputGraph:
         self.fakes = Fakes()
         self.symbols = Symbols(self.graph, lambda: self._placeholders[-1][0])
         self.arguments = Arguments(self.graph, self.symbols)
+        self.default_device: torch.device | None = None  # set by a mode that is not seen here
         self._names = Names()
         self._inputs: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
         self._placeholders: list[tuple[fx.Node, Input, torch.SymInt | int | None]] = []
@@ -266,7 +267,7 @@ class OutputGraph:
 
     def _apply_default_device(self, target: Target, kwargs: dict[str, Any]) -> None:
         """What torch's function mode for `torch.set_default_device` would do, were it active."""
-        device = torch.utils._device.CURRENT_DEVICE
+        device = self.default_device or torch.utils._device.CURRENT_DEVICE
         if (
             device is not None
             and kwargs.get("device") is None
@@ -335,10 +336,11 @@ class OutputGraph:
     # ------------------------------------------------------------------ the end
 
     @_unseen
-    def finish(self, outputs: Sequence[Any]) -> Recorded:
-        """Closes the graph with these results and drops what nothing needs."""
+    def finish(self, outputs: Sequence[Any], *, whole: bool = False) -> Recorded:
+        """Closes the graph with these results and drops what nothing needs, unless it is `whole`."""
         self.graph.output(tuple(self.arguments.of(list(outputs))))
-        self._drop_unused()
+        if not whole:
+            self._drop_unused()
         self._protect_constants(outputs)
         mode, fakes = self.fakes.pristine()
         tensors = iter(fakes)

@@ -133,6 +133,7 @@ class World:
         self.stand_ins: dict[int, Any] = {}  # by id of the raw object
         self.origins: dict[int, Source] = {}  # of stand-ins, by their id
         self.opaque: dict[int, str] = {}  # id -> type name
+        self.made: dict[int, types.FunctionType] = {}  # functions made in the trace, by id
         self.made_classes: set[int] = set()
         self.making: list[str] = []  # names of classes that are being made
         self.special: dict[int, Callable[[Any, Source], Any]] = {}  # by id of the type
@@ -235,7 +236,7 @@ class World:
 
     def know(self, raw: Any) -> Any:
         """Takes a world object as it is: its identity is guarded, or follows from other guards."""
-        if id(raw) not in self.stand_ins:
+        if id(raw) not in self.stand_ins and id(raw) not in self.made:
             self.remember(raw, raw, Fixed(raw))
             if type(raw) is types.FunctionType:
                 for cell in raw.__closure__ or ():

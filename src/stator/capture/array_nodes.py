@@ -1,0 +1,327 @@
+"""Arrays whose values are in the graph: numpy's operations as nodes.
+
+In: an operation on arrays or numpy scalars of which at least one is symbolic: it comes from the
+world or from a tensor. Out: a stand-in for the result, and a node of torch's numpy layer, or a
+`Break`.
+
+numpy itself runs on a model of each symbolic array, an array of ones of the same layout. That tells
+type, shape, strides and aliasing of the result, and raises numpy's own errors; where torch's layer
+differs from it, the trace ends. Stand-ins are opaque to the rest of the tracer: C code never sees
+them.
+"""
+
+import operator
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from stator._native import _core as core
+from stator._native._core import Frame
+from stator.capture import array_tables
+from stator.capture.breaks import Break
+from stator.contracts import Depth
+from stator.graph import Unsupported
+from stator.graph.arrays import numpy_function
+from stator.guards import Callback
+from stator.objects import TypeSet
+from stator.world import World
+from stator.world.world import CONSTANTS
+
+SEQUENCES: Final = TypeSet(list, tuple, torch.Size)
+OPERATORS: Final = {
+    getattr(operator, name): function for name, function in array_tables.OPERATORS.items()
+}
+_TYPES: Final = TypeSet(bool, int, float, complex, str, bytes)
+DTYPES: Final[dict[str, torch.dtype]] = {
+    str(dtype).removeprefix("torch."): dtype
+    for dtype in (
+        torch.bool,
+        torch.uint8,
+        torch.int8,
+        torch.int16,
+        torch.int32,
+        torch.int64,
+        torch.float16,
+        torch.float32,
+        torch.float64,
+    )
+}
+
+
+class Symbolic:
+    """An array or numpy scalar whose values are those of a tensor in the graph."""
+
+    __slots__ = ("fake", "model", "stand_in")
+
+    def __init__(self, stand_in: Any, model: Any, fake: torch.Tensor | None) -> None:
+        self.stand_in = stand_in
+        self.model = model  # None: an array of the world that nobody has looked at
+        self.fake = fake  # None: one that no operation has needed yet
+
+
+class ArrayNodes:
+    """The symbolic arrays and scalars of one trace."""
+
+    def __init__(self, tensors: Any, world: World) -> None:
+        self.tensors = tensors
+        self.world = world
+        self.symbolic: dict[int, Symbolic] = {}  # by id of the stand-in
+        self.inputs: set[int] = set()  # ids of graph inputs that are arrays
+        self.numpy: Any = sys.modules.get("numpy")  # only a program that loaded it can use it
+        self.tables: array_tables.Tables | None = None
+        if hasattr(self.numpy, "_core"):
+            self.tables = array_tables.tables(self.numpy)
+
+    # ------------------------------------------------------------------ from the world
+
+    def entry(self, value: Any) -> Symbolic | None:
+        """The entry of a symbolic value; an array of the world is looked at for the first time."""
+        found = self.symbolic.get(id(value))
+        if found is not None and found.model is None:
+            if not self.is_plain_dtype(value.dtype):
+                raise Break(f"an array of dtype {value.dtype} existed before the call")
+            source = self.world.origins[id(value)]
+            self.world.guard(source, Callback(_same_layout(value), _layout(value)))
+            found.model = self.model(value.shape, value.dtype, value.strides)
+        return found
+
+    def fake(self, entry: Symbolic) -> torch.Tensor:
+        """The tensor in the graph; an array of the world becomes an input."""
+        if entry.fake is None:
+            raw = entry.stand_in
+            source = self.world.origins[id(raw)]
+            self.torch_dtype(raw.dtype)
+            if not raw.flags.writeable:
+                raise Break("a read-only array is made into a tensor, of which torch warns")
+            with torch._C.DisableTorchFunction():
+                try:
+                    tensor = torch.from_numpy(raw)
+                    entry.fake = self.tensors.graph.add_input(str(source), tensor)
+                except (ValueError, TypeError, Unsupported) as error:
+                    raise Break(f"an array can't be made into a tensor: {error}") from None
+            self.tensors.sources[id(tensor)] = source
+            self.inputs.add(id(tensor))
+            self.world.keep(tensor)
+        assert entry.fake is not None
+        return entry.fake
+
+    def model(self, shape: Any, dtype: Any, strides: Any) -> Any:
+        """An array of ones with this layout."""
+        if any(stride < 0 for stride in strides):
+            raise Break("an array has negative strides, which tensors don't have")
+        reach = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
+        size = (sum(reach) // dtype.itemsize + 1) if 0 not in shape else 1
+        memory = self.numpy.ones(size, dtype)
+        return self.numpy.ndarray(shape, dtype, memory, 0, strides)
+
+    def is_plain_dtype(self, dtype: Any) -> bool:
+        return dtype.isbuiltin == 1 and dtype.isnative and not dtype.hasobject
+
+    def torch_dtype(self, dtype: Any) -> torch.dtype:
+        found: torch.dtype | None = DTYPES.get(dtype.name)
+        if found is None:
+            raise Break(f"tensors have no dtype like numpy's {dtype.name}")
+        return found
+
+    # ------------------------------------------------------------------ what they are
+
+    def holds(self, cls: type) -> bool:
+        """Whether operators on objects of this type are for this class to carry out."""
+        tables = self.tables
+        return tables is not None and (cls is tables.array or tables.scalars.holds(cls))
+
+    def is_symbolic(self, value: Any) -> bool:
+        return id(value) in self.symbolic
+
+    def has_symbols(self, value: Any) -> bool:
+        """Whether there is a symbolic value in the arguments; refuses what numpy can't be given."""
+        tables = self.tables
+        assert tables is not None
+        cls = type(value)
+        if id(value) in self.symbolic:
+            return True
+        if CONSTANTS.holds(cls) or tables.scalars.holds(cls) or cls is tables.array:
+            return False
+        if SEQUENCES.holds(cls):
+            self.tensors.ready(value, Depth.SHALLOW)
+            found = [self.has_symbols(item) for item in value]  # all are looked at
+            return any(found)
+        if cls is dict:
+            self.tensors.ready(value, Depth.SHALLOW)
+            found = [self.has_symbols(item) for item in value.values()]
+            return any(found)
+        if cls is slice:
+            return self.has_symbols((value.start, value.stop, value.step))
+        if tables.dtypes.holds(cls):
+            return False
+        if array_tables.is_type(value) and (
+            _TYPES.holds(value) or id(value) in tables.constructors
+        ):
+            return False
+        raise Break(f"numpy is given an object of type {cls.__qualname__}")
+
+    # ------------------------------------------------------------------ operations
+
+    def record(
+        self,
+        frame: Frame,
+        name: str,
+        function: Callable[..., Any],
+        args: list[Any],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """A node of torch's numpy layer, checked against numpy on models."""
+        if unknown := set(kwargs) - array_tables.KEYWORDS:
+            raise Break(f"numpy's {name} is called with {', '.join(sorted(unknown))}")
+        used: list[Symbolic] = []
+        models = self._mapped(args, used, lambda entry: entry.model, lambda value: value)
+        model = self.modelled(function, models, kwargs)
+        if not self.holds(type(model)):
+            raise Break(f"numpy's {name} makes more than one array, or none")
+        self._check_total(name, args, model)
+        # A ufunc makes floats of integers before it computes.
+        floats = type(function) is self.numpy.ufunc or function in OPERATORS
+        wanted = model.dtype if floats and model.dtype.kind == "f" else None
+        given = self._mapped(args, used, lambda e: self._cast(frame, e, wanted), self._argument)
+        options = {key: self._argument(value) for key, value in kwargs.items()}
+        made = self.node(frame, numpy_function(name), given, options)
+        return self.adopt(name, made, model, used)
+
+    def _cast(self, frame: Frame, entry: Symbolic, wanted: Any) -> torch.Tensor:
+        fake = self.fake(entry)
+        if wanted is None or entry.model.dtype.kind == "f":
+            return fake
+        made: torch.Tensor = self.node(
+            frame, ("method", "to"), (fake, self.torch_dtype(wanted)), {}
+        )
+        return made
+
+    def node(self, frame: Frame | None, target: Any, args: Any, kwargs: Any) -> Any:
+        """A node for an operation that numpy carries out: an error would be torch's alone."""
+        try:
+            return self.tensors.record(frame, target, args, kwargs)
+        except Exception as error:
+            raise Break(f"torch's numpy layer can't do what numpy does: {error}") from None
+
+    def _check_total(self, name: str, args: list[Any], model: Any) -> None:
+        """What an integer operation does for some operands differs, or is an error."""
+        if name in array_tables.PARTIAL and model.dtype.kind in "iub":
+            second = args[1] if len(args) > 1 else 0
+            if type(second) is not int or not 0 < second < 8:
+                raise Break(f"{name} of integers that may differ between numpy and torch")
+
+    def _mapped(
+        self,
+        value: Any,
+        used: list[Symbolic],
+        symbolic: Callable[[Symbolic], Any],
+        other: Callable[[Any], Any],
+    ) -> Any:
+        """The arguments with each symbolic value, and each other one, replaced."""
+        entry = self.entry(value)
+        if entry is not None:
+            if not any(entry is known for known in used):
+                used.append(entry)
+            return symbolic(entry)
+        if SEQUENCES.holds(type(value)):
+            items = [self._mapped(item, used, symbolic, other) for item in value]
+            return items if type(value) is list else tuple(items)
+        return other(value)
+
+    def _argument(self, value: Any) -> Any:
+        """A known value as an argument of torch's numpy layer."""
+        tables = self.tables
+        assert tables is not None
+        cls = type(value)
+        if cls is tables.array or tables.scalars.holds(cls):
+            self.torch_dtype(value.dtype)
+            return self.constant(value)
+        if tables.dtypes.holds(cls) or array_tables.is_type(value):
+            return self.torch_dtype(self.numpy.dtype(value)) and self.numpy.dtype(value).name
+        return value
+
+    def constant(self, value: Any) -> torch.Tensor:
+        known = self.numpy.asarray(value)
+        if any(stride < 0 for stride in known.strides):
+            raise Break("an array has negative strides, which tensors don't have")
+        with torch._C.DisableTorchFunction():
+            fake: torch.Tensor = self.tensors.graph.constant(torch.tensor(known))
+            if not same_strides(fake, known):
+                raise Break("an array with gaps in memory is made into a tensor")
+        return fake
+
+    def modelled(self, function: Callable[..., Any], args: Any, kwargs: Any = None) -> Any:
+        """What numpy makes of models; its warnings are about values, and these are not real."""
+        try:
+            with warnings.catch_warnings(), self.numpy.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                return function(*args, **(kwargs or {}))
+        except Exception as error:
+            raise_user(error)
+
+    def adopt(self, name: str, made: Any, model: Any, used: list[Symbolic]) -> Any:
+        """The stand-in for a result: a model of it, whose values are those of a fake tensor."""
+        tables = self.tables
+        assert tables is not None
+        if type(made) is not FakeTensor:
+            raise Break(f"numpy's {name} makes something else than one array")
+        for entry in used:
+            if model is entry.model:
+                return entry.stand_in
+        if type(model) is self.numpy.bool_:
+            raise Break(f"the truth of numpy's {name} depends on the values of an array")
+        with torch._C.DisableTorchFunction():
+            same = made.dtype is self.torch_dtype(model.dtype) and made.shape == model.shape
+            if same and type(model) is tables.array and model.size:
+                same = same_strides(made, model)
+                same = same and all(
+                    self.numpy.may_share_memory(model, entry.model)
+                    == (entry.fake is not None and _memory(entry.fake) == _memory(made))
+                    for entry in used
+                )
+        if not same:
+            raise Break(f"numpy's {name} gives an array of another kind than torch's here")
+        return self.add(model, made)
+
+    def add(self, model: Any, fake: torch.Tensor) -> Any:
+        self.symbolic[id(model)] = Symbolic(model, model, fake)
+        self.world.opaque[id(model)] = f"numpy.{type(model).__name__}"
+        self.world.keep(model)
+        return model
+
+
+def raise_user(error: BaseException) -> Any:
+    """numpy's own exception, as if the program's operation had raised it."""
+    error.__context__ = error.__cause__ = error.__traceback__ = None
+    error.__suppress_context__ = False
+    core.raise_user(error)
+
+
+def _memory(fake: torch.Tensor) -> int:
+    memory: int = fake.untyped_storage()._cdata
+    return memory
+
+
+def same_strides(fake: torch.Tensor, array: Any) -> bool:
+    """Strides of dimensions in which there is a step to take."""
+    steps = zip(array.shape, fake.stride(), array.strides, strict=True)
+    return all(n < 2 or ours * array.itemsize == theirs for n, ours, theirs in steps)
+
+
+def _layout(array: Any) -> str:
+    return f"an array of {array.dtype} with shape {array.shape} and strides {array.strides}"
+
+
+def _same_layout(array: Any) -> Callable[[Any], bool]:
+    dtype, shape, strides = array.dtype, array.shape, array.strides
+    writeable = array.flags.writeable
+    return lambda value: (
+        value.shape == shape
+        and value.dtype == dtype
+        and value.strides == strides
+        and value.flags.writeable is writeable
+    )

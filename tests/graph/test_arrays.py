@@ -1,0 +1,124 @@
+"""numpy's functions as graph nodes: they compute what numpy computes, special values included."""
+
+import warnings
+from typing import Any, Final
+
+import numpy as np
+import pytest
+import torch
+
+from stator.capture.array_tables import KEYWORDS, PARTIAL, SYMBOLIC
+from stator.graph.arrays import Edges, numpy_function
+
+# These take other arguments: they have tests of their own below.
+_OTHERWISE: Final = frozenset(
+    {
+        "broadcast_to",
+        "clip",
+        "concatenate",
+        "hstack",
+        "moveaxis",
+        "outer",
+        "stack",
+        "swapaxes",
+        "vstack",
+        "where",
+    }
+)
+_SPECIAL: Final = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, -0.5, 2.5, 1.5, -2.5]
+
+
+def _array(dtype: str, seed: int) -> Any:
+    rng = np.random.default_rng(seed)
+    if dtype.startswith("float"):
+        values = np.concatenate([rng.standard_normal(20) * 3, _SPECIAL])
+    else:
+        values = rng.integers(-50, 50, 32)
+    rng.shuffle(values)
+    return values.astype(dtype).reshape(4, 8)
+
+
+def _tensor(value: Any) -> Any:
+    return torch.tensor(value) if isinstance(value, np.ndarray) else value
+
+
+@pytest.mark.parametrize("name", SYMBOLIC)
+def test_agrees_with_numpy(name: str) -> None:
+    """Where torch's layer has another type or no answer, the tracer refuses: it is not compared."""
+    compared = 0
+    for dtype in ("float32", "float64", "int64", "bool"):
+        given = _array(dtype, 1)
+        for args in ((), (_array(dtype, 2),), (2,), ((8, 4),), (_array(dtype, 2).T,)):
+            integers = dtype in ("int64", "bool")
+            if name in PARTIAL and integers and args and not isinstance(args[0], int):
+                continue
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                try:
+                    expected = getattr(np, name)(given, *args)
+                    found = numpy_function(name)(_tensor(given), *map(_tensor, args)).numpy()
+                except (TypeError, ValueError, RuntimeError, AttributeError, IndexError):
+                    continue
+            if found.dtype != expected.dtype or found.shape != expected.shape:
+                continue
+            compared += 1
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    assert compared or name in _OTHERWISE
+
+
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [
+        ("broadcast_to", ((2, 4, 8),)),
+        ("swapaxes", (0, 1)),
+        ("moveaxis", (0, 1)),
+        ("clip", (-1.0, 1.0)),
+        ("sum", (1,)),
+        ("mean", (0,)),
+        ("repeat", (2, 1)),
+        ("expand_dims", (0,)),
+        ("roll", (3, 1)),
+    ],
+)
+def test_numbers_as_further_arguments(name: str, args: tuple[Any, ...]) -> None:
+    given = np.nan_to_num(_array("float64", 3).clip(-9, 9))
+    expected = getattr(np, name)(given, *args)
+    found = numpy_function(name)(torch.tensor(given), *args).numpy()
+    np.testing.assert_allclose(found, expected)
+    assert found.shape == expected.shape and found.dtype == expected.dtype
+
+
+@pytest.mark.parametrize("name", ["concatenate", "hstack", "stack", "vstack"])
+def test_sequences_of_arrays(name: str) -> None:
+    a, b = _array("float32", 4), _array("float32", 5)
+    found = numpy_function(name)([torch.tensor(a), torch.tensor(b)]).numpy()
+    np.testing.assert_array_equal(found, getattr(np, name)([a, b]))
+
+
+def test_where_and_outer() -> None:
+    a, b = _array("float32", 6), _array("float32", 7)
+    found = numpy_function("where")(torch.tensor(a > b), torch.tensor(a), 0.0).numpy()
+    np.testing.assert_array_equal(found, np.where(a > b, a, np.float32(0.0)))
+    line = np.arange(3.0)
+    found = numpy_function("outer")(torch.tensor(line), torch.tensor(line)).numpy()
+    np.testing.assert_array_equal(found, np.outer(line, line))
+
+
+def test_one_target_for_a_name() -> None:
+    assert numpy_function("sin") is numpy_function("sin")
+    assert numpy_function("sin").__name__ == "numpy_sin"
+    assert "out" not in KEYWORDS
+
+
+def test_edges_convert_and_share_memory() -> None:
+    def graph(x: torch.Tensor, a: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        a.mul_(2)
+        return x, a, a.sum()
+
+    array = np.arange(3.0)
+    x = torch.ones(2)
+    same, found, total = Edges((1,), (1,), (2,)).around(graph)(x, array)
+    assert same is x
+    assert type(found) is np.ndarray and np.shares_memory(found, array)
+    assert type(total) is np.float64 and total == 6.0
+    assert Edges().around(graph) is graph
