@@ -167,7 +167,7 @@ test_holds(TensorTest *test, PyObject *value)
 /* Object, impl and what the impl points to are three reads in a row, each of
  * which may miss the caches: memory is asked for some tests ahead, where it was
  * the last time. */
-#define AHEAD 8
+#define AHEAD 16
 
 TensorTest *
 tensors_failing(TensorTest *test, TensorTest *end, PyObject *const *values)

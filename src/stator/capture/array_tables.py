@@ -30,26 +30,26 @@ PURE: Final = _words(
     "isclose iscomplex iscomplexobj isdtype isin isneginf isposinf isreal isrealobj isscalar "
     "issubdtype iterable kaiser kron linspace logspace max mean median meshgrid min "
     "min_scalar_type moveaxis nan_to_num nanargmax nanargmin nancumprod nancumsum nanmax nanmean "
-    "nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum nanvar ndim nonzero ones ones_like outer pad "
-    "partition percentile polyfit polyval prod promote_types ptp quantile ravel ravel_multi_index "
-    "real real_if_close repeat reshape resize result_type roll rollaxis roots rot90 round "
-    "searchsorted select setdiff1d setxor1d shape sinc size sort split squeeze stack std sum "
-    "swapaxes take take_along_axis tensordot tile trace transpose trapezoid tri tril tril_indices "
-    "trim_zeros triu triu_indices union1d unique unravel_index unwrap vander var vdot vsplit "
-    "vstack where zeros zeros_like "
-    "linalg.cholesky linalg.cond linalg.det linalg.eigh linalg.eigvalsh linalg.inv "
-    "linalg.lstsq linalg.matmul linalg.matrix_power linalg.matrix_rank linalg.multi_dot "
-    "linalg.norm linalg.pinv linalg.qr linalg.slogdet linalg.solve linalg.svd "
-    "fft.fft fft.fftfreq fft.fftshift fft.ifft fft.ifftshift fft.irfft fft.rfft fft.rfftfreq"
+    "nanmedian nanmin nanpercentile nanprod nanquantile nanstd nansum nanvar ndim nonzero ones "
+    "ones_like outer pad partition percentile polyfit polyval prod promote_types ptp quantile "
+    "ravel ravel_multi_index real real_if_close repeat reshape resize result_type roll rollaxis "
+    "roots rot90 round searchsorted select setdiff1d setxor1d shape sinc size sort split squeeze "
+    "stack std sum swapaxes take take_along_axis tensordot tile trace transpose trapezoid tri "
+    "tril tril_indices trim_zeros triu triu_indices union1d unique unravel_index unwrap vander "
+    "var vdot vsplit vstack where zeros zeros_like linalg.cholesky linalg.cond linalg.det "
+    "linalg.eigh linalg.eigvalsh linalg.inv linalg.lstsq linalg.matmul linalg.matrix_power "
+    "linalg.matrix_rank linalg.multi_dot linalg.norm linalg.pinv linalg.qr linalg.slogdet "
+    "linalg.solve linalg.svd fft.fft fft.fftfreq fft.fftshift fft.ifft fft.ifftshift fft.irfft "
+    "fft.rfft fft.rfftfreq"
 )
 
 # Methods of arrays and scalars: pure, and (arrays only, which are the trace's own) in place.
 PURE_METHODS: Final = frozenset(
     _words(
-        "all any argmax argmin argpartition argsort as_integer_ratio astype bit_count choose clip "
-        "compress conj conjugate copy cumprod cumsum diagonal dot flatten hex is_integer item max "
-        "mean min nonzero prod ravel repeat reshape round searchsorted squeeze std sum swapaxes take "
-        "tobytes tolist trace transpose var"
+        "all any argmax argmin argpartition argsort as_integer_ratio astype bit_count choose "
+        "clip compress conj conjugate copy cumprod cumsum diagonal dot flatten hex is_integer "
+        "item max mean min nonzero prod ravel repeat reshape round searchsorted squeeze std sum "
+        "swapaxes take tobytes tolist trace transpose var"
     )
 )
 IN_PLACE_METHODS: Final = frozenset({"fill", "partition", "put", "sort"})
@@ -61,23 +61,22 @@ PARTS: Final = frozenset({"T", "mT", "real", "imag"})  # views of an array, as a
 # those of the arguments. Elementwise ones first; the rest takes numbers as further arguments. Left
 # out are those that compute something else for zeros, infinities or NaN (`sign`, `remainder`).
 SYMBOLIC: Final = _words(
-    "absolute add arccos arcsin arctan arctan2 bitwise_and bitwise_or bitwise_xor ceil "
-    "conjugate cos cosh deg2rad divide equal exp exp2 expm1 floor floor_divide fmax "
-    "fmin fmod greater greater_equal hypot invert isfinite isinf isnan left_shift less less_equal "
-    "log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor matmul maximum "
-    "minimum multiply negative not_equal positive power rad2deg "
-    "right_shift rint signbit sin sinh sqrt square subtract tan tanh trunc "
-    "all amax amin any argmax argmin broadcast_to clip concatenate cumprod cumsum diagonal "
-    "dot expand_dims flip hstack inner max mean min moveaxis outer prod ravel repeat reshape roll "
-    "sort squeeze stack std sum swapaxes take tile trace transpose tril triu "
-    "var vstack where"
+    "absolute add arccos arcsin arctan arctan2 bitwise_and bitwise_or bitwise_xor ceil conjugate "
+    "cos cosh deg2rad divide equal exp exp2 expm1 floor floor_divide fmax fmin fmod greater "
+    "greater_equal hypot invert isfinite isinf isnan left_shift less less_equal log log10 log1p "
+    "log2 logaddexp logical_and logical_not logical_or logical_xor matmul maximum minimum "
+    "multiply negative not_equal positive power rad2deg right_shift rint signbit sin sinh sqrt "
+    "square subtract tan tanh trunc all amax amin any argmax argmin broadcast_to clip "
+    "concatenate cumprod cumsum diagonal dot expand_dims flip hstack inner max mean min moveaxis "
+    "outer prod ravel repeat reshape roll sort squeeze stack std sum swapaxes take tile trace "
+    "transpose tril triu var vstack where"
 )
 # Methods that are functions with the array in front.
 SYMBOLIC_METHODS: Final = {
     name: name
     for name in _words(
-        "all any argmax argmin clip cumprod cumsum diagonal dot max mean min prod ravel "
-        "repeat reshape squeeze std sum swapaxes take trace transpose var"
+        "all any argmax argmin clip cumprod cumsum diagonal dot max mean min prod ravel repeat "
+        "reshape squeeze std sum swapaxes take trace transpose var"
     )
 } | {"conj": "conjugate", "conjugate": "conjugate"}
 

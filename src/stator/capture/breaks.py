@@ -48,6 +48,9 @@ class Break(Abort):
 
     def at(self, frame: Frame) -> "Break":
         """Notes where it happened: the frames of one loop after the other, from the inside."""
+        hold = getattr(frame.ops, "hold_generators", None)
+        if hold is not None:
+            hold()
         found = stack(frame)
         if self.places[: len(found)] != found:
             self.places = found + self.places

@@ -11,6 +11,7 @@ import itertools
 import sys
 import threading
 import types
+import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -105,6 +106,7 @@ class Calls:
         self.arrays = tracer.arrays
         self.made = tracer.world.made
         self.locks: dict[int, int] = {}  # how often each is held
+        self.generators: list[weakref.ref[Any]] = []
         self.context: dict[int, Any] = {}  # values of context variables, by their id
         self._rules: dict[int, leaves.Rule | None] = {}
         self._contracts: dict[int, Contract | None] = {}
@@ -156,7 +158,9 @@ class Calls:
                     # What is called is in a slot of the object, as in a compiled module.
                     callable = self.tracer.getattr(frame, callable, "__call__")
                     continue
-                if method is None or type(method.value) is not types.FunctionType:
+                if method is None:
+                    return core.call(frame, callable, args, kwnames)  # raises
+                if type(method.value) is not types.FunctionType:
                     return self.native(frame, callable, args, kwnames)
                 self.world.know(method.value)
                 args = [callable, *args]
@@ -261,7 +265,14 @@ class Calls:
         result = core.call(frame, function, args, kwnames)
         if type(result) is Frame:
             self.admit(result, function)
+        else:
+            self.note(result)
         return result
+
+    def note(self, value: Any) -> None:
+        """Generators made in the trace are closed at its end."""
+        if _GENERATORS.holds(type(value)) and not self.world.is_world(value):
+            self.generators.append(weakref.ref(value))
 
     def admit(self, frame: Frame, function: Any) -> None:
         """A frame begins: parameters that took their defaults hold raw world objects."""
@@ -485,6 +496,7 @@ class Calls:
         cls = type(result)
         if CONSTANTS.holds(cls):
             return result
+        self.note(result)
         if cls is types.FunctionType and not self.world.is_world(result):
             if callable is types.FunctionType:
                 self.made[id(result)] = result
@@ -617,6 +629,7 @@ class Calls:
 # the graph, on this thread, in one go (docs/capture.md).
 _RLOCK: Final = type(threading.RLock())
 _LOCKS: Final = TypeSet(type(threading.Lock()), _RLOCK)
+_GENERATORS: Final = TypeSet(types.GeneratorType, types.CoroutineType)
 _NOT_HELD: Final = ("release unlocked lock", "cannot release un-acquired lock")
 
 

@@ -7,6 +7,7 @@ then guarded.
 
 import _thread
 import builtins
+import codecs
 import copyreg
 import functools
 import gc
@@ -187,6 +188,11 @@ def _printed(
     file.write("\n" if end is None else end)
     if flush:
         file.flush()
+
+
+# What pickle encodes with: looking a codec up for the first time imports its module.
+for _encoding in ("ascii", "latin-1", "utf-8", "raw-unicode-escape", "unicode-escape"):
+    codecs.lookup(_encoding)
 
 
 def _members(cls: type, *names: str) -> list[int]:

@@ -45,6 +45,7 @@ class Tracer:
         self.values = Values(world, tensors.types, tensors.arrays.types)
         self.calls = Calls(self)
         self.stopped: Break | None = None
+        self._held: list[Any] = []
         self._namespaces: dict[int, Record] = {}  # by id of the raw dict
         self.own_namespaces: set[int] = set()  # ids of those that the program made
         self.cells: dict[int, Any] = {}  # contents of world cells, read or written
@@ -94,6 +95,10 @@ class Tracer:
         """Lets go of the world: the parts of a tracer refer to each other in circles."""
         for part in (self.calls, self.values, self.tensors, self.world, self):
             part.__dict__.clear()
+
+    def hold_generators(self) -> None:
+        """The trace is broken off: suspended generators must not be closed by CPython."""
+        self._held += [reference() for reference in self.calls.generators]
 
     def stop(self, frame: Frame, signal: Break) -> Break:
         """Notes why the trace ends, in case C code swallows the signal."""
@@ -380,6 +385,8 @@ class Tracer:
             return False
         if cls is types.FunctionType and objects.lookup(cls, name) is None:
             self.world.pin(obj)
+            if value is NULL and self.namespace_value(obj.__dict__, name) is MISSING:
+                core.raise_user(AttributeError(f"'function' object has no attribute {name!r}"))
             self.store_namespace(obj.__dict__, name, value)
             return False
         if objects.is_subtype(cls, type) and id(obj) not in self.world.made_classes:
@@ -701,7 +708,9 @@ class Tracer:
         if id(obj) in self.world.opaque:
             raise Break(f"an object of type {type(obj).__qualname__} is iterated over")
         self._ready_operands((obj,), ("__iter__", "__getitem__", "__len__"))
-        return core.iter(frame, obj)
+        made = core.iter(frame, obj)
+        self.calls.note(made)
+        return made
 
     def next(self, frame: Frame, iterator: Any) -> Any:
         if id(iterator) in self.world.opaque:

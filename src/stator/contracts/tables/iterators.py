@@ -6,7 +6,7 @@ advanced with it.
 """
 
 import types
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Iterator
 
 from .rows import Rows, Types, override
 
@@ -41,7 +41,17 @@ _GENERATOR: Rows = {
 async def _coroutine() -> None: ...
 
 
+async def _async_generator() -> AsyncGenerator[None, None]:
+    yield
+
+
 _unstarted = _coroutine()
+_asynchronous = _async_generator()
+_ASYNC_STEPS = {
+    type(_asynchronous.asend(None)),
+    type(_asynchronous.athrow(ValueError)),
+    type(anext(_asynchronous, None)),
+}
 _AWAITER = type(_unstarted.__await__())
 _unstarted.close()
 
@@ -96,5 +106,9 @@ TYPES: Types = {
     types.GeneratorType: _GENERATOR,
     types.CoroutineType: _GENERATOR,
     types.AsyncGeneratorType: _GENERATOR,
+    **dict.fromkeys(
+        _ASYNC_STEPS,
+        {"pure | .": "__iter__ __await__", "mutates calls | smc .": "__next__ send throw close"},
+    ),
     _AWAITER: {"pure | .": "__iter__", "mutates calls | smc .": "__next__ send throw close"},
 }
