@@ -8,7 +8,6 @@ results otherwise. One that is captured now fails until its line here is removed
 from typing import Final
 
 KNOWN_BREAKS: Final[dict[str, str]] = {
-    "test_08_tensors.index_with_lists_and_bools": "the size of a masked result depends on values",
     "test_08_tensors.overlapping_arguments": "an input is changed that overlaps another",
     "test_08_tensors.setting_attributes_on_a_result": "attributes set on tensors",
     "test_08_tensors.setting_attributes_on_an_argument": "attributes set on tensors",

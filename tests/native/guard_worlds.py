@@ -7,7 +7,7 @@ randomness comes from one generator, so that a seed is enough to replay an examp
 import math
 import types
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any, Final
@@ -84,7 +84,7 @@ class World:
 
     def make(self) -> Any:
         r = self.random
-        match r.choice([0, 0, 0, 0, 0, 0, 4, 4, 6, 7, 8, 9, 10, 11, 12]):
+        match r.choice([0, 0, 0, 0, 0, 0, 4, 4, 6, 7, 8, 9, 10, 11, 12, 13]):
             case 0:
                 obj = r.choice(self.classes)()
                 for name in r.sample(NAMES, r.randint(0, 4)):
@@ -106,6 +106,8 @@ class World:
                 module = types.ModuleType("module")
                 module.a = self.pick()  # type: ignore[attr-defined]
                 return module
+            case 13:
+                return deque(self.pick() for _ in range(r.randint(0, 3)))
             case _:
                 targets = [o for o in self.objects if type(o) in self.classes]
                 return weakref.ref(r.choice(targets)) if targets else MyList([self.pick()])
@@ -142,7 +144,7 @@ class World:
                 yield G.Key(source, key), found
                 if not isinstance(value, OrderedDict):
                     yield G.DictKeyAt(source, i), key
-        if isinstance(value, (list, tuple)):
+        if isinstance(value, (list, tuple, deque)):
             for i, found in enumerate(list(value)):
                 yield G.Index(source, i if self.random.random() < 0.8 else i - len(value)), found
         if isinstance(value, type) and value in self.classes:
@@ -186,7 +188,7 @@ class World:
         yield G.SubclassOf(self.random.choice(kind.__mro__))
         if any(value is c for c in CONSTANTS):
             yield G.Equal(value)
-        if isinstance(value, (list, tuple, dict, set, frozenset, str, bytes)):
+        if isinstance(value, (list, tuple, dict, set, frozenset, str, bytes, deque)):
             yield G.Length(len(value))
         if isinstance(value, dict):
             yield G.Keys(tuple(value))
@@ -202,7 +204,12 @@ class World:
                 yield G.NoClassAttr("d")
         elif kind in self.classes:
             yield from (G.NoAttr(name) for name in NAMES if name not in vars(value))
+            yield G.AttrKeys(tuple(vars(value)))
             yield G.IsWeak(value)
+            if Slotted in kind.__mro__:
+                for name in Slotted.__slots__:
+                    if not hasattr(value, name):
+                        yield G.SlotEmpty(Slotted.__dict__[name])
 
     def guards(self) -> list[G.Guard]:
         r = self.random
@@ -244,7 +251,7 @@ class World:
             return self.change_instance(target)
         if isinstance(target, dict):
             return self.change_dict(target)
-        if isinstance(target, list):
+        if isinstance(target, (list, deque)):
             return self.change_list(target)
         if isinstance(target, set):
             target.symmetric_difference_update({self.random.choice(KEYS)})
@@ -327,11 +334,12 @@ class World:
                 target.update({key: self.pick()})
         return undo
 
-    def change_list(self, target: list[Any]) -> Callable[[], None]:
+    def change_list(self, target: list[Any] | deque[Any]) -> Callable[[], None]:
         before = list(target)
 
         def undo() -> None:
-            target[:] = before
+            target.clear()
+            target.extend(before)
 
         match self.random.randrange(4):
             case 0:

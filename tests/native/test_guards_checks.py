@@ -279,5 +279,5 @@ def test_explanations() -> None:
     missing = tree.explain(({"k": 1},), None)
     assert missing is not None and missing.actual == "nothing there"
     assert (
-        str(tree.explain((1,), None)) == "guard 0: x: expected type class dict, got type class int"
+        str(tree.explain((1,), None)) == "guard 0: x: expected type dict, got type int"
     )

@@ -55,6 +55,7 @@ int guards_init(PyObject *module);
 #define CHECK_OPS(X)                                                                               \
     X(TYPE_IS) X(IS) X(IS_WEAK) X(IS_NOT) X(EQUAL) X(SUBTYPE)                                      \
     X(LENGTH) X(KEYS) X(KEY_SET) X(HAS_KEY) X(NO_KEY) X(NO_ATTR) X(NO_CLASS_ATTR)                  \
+    X(ATTR_KEYS) X(SLOT_EMPTY)                                                                     \
     X(TENSOR) X(ALIASED) X(DISTINCT) X(APART) X(RELATION) X(CALLBACK)
 
 typedef enum {
@@ -221,6 +222,11 @@ int dict_find(PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **value);
 int dict_entry(PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **found, PyObject **value);
 int keys_equal(PyObject *a, PyObject *b);
 int instance_find(PyObject *o, PyObject *name, Py_hash_t hash, Py_ssize_t *hint, PyObject **value);
+/* Where a slot's value is, if the object has the slot. */
+PyObject **slot_of(PyObject *descriptor, PyObject *o);
+int is_deque(PyObject *o);
+Py_ssize_t deque_length(PyObject *deque);
+int fetch_init(void);
 PyObject *fetch(Node *node, PyObject *base, PyObject *const *locals, PyObject *function);
 unsigned source_uses(SourceOp op);
 

@@ -13,6 +13,15 @@ bad(const char *message)
 }
 
 static int
+is_slot(PyObject *descriptor)
+{
+    if (!Py_IS_TYPE(descriptor, &PyMemberDescr_Type))
+        return 0;
+    PyMemberDef *member = ((PyMemberDescrObject *)descriptor)->d_member;
+    return (member->type == T_OBJECT_EX || member->type == T_OBJECT) && !(member->flags & ~READONLY);
+}
+
+static int
 node_argument(Node *node, PyObject *arg)
 {
     switch (node->op) {
@@ -38,15 +47,11 @@ node_argument(Node *node, PyObject *arg)
         node->key = Py_NewRef(arg);
         node->hash = PyObject_Hash(arg);
         return node->hash == -1 ? -1 : 0;
-    case SOURCE_SLOT: {
-        if (!Py_IS_TYPE(arg, &PyMemberDescr_Type))
-            return bad("a slot source needs a member descriptor");
-        PyMemberDef *member = ((PyMemberDescrObject *)arg)->d_member;
-        if ((member->type != T_OBJECT_EX && member->type != T_OBJECT) || member->flags & ~READONLY)
-            return bad("a slot source needs a member that holds an object");
+    case SOURCE_SLOT:
+        if (!is_slot(arg))
+            return bad("a slot source needs the descriptor of a member that holds an object");
         node->key = Py_NewRef(arg);
         return 0;
-    }
     case SOURCE_CALL:
         if (!PyTuple_CheckExact(arg) || PyTuple_GET_SIZE(arg) != 3
             || !PyCFunction_Check(PyTuple_GET_ITEM(arg, 0)) || !PyTuple_CheckExact(PyTuple_GET_ITEM(arg, 1)))
@@ -199,6 +204,14 @@ check_argument(GuardTree *t, Check *c, Lowering *l, LoweredCheck *from)
         PyUnicode_InternInPlace(&c->arg);
         c->hash = PyObject_Hash(c->arg);
         return 0;
+    case CHECK_ATTR_KEYS:
+        if (!PyTuple_CheckExact(arg))
+            return bad("attributes' names must be a tuple");
+        break;
+    case CHECK_SLOT_EMPTY:
+        if (!is_slot(arg))
+            return bad("a slot check needs the descriptor of a member that holds an object");
+        break;
     case CHECK_HAS_KEY:
     case CHECK_NO_KEY:
         c->hash = PyObject_Hash(arg);

@@ -185,6 +185,8 @@ length_of(PyObject *value)
         return PySet_GET_SIZE(value);
     if (PyUnicode_Check(value))
         return PyUnicode_GET_LENGTH(value);
+    if (is_deque(value))
+        return deque_length(value);
     return -1;
 }
 
@@ -209,13 +211,12 @@ ordered_keys_match(PyObject *dict, PyObject *keys)
     return match && i == n;
 }
 
+/* As the dict itself orders them. */
 static int
-keys_match(PyObject *dict, PyObject *keys)
+plain_keys_match(PyObject *dict, PyObject *keys)
 {
-    if (!PyDict_Check(dict) || ((PyDictObject *)dict)->ma_used != PyTuple_GET_SIZE(keys))
+    if (((PyDictObject *)dict)->ma_used != PyTuple_GET_SIZE(keys))
         return 0;
-    if (PyObject_TypeCheck(dict, &PyODict_Type))
-        return ordered_keys_match(dict, keys);
     Py_ssize_t at = 0, i = 0;
     PyObject *key;
     while (PyDict_Next(dict, &at, &key, NULL)) {
@@ -223,6 +224,31 @@ keys_match(PyObject *dict, PyObject *keys)
             return 0;
         i++;
     }
+    return 1;
+}
+
+static int
+keys_match(PyObject *dict, PyObject *keys)
+{
+    if (!PyDict_Check(dict) || ((PyDictObject *)dict)->ma_used != PyTuple_GET_SIZE(keys))
+        return 0;
+    return PyObject_TypeCheck(dict, &PyODict_Type) ? ordered_keys_match(dict, keys) : plain_keys_match(dict, keys);
+}
+
+static int
+attributes_match(PyObject *o, PyObject *names)
+{
+    Py_ssize_t n = PyTuple_GET_SIZE(names);
+    if (PyType_Check(o))
+        return n == 0; /* a class's attributes are found along its MRO */
+    Attributes a = attributes(o);
+    if (a.values == NULL)
+        return a.dict == NULL ? n == 0 : plain_keys_match(a.dict, names);
+    if (inline_size(&a) != n)
+        return 0;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (!typed_equal(PyTuple_GET_ITEM(names, i), DK_UNICODE_ENTRIES(a.keys)[inline_index(&a, i)].me_key))
+            return 0;
     return 1;
 }
 
@@ -302,7 +328,7 @@ check_value(const Check *c, PyObject *value)
 int
 check_contents(const Check *c, PyObject *value)
 {
-    PyObject *found;
+    PyObject *found, **slot;
     Py_ssize_t hint = 0;
     switch (c->op) {
     case CHECK_LENGTH:
@@ -319,6 +345,11 @@ check_contents(const Check *c, PyObject *value)
         return instance_find(value, c->arg, c->hash, &hint, &found) == 0;
     case CHECK_NO_CLASS_ATTR:
         return PyType_Check(value) && _PyType_Lookup((PyTypeObject *)value, c->arg) == NULL;
+    case CHECK_ATTR_KEYS:
+        return attributes_match(value, c->arg);
+    case CHECK_SLOT_EMPTY:
+        slot = slot_of(c->arg, value);
+        return slot != NULL && *slot == NULL;
     default:
         return 0;
     }
@@ -340,7 +371,10 @@ check_uses(const Check *c)
     case CHECK_KEYS:
         return USES_ITEMS | USES_ORDER;
     case CHECK_NO_ATTR:
+    case CHECK_ATTR_KEYS:
         return USES_ATTRS;
+    case CHECK_SLOT_EMPTY:
+        return USES_RAW;
     case CHECK_NO_CLASS_ATTR:
         return USES_MRO;
     default:

@@ -155,13 +155,49 @@ or_none(PyObject *o)
     return o == NULL ? Py_None : o;
 }
 
-static PyObject *
-slot_value(PyObject *descriptor, PyObject *o)
+PyObject **
+slot_of(PyObject *descriptor, PyObject *o)
 {
     PyMemberDescrObject *d = (PyMemberDescrObject *)descriptor;
     if (!PyObject_TypeCheck(o, PyDescr_TYPE(d)))
         return NULL;
-    return *(PyObject **)((char *)o + d->d_member->offset);
+    return (PyObject **)((char *)o + d->d_member->offset);
+}
+
+static PyObject *
+slot_value(PyObject *descriptor, PyObject *o)
+{
+    PyObject **slot = slot_of(descriptor, o);
+    return slot == NULL ? NULL : *slot;
+}
+
+/* A deque's layout is private; its own C functions run no other code. */
+static PyTypeObject *deque_type;
+
+int
+is_deque(PyObject *o)
+{
+    return deque_type != NULL && PyObject_TypeCheck(o, deque_type);
+}
+
+Py_ssize_t
+deque_length(PyObject *deque)
+{
+    return deque_type->tp_as_sequence->sq_length(deque);
+}
+
+int
+fetch_init(void)
+{
+    if (deque_type != NULL)
+        return 0;
+    PyObject *module = PyImport_ImportModule("_collections");
+    PyObject *type = module == NULL ? NULL : PyObject_GetAttrString(module, "deque");
+    Py_XDECREF(module);
+    if (type == NULL)
+        return -1;
+    deque_type = (PyTypeObject *)type;
+    return 0;
 }
 
 static PyObject *
@@ -187,6 +223,16 @@ item_at(PyObject *sequence, Py_ssize_t index)
         if (index < 0 || index >= size)
             return NULL;
         return PyTuple_Check(sequence) ? PyTuple_GET_ITEM(sequence, index) : PyList_GET_ITEM(sequence, index);
+    }
+    if (is_deque(sequence)) {
+        Py_ssize_t size = deque_length(sequence);
+        if (index < 0)
+            index += size;
+        if (index < 0 || index >= size)
+            return NULL;
+        PyObject *item = deque_type->tp_as_sequence->sq_item(sequence, index);
+        Py_XDECREF(item); /* the deque holds it */
+        return item;
     }
     return NULL;
 }

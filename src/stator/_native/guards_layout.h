@@ -79,6 +79,29 @@ attributes(PyObject *o)
     return a;
 }
 
+/* How many attributes an instance without a dict has, and which of the class's
+ * keys the i-th of them in order of insertion is. */
+static inline Py_ssize_t
+inline_size(const Attributes *a)
+{
+#if PY_VERSION_HEX < 0x030D0000
+    return ((const uint8_t *)a->values)[-2];
+#else
+    return ((const PyDictValues *)((const char *)a->values - offsetof(PyDictValues, values)))->size;
+#endif
+}
+
+static inline Py_ssize_t
+inline_index(const Attributes *a, Py_ssize_t i)
+{
+#if PY_VERSION_HEX < 0x030D0000
+    return ((const uint8_t *)a->values)[-3 - i];
+#else
+    const PyDictValues *values = (const PyDictValues *)((const char *)a->values - offsetof(PyDictValues, values));
+    return ((const uint8_t *)&values->values[values->capacity])[i];
+#endif
+}
+
 /* Does the instance share this dict's values with itself, so that a store to
  * an attribute may bypass the dict (and its version, and its watchers)? */
 static inline int

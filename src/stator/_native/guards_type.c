@@ -274,7 +274,7 @@ add_names(PyObject *module, const char *attribute, const char *const *names)
 int
 guards_init(PyObject *module)
 {
-    if (PyType_Ready(&GuardTree_Type) < 0 || versions_init(module) < 0 || lowering_init() < 0)
+    if (PyType_Ready(&GuardTree_Type) < 0 || versions_init(module) < 0 || lowering_init() < 0 || fetch_init() < 0)
         return -1;
     if (PyModule_AddObjectRef(module, "GuardTree", (PyObject *)&GuardTree_Type) < 0
         || add_names(module, "GUARD_SOURCES", source_names) < 0 || add_names(module, "GUARD_CHECKS", check_names) < 0

@@ -73,7 +73,8 @@ class FunctionRegion(torch.nn.Module):
         self.not_differentiable = not_differentiable
 
     def forward(self, *inputs: Any) -> Any:
-        return _Apply.apply(self, *inputs)
+        apply: Any = _Apply.apply
+        return apply(self, *inputs)
 
 
 class CheckpointRegion(torch.nn.Module):

@@ -21,7 +21,7 @@ from stator import contracts, objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture import marks, text
-from stator.capture.breaks import Break
+from stator.capture.breaks import Break, stack
 from stator.capture.library import LIBRARY
 from stator.capture.special import SPECIAL
 from stator.capture.values import is_torch_value
@@ -160,6 +160,18 @@ class Calls:
                     continue
                 if method is None:
                     return core.call(frame, callable, args, kwnames)  # raises
+                base = objects.layout_base(cls)
+                if _is_c_type(method.owner, "partial"):
+                    self.values.ready(callable, Depth.SHALLOW, attributes=True)
+                    args, kwnames = _unpack_partial(callable, args, kwnames, method.owner)
+                    callable = _field(method.owner, "func")(callable)
+                    continue
+                if _is_c_type(base, "_lru_cache_wrapper"):
+                    if not self.world.is_world(callable):
+                        self.values.ready(args, Depth.DEEP, calls=True)  # they are hashed
+                        return self._native_call(frame, callable, args, kwnames)
+                    callable = self.tracer.getattr(frame, callable, "__wrapped__")
+                    continue
                 if type(method.value) is not types.FunctionType:
                     return self.native(frame, callable, args, kwnames)
                 self.world.know(method.value)
@@ -394,6 +406,8 @@ class Calls:
             if handler is not None:
                 positional, keywords = _split(args, kwnames)
                 return handler(self, frame, callable, [bound, *positional], keywords)
+            if _is_c_type(type(bound), "_lru_cache_wrapper") and not self.world.is_world(bound):
+                return core.call(frame, callable, args, kwnames)  # a cache of the program's own
         contract = self.contract(callable)
         if contract is None and _is_value_method(callable):
             contract = _PURE
@@ -571,9 +585,10 @@ class Calls:
         if name in text.FORMATS:
             for value in operands:
                 if self.tensors.holds(type(value)) or type(value) is text.TensorText:
-                    return self._tensor_text(operands)
+                    return self._tensor_text(frame, operands)
         if name == "BEFORE_WITH" and _LOCKS.holds(type(operands[0])):
-            return _elided_exit, True
+            self._lock(operands[0], "__enter__")
+            return operands[0].__exit__, True
         depth = Depth.DEEP if name in _DEEP else Depth.SHALLOW
         attributes = name == "MATCH_CLASS"
         ready = []
@@ -607,8 +622,8 @@ class Calls:
             return tuple(self.tensors.iter(frame, value))
         return value
 
-    def _tensor_text(self, parts: tuple[Any, ...]) -> text.TensorText:
-        made = text.TensorText(parts)
+    def _tensor_text(self, frame: Frame, parts: tuple[Any, ...]) -> text.TensorText:
+        made = text.TensorText(parts, stack(frame))
         self.world.opaque[id(made)] = text.NAME
         self.world.keep(made)
         return made
@@ -691,11 +706,25 @@ def _split(args: list[Any], kwnames: tuple[str, ...] | None) -> tuple[list[Any],
 
 
 def _unpack_partial(
-    partial: Any, args: list[Any], kwnames: tuple[str, ...] | None
+    partial: Any, args: list[Any], kwnames: tuple[str, ...] | None, cls: type = functools.partial
 ) -> tuple[list[Any], tuple[str, ...] | None]:
     positional, keywords = _split(args, kwnames)
-    merged = {**partial.keywords, **keywords}
-    return [*partial.args, *positional, *merged.values()], tuple(merged) or None
+    merged = {**_field(cls, "keywords")(partial), **keywords}
+    return [*_field(cls, "args")(partial), *positional, *merged.values()], tuple(merged) or None
+
+
+def _field(cls: type, name: str) -> Any:
+    """Reads a C field of an object, past attributes of its class."""
+    return objects.type_dict(cls)[name].__get__
+
+
+def _is_c_type(cls: type, name: str) -> bool:
+    """Whether a type is this one of functools, perhaps made by a second import of `_functools`."""
+    return (
+        not is_python_class(cls)
+        and _module_of(cls) == "functools"
+        and type.__dict__["__name__"].__get__(cls) == name
+    )
 
 
 def _arguments(frame: Frame) -> tuple[list[Any], dict[str, Any]]:

@@ -1,8 +1,8 @@
 """Functions of the standard library that a tracer answers in its own way.
 
-In: a call of one of these functions. Out: the result. They keep caches (`re`, `copyreg`), have a twin
-in Python that can be evaluated (`pickle`), make locks, or ask for state of the process, which is
-then guarded.
+In: a call of one of these functions. Out: the result. They keep caches (`re`, `copyreg`), have a
+twin in Python that can be evaluated (`pickle`), make locks, or ask for state of the process, which
+is then guarded.
 """
 
 import _thread
@@ -44,9 +44,10 @@ def _re_compile(calls: "Calls", frame: Frame, function: Any, args: list[Any], kw
     if len(args) == 2 and not kwargs:
         pattern, flags = args
         if _PATTERNS.holds(type(pattern)) and _FLAGS.holds(type(flags)):
-            text = str(pattern) if type(pattern) is not bytes else pattern.decode("latin-1")
+            text = pattern.decode("latin-1") if type(pattern) is bytes else str(pattern)
             if not any(part in text for part in _WARNED):
                 return core.call_native(frame, function, pattern, flags)
+            return calls.function(frame, re._compiler.compile, [pattern, int(flags)], None)  # type: ignore[attr-defined]
     return calls.evaluated(frame, function, args, kwargs)
 
 
@@ -157,7 +158,7 @@ def _by_twin(twin: types.FunctionType) -> Handler:
 
 def _pickler(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     values = [*args, *kwargs.values()]
-    twin = pickle._Pickler if function is pickle.Pickler else pickle._Unpickler  # type: ignore[attr-defined]
+    twin = pickle._Pickler if function is pickle.Pickler else pickle._Unpickler
     calls.world.know(twin)
     return calls.construct(frame, twin, values, tuple(kwargs) or None)
 
@@ -165,9 +166,8 @@ def _pickler(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwarg
 def _print(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`print` to an object that the program has made, such as a StringIO."""
     file = kwargs.get("file")
-    if file is None or calls.world.is_world(file) and id(file) not in calls.world.records:
+    if file is None or (calls.world.is_world(file) and id(file) not in calls.world.records):
         raise Break("builtins.print writes to the console")
-    calls.values.ready(kwargs, Depth.NOTHING)
     return calls.function(frame, _printed, [*args, *kwargs.values()], tuple(kwargs) or None)
 
 

@@ -8,10 +8,34 @@ from stator.objects import TypeSet
 NUMBERS: Final = TypeSet(int, float, bool, str, bytes, type(None), complex)
 
 # In the order of CPython's NB_* constants: plain, then in place.
-_NAMES: Final = (
-    "add and floordiv lshift matmul mul mod or pow rshift sub truediv xor "
-    "iadd iand ifloordiv ilshift imatmul imul imod ior ipow irshift isub itruediv ixor"
-).split()
+_NAMES: Final = [
+    "add",
+    "and",
+    "floordiv",
+    "lshift",
+    "matmul",
+    "mul",
+    "mod",
+    "or",
+    "pow",
+    "rshift",
+    "sub",
+    "truediv",
+    "xor",
+    "iadd",
+    "iand",
+    "ifloordiv",
+    "ilshift",
+    "imatmul",
+    "imul",
+    "imod",
+    "ior",
+    "ipow",
+    "irshift",
+    "isub",
+    "itruediv",
+    "ixor",
+]
 BINARY: Final[list[Any]] = [getattr(operator, f"__{name}__") for name in _NAMES]
 
 

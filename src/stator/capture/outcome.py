@@ -11,11 +11,11 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-
 from stator import objects
+from stator._native._core import NULL
+from stator.capture.breaks import Break, Place
 from stator.capture.tensors import CONSTANT_TYPES, SYMBOLS
 from stator.capture.text import TensorText
-from stator.capture.breaks import Break
 from stator.capture.tracer import Tracer
 from stator.capture.warned import filters
 from stator.effects import (
@@ -39,7 +39,6 @@ from stator.effects import (
     SlotDel,
     SlotSet,
 )
-from stator._native._core import NULL
 from stator.guards import Fixed, NotAliased
 from stator.objects import TypeSet
 from stator.world import MISSING, Record
@@ -55,6 +54,7 @@ class Resolver:
         self._tracer = tracer
         self._world = tracer.world
         self.outputs: list[Any] = []
+        self.places: tuple[Place, ...] = ()  # of what can't be made again
         self.arrays: list[int] = []  # positions of outputs that become numpy arrays
         self.scalars: list[int] = []  # and of those that become numpy scalars
         self._indices: dict[int, int] = {}
@@ -69,6 +69,7 @@ class Resolver:
         if _CONSTANTS.holds(cls):
             return Constant(value)
         if cls is TensorText:
+            self.places = value.places
             raise CannotRebuild("a text that mentions a tensor")
         source = self._world.origins.get(id(value))
         if self._tracer.arrays.holds(cls) and source is None:
@@ -150,7 +151,7 @@ def _check_filters(tracer: Tracer, record: Record, changes: list[Effect]) -> Non
     if record.raw is warnings.__dict__:
         stand_in = tracer.world.stand_ins.get(id(filters()))
         changed = any(
-            type(change) is not KeySet or change.key == "filters" and change.value is not stand_in
+            type(change) is not KeySet or (change.key == "filters" and change.value is not stand_in)
             for change in changes
         )
     if changed:
@@ -243,5 +244,3 @@ def _slots(record: Record) -> Iterator[Effect]:
             yield SlotDel(record.source, descriptor)
         else:
             yield SlotSet(record.source, descriptor, now)
-
-

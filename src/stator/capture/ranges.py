@@ -23,10 +23,12 @@ _MIRRORED: Final[dict[Any, Any]] = {
 
 def truth(node: fx.Node) -> bool | None:
     """Whether a one-element tensor is true; None if that depends on its value."""
-    compare, bound = node.target, None
+    compare: Any = node.target
+    bound: Any
     if node.op != "call_function" or compare not in _MIRRORED or len(node.args) != 2:
         return None
-    left, right = node.args
+    left: Any = node.args[0]
+    right: Any = node.args[1]
     if isinstance(left, fx.Node) and type(right) in (int, float):
         drawn, bound = left, right
     elif isinstance(right, fx.Node) and type(left) in (int, float):
@@ -37,13 +39,11 @@ def truth(node: fx.Node) -> bool | None:
         return None
     if drawn.meta["example_value"].dtype not in (torch.float32, torch.float64):
         return None  # narrower types round up to 1
-    if compare is operator.lt:
-        return False if bound <= 0 else True if bound >= 1 else None
-    if compare is operator.ge:
-        return True if bound <= 0 else False if bound >= 1 else None
-    if compare is operator.gt:
-        return True if bound < 0 else False if bound >= 1 else None
-    return False if bound < 0 else True if bound >= 1 else None
+    below = bound <= 0 if compare in (operator.lt, operator.ge) else bound < 0
+    if below or bound >= 1:
+        greater = compare in (operator.gt, operator.ge)
+        return greater is below
+    return None
 
 
 def _changed(drawn: fx.Node, until: fx.Node) -> bool:

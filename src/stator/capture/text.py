@@ -6,6 +6,8 @@ text stands for itself until somebody looks at it, which is a `Break`.
 
 from typing import Any, Final
 
+from stator.capture.breaks import Place
+
 FORMATS: Final = frozenset(
     {"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE", "BUILD_STRING"}
 )
@@ -15,7 +17,8 @@ NAME: Final = "str (text that mentions a tensor)"
 class TensorText:
     """A text of which a part is not known."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("parts", "places")
 
-    def __init__(self, parts: tuple[Any, ...]) -> None:
+    def __init__(self, parts: tuple[Any, ...], places: tuple[Place, ...]) -> None:
         self.parts = parts
+        self.places = places  # where it was made

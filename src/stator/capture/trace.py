@@ -18,7 +18,7 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
 from stator._native import _core as core
-from stator.capture.breaks import Break
+from stator.capture.breaks import Break, Place
 from stator.capture.outcome import Resolver, effects
 from stator.capture.tensors import RecordingMode, Tensors
 from stator.capture.tracer import Tracer
@@ -26,10 +26,23 @@ from stator.contracts import Depth
 from stator.effects import CannotRebuild, Plan, plan
 from stator.effects.exits import entries
 from stator.evaluator import InternalError
+from stator.evaluator.loop import evaluate
+from stator.evaluator.operations import plain
 from stator.graph import OutputGraph, Recorded
 from stator.graph.arrays import Edges
 from stator.graph.state import StateRecorder, preserved
-from stator.guards import CLOSURE, GLOBALS, Callback, Fixed, Guard, Index, Is, Local, NotAliased, Source
+from stator.guards import (
+    CLOSURE,
+    GLOBALS,
+    Callback,
+    Fixed,
+    Guard,
+    Index,
+    Is,
+    Local,
+    NotAliased,
+    Source,
+)
 from stator.guards.tensors import NoOverlap, torch_state_guards
 from stator.world import World
 from stator.world.world import CONSTANTS
@@ -62,7 +75,9 @@ def capture(function: FunctionType, bound: Sequence[Any]) -> Trace:
         check = Callback(_same_device(device), f"default device {device}")
         start.append(Guard(Fixed(torch, "torch"), check))
     if foreign:
-        return Trace(start, None, [], None, broken=Break(f"a torch function mode is active: {foreign}"))
+        return Trace(
+            start, None, [], None, broken=Break(f"a torch function mode is active: {foreign}")
+        )
     with preserved():
         graph = OutputGraph()
         graph.default_device = device
@@ -93,6 +108,10 @@ def _capture(
     except Break as signal:
         stopped = tracer.stopped or signal
         stopped.__traceback__ = None
+        code = function.__code__
+        stopped.places = stopped.places or (
+            Place(code.co_filename, code.co_firstlineno, code.co_qualname),
+        )
         return Trace(world.guards, None, [], None, broken=stopped)
     finally:
         _close_generators(tracer)
@@ -100,12 +119,26 @@ def _capture(
 
 def _close_generators(tracer: Tracer) -> None:
     """Ends generators that the trace has left suspended: their `finally` must not run for real."""
-    tracer.stopped = tracer.stopped or Break("the trace has ended")
+    operations = plain()
+    operations.evaluate = _end  # type: ignore[method-assign]
     for reference in tracer.calls.generators:
         generator = reference()
         if generator is not None:
-            with contextlib.suppress(BaseException):
-                core.run_with(tracer, generator.close)
+            with contextlib.suppress(GeneratorExit):
+                core.run_with(operations, _close, generator)
+
+
+def _close(generator: Any) -> None:
+    generator.close()
+
+
+def _end(frame: core.Frame) -> bool:
+    """Leaves a frame at once, unless it is that of `_close`."""
+    if frame.code is _close.__code__:
+        return evaluate(frame)
+    frame.result = GeneratorExit()
+    frame.finish()
+    return False
 
 
 def _run(
@@ -139,7 +172,8 @@ def _running(
 def _function_modes() -> tuple[torch.device | None, str]:
     """The default device that a mode sets, and the name of a mode of the program's own, if any."""
     device = None
-    for mode in _get_current_function_mode_stack():
+    modes: Any = _get_current_function_mode_stack
+    for mode in modes():
         if type(mode) is not DeviceContext:
             return None, type(mode).__qualname__
         device = mode.device
@@ -216,7 +250,9 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
         made = plan(result, changes, resolver, raises=raised, traceback=passed)
     except CannotRebuild as error:
         what = "raises" if raised else "returns or keeps"
-        raise Break(f"the function {what} {error}") from None
+        signal = Break(f"the function {what} {error}")
+        signal.places = resolver.places
+        raise signal from None
     tracer.arrays.check_end()
     _guard_mutation(tracer, graph)
     # Before an exception, all operators run: a kernel may refuse what a fake one lets pass.

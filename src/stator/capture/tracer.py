@@ -373,7 +373,10 @@ class Tracer:
         cls = type(obj)
         if not self.world.is_world(obj) or id(obj) in self.world.records:
             if name == "__dict__" or name == "__class__":
-                raise Break(f"{name} of an object is replaced")
+                if id(obj) in self.world.records:
+                    raise Break(f"{name} of an object is replaced")
+                if value is not NULL:
+                    self.values.ready(value, Depth.SHALLOW)
             return True
         if objects.is_subtype(cls, types.ModuleType):
             namespace = objects.instance_dict(obj)

@@ -92,9 +92,7 @@ def _shown_before() -> None:
     """Whether a warning was shown before is not known; evaluating this ends the trace."""
 
 
-def _ask_registry(
-    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any
-) -> Any:
+def _ask_registry(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     raise Break(
         "a warning is issued, and whether it is shown depends on what was shown before",
         "filter the warning, or collect it with warnings.catch_warnings(record=True)",

@@ -91,9 +91,9 @@ def _made_by_python(cls: type) -> bool:
 
 def _adopted(function: object) -> bool:
     """Whether a C callable belongs to a type that a second import of its module has made."""
-    if type(function) is types.BuiltinFunctionType:
-        if type(_builtin_self(function)) is types.ModuleType:
-            return _registry.adopt_function(function)
+    is_builtin = type(function) is types.BuiltinFunctionType
+    if is_builtin and type(_builtin_self(function)) is types.ModuleType:
+        return _registry.adopt_function(function)
     if (owner := _OWNER.get(id(type(function)))) is not None:
         cls: Any = owner(function)
     elif type(function) is types.MethodWrapperType:

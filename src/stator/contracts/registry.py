@@ -6,7 +6,7 @@ by name. Tables of modules that are not loaded wait: nothing is imported for the
 
 import sys
 import types
-from typing import Final
+from typing import Any, Final
 
 from .contract import Contract
 from .notation import parse
@@ -103,7 +103,7 @@ class Registry:
             elif type(member) in ATTRIBUTE_KINDS:
                 self._add(member, ATTRIBUTE)
 
-    def adopt_function(self, function: types.BuiltinFunctionType) -> bool:
+    def adopt_function(self, function: Any) -> bool:
         """The same for a function of such a module."""
         contract = self._functions.get((function.__module__, function.__name__))
         if contract is not None:
@@ -111,7 +111,7 @@ class Registry:
         return contract is not None
 
     def adopt(self, cls: type) -> bool:
-        """Whether a C type is one that a table lists, made again by a second import of its module."""
+        """Whether a C type is a listed one, made again by a second import of its module."""
         for known in self.types:
             if known.__qualname__ == _qualname(cls) and known.__module__ == _module(cls):
                 mine, its = self.members[id(known)], own_members(cls)

@@ -12,6 +12,7 @@ from stator._native._core import GuardTree
 
 from .checks import (
     Aliased,
+    AttrKeys,
     Callback,
     Check,
     Equal,
@@ -27,6 +28,7 @@ from .checks import (
     NoClassAttr,
     NoKey,
     NotAliased,
+    SlotEmpty,
     SubclassOf,
     TypeIs,
 )
@@ -72,6 +74,7 @@ __all__ = [
     "GLOBALS",
     "Aliased",
     "Attr",
+    "AttrKeys",
     "Builtin",
     "Callback",
     "Cell",
@@ -116,6 +119,7 @@ __all__ = [
     "Referent",
     "SizeOf",
     "Slot",
+    "SlotEmpty",
     "Source",
     "State",
     "StrideOf",

@@ -15,6 +15,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MemberDescriptorType
 from typing import Any, ClassVar, Final, TypeVar
 
 from stator._native import _core
@@ -23,7 +24,7 @@ from .expressions import Binary, Constant, Expr, Leaf, Unary, holds
 from .fields import rename
 from .layout import class_attributes, instance_dict, is_ordered, length_of, typed_equal
 from .sources import Source
-from .text import show
+from .text import class_name, show
 
 CHECKS: Final = {name: number for number, name in enumerate(_core.GUARD_CHECKS)}
 EXPRS: Final = {name: number for number, name in enumerate(_core.GUARD_EXPRS)}
@@ -91,10 +92,10 @@ class TypeIs(Check):
         return type(value) is self.cls
 
     def actual(self, value: Any) -> str:
-        return f"type {show(type(value))}"
+        return f"type {class_name(type(value))}"
 
     def text(self) -> str:
-        return f"type {show(self.cls)}"
+        return f"type {class_name(self.cls)}"
 
 
 @tests("SUBTYPE", "cls")
@@ -108,7 +109,10 @@ class SubclassOf(Check):
         return self.cls in type(value).__mro__
 
     def text(self) -> str:
-        return f"an instance of {show(self.cls)}"
+        return f"an instance of {class_name(self.cls)}"
+
+    def actual(self, value: Any) -> str:
+        return f"type {class_name(type(value))}"
 
 
 @tests("IS", "object", cost=0)
@@ -121,8 +125,11 @@ class Is(Check):
     def holds(self, value: Any, read: Reader) -> bool:
         return value is self.object
 
+    def actual(self, value: Any) -> str:
+        return other_than(show(self.object), value)
+
     def text(self) -> str:
-        return f"is {show(self.object)}"
+        return show(self.object)
 
 
 @tests("IS_NOT", cost=0)
@@ -134,7 +141,7 @@ class IsNot(Is):
         return value is not self.object
 
     def text(self) -> str:
-        return f"is not {show(self.object)}"
+        return f"anything but {show(self.object)}"
 
 
 @tests("IS_WEAK", cost=0)
@@ -159,8 +166,17 @@ class IsWeak(Check):
     def holds(self, value: Any, read: Reader) -> bool:
         return value is not None and value is self.reference()
 
+    def actual(self, value: Any) -> str:
+        return other_than(self.shown, value)
+
     def text(self) -> str:
-        return f"is {self.shown}"
+        return self.shown
+
+
+def other_than(expected: str, value: Any) -> str:
+    """Functions made by one `def` read the same."""
+    text = show(value)
+    return f"another {text}" if text == expected else text
 
 
 @tests("EQUAL", "constant")
@@ -262,8 +278,11 @@ class HasKey(Check):
     def holds(self, value: Any, read: Reader) -> bool:
         return contains(value, self.key) is True
 
+    def actual(self, value: Any) -> str:
+        return shown_keys(value)
+
     def text(self) -> str:
-        return f"has the key {show(self.key)}"
+        return f"a key {show(self.key)}"
 
 
 @tests("NO_KEY", cost=2)
@@ -275,7 +294,7 @@ class NoKey(HasKey):
         return contains(value, self.key) is False
 
     def text(self) -> str:
-        return f"lacks the key {show(self.key)}"
+        return f"no key {show(self.key)}"
 
 
 def contains(value: Any, key: Any) -> bool | None:
@@ -295,8 +314,11 @@ class NoAttr(Check):
     def holds(self, value: Any, read: Reader) -> bool:
         return not dict.__contains__(instance_dict(value), self.name)
 
+    def actual(self, value: Any) -> str:
+        return "one"
+
     def text(self) -> str:
-        return f"lacks the attribute {self.name}"
+        return f"no attribute {self.name}"
 
 
 @tests("NO_CLASS_ATTR", cost=2)
@@ -308,6 +330,47 @@ class NoClassAttr(NoAttr):
         if type not in type(value).__mro__:
             return False
         return not any(True for _ in class_attributes(value, self.name))
+
+
+@tests("ATTR_KEYS", "names", cost=3)
+@dataclass(slots=True, eq=False)
+class AttrKeys(Check):
+    """The instance's own dict has exactly these names, in this order."""
+
+    names: tuple[str, ...]
+
+    def holds(self, value: Any, read: Reader) -> bool:
+        found = tuple(dict.__iter__(instance_dict(value)))
+        return len(found) == len(self.names) and all(map(typed_equal, self.names, found))
+
+    def actual(self, value: Any) -> str:
+        return f"attributes {show(tuple(dict.__iter__(instance_dict(value))))}"
+
+    def text(self) -> str:
+        return f"attributes {show(self.names)}, in this order"
+
+
+@tests("SLOT_EMPTY", "descriptor")
+@dataclass(slots=True, eq=False)
+class SlotEmpty(Check):
+    """The instance has this __slots__ member, and it holds nothing."""
+
+    descriptor: MemberDescriptorType
+
+    def holds(self, value: Any, read: Reader) -> bool:
+        if self.descriptor.__objclass__ not in type(value).__mro__:
+            return False
+        try:
+            self.descriptor.__get__(value)
+        except AttributeError:
+            return True
+        return False
+
+    def actual(self, value: Any) -> str:
+        return "one"
+
+    def text(self) -> str:
+        return f"no attribute {self.descriptor.__name__}"
 
 
 # -- between sources --

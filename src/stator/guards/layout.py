@@ -5,7 +5,7 @@ none of them runs user code.
 """
 
 import struct
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,7 +33,7 @@ def is_ordered(value: Any) -> bool:
 
 def length_of(value: Any) -> int:
     """As the layout base's __len__; -1 for what has no such base."""
-    for kind in (tuple, list, bytes, dict, set, frozenset, str):
+    for kind in (tuple, list, bytes, dict, set, frozenset, str, deque):
         if kind in type(value).__mro__:
             return kind.__len__(value)
     return -1

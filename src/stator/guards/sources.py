@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import types
 import weakref
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol, TypeVar
@@ -331,12 +332,12 @@ class Slot(Step):
 @reads("INDEX", "index")
 @dataclass(slots=True, eq=False)
 class Index(Step):
-    """An item of a list or tuple."""
+    """An item of a list, tuple or deque."""
 
     index: int
 
     def read(self, base: Any, call: Call) -> Any:
-        for kind in (list, tuple):
+        for kind in (list, tuple, deque):
             if kind in type(base).__mro__:
                 try:
                     return kind.__getitem__(base, self.index)
@@ -361,7 +362,24 @@ class Key(Step):
         return dict.__getitem__(base, self.key)
 
     def text(self) -> str:
-        return f"{self.of}[{show(self.key)}]"
+        return item_text(self.of, self.key) or f"{self.of}[{show(self.key)}]"
+
+
+MODULE_DICTS: Final = ("_modules", "_parameters", "_buffers")
+NAMESPACE: Final = "globals of "  # how the name of a Fixed namespace begins
+
+
+def item_text(of: Source, key: Any) -> str | None:
+    """As a program would write it: what an nn.Module holds as its attribute, globals by name."""
+    if type(key) is not str:
+        return None
+    if type(of) is Attr and of.name in MODULE_DICTS:
+        return f"{of.of}[{key}]" if key.isdecimal() else f"{of.of}.{key}"
+    if type(of) is GlobalsOf:
+        return f"global {key}" if type(of.of) is Function else f"global {key} of {of.of}"
+    if type(of) is Fixed and of.name.startswith(NAMESPACE):
+        return f"{of.name.removeprefix(NAMESPACE)}.{key}"
+    return None
 
 
 @reads("KEY_AT", "index")

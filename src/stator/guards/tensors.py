@@ -103,8 +103,20 @@ class TensorMatch(Check):
     def text(self) -> str:
         shape = ", ".join("any" if size is None else str(size) for size in self.sizes)
         grad = ", requires_grad" if self.requires_grad else ""
-        strides = "" if self.strides is None else f", strides {self.strides}".replace("None", "any")
+        strides = ""
+        if self.strides is not None and not is_dense(self.sizes, self.strides):
+            strides = f", strides {self.strides}".replace("None", "any")
         return f"{self.type.__name__}({shape}) of {self.dtype} on {self.device}{strides}{grad}"
+
+
+def is_dense(sizes: Extents, strides: Extents) -> bool:
+    """Are these the strides that a fresh tensor has, as far as they are known?"""
+    expected: int | None = 1
+    for size, stride in zip(reversed(sizes), reversed(strides), strict=True):
+        if size != 1 and stride is not None and stride != expected:
+            return False
+        expected = None if expected is None or size is None else expected * max(size, 1)
+    return True
 
 
 def tensor_match(tensor: torch.Tensor, dynamic: Collection[int] = ()) -> TensorMatch:

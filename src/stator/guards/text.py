@@ -3,7 +3,14 @@
 Stage: guards.
 """
 
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    MethodDescriptorType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any, Final
 
 LIMIT: Final = 80
@@ -31,9 +38,19 @@ def full(value: Any) -> str:
     if kind.__module__ == "torch" and kind.__name__ in FROM_TORCH:
         return repr(value)
     if type in kind.__mro__:
-        return f"class {type.__dict__['__qualname__'].__get__(value)}"
+        return f"class {class_name(value)}"
     if kind is FunctionType or kind is BuiltinFunctionType:
         return f"function {value.__qualname__}"
     if kind is ModuleType:
         return f"module {value.__name__}"
+    if kind is WrapperDescriptorType or kind is MethodDescriptorType:
+        return f"method {value.__objclass__.__qualname__}.{value.__name__}"
+    if kind is CodeType:
+        return f"code of {value.co_qualname}, line {value.co_firstlineno}"
     return f"<{kind.__qualname__} object at {id(value):#x}>"
+
+
+def class_name(cls: type) -> str:
+    """A class's name, as its own metaclass cannot change it."""
+    name: str = type.__dict__["__qualname__"].__get__(cls)
+    return name

@@ -42,7 +42,7 @@ def same_value(raw: Any, base: type) -> Callable[[Any], bool]:
 
     def same(value: Any) -> bool:
         found = exact(value, base)
-        return bool(found == expected) and repr(found) == shown or shown == repr(found) == "nan"
+        return (bool(found == expected) and repr(found) == shown) or shown == repr(found) == "nan"
 
     return same
 
@@ -59,12 +59,38 @@ def same_items(raw: Any) -> Callable[[Any], bool]:
     return same
 
 
+# Immutable types of C that hold nothing but numbers and text, by module and name.
+_PLAIN: Final = frozenset(
+    {
+        ("datetime", "date"),
+        ("datetime", "time"),
+        ("datetime", "datetime"),
+        ("datetime", "timedelta"),
+        ("decimal", "Decimal"),
+    }
+)
+_MODULE: Final = type.__dict__["__module__"].__get__
+_NAME: Final = type.__dict__["__qualname__"].__get__
+
+
+def is_plain_c_value(raw: Any, cls: type) -> bool:
+    """Whether a C object is such a value; with a time zone it is not, that may be the user's."""
+    if (_MODULE(cls), _NAME(cls)) not in _PLAIN:
+        return False
+    zone = objects.type_dict(cls).get("tzinfo")
+    return zone is None or zone.__get__(raw) is None
+
+
+def same_plain(raw: Any) -> Callable[[Any], bool]:
+    """Whether another one is the same; its text tells more than `==` (Decimal, NaN, fold)."""
+    shown = repr(raw)
+    return lambda value: repr(value) == shown
+
+
 def is_struct_sequence(cls: type) -> bool:
     """`sys.flags`, `os.stat_result` and the like: all their fields are items, and immutable."""
     fields = objects.type_dict(cls)
-    return "n_sequence_fields" in fields and bool(
-        fields["n_sequence_fields"] == fields["n_fields"]
-    )
+    return "n_sequence_fields" in fields and bool(fields["n_sequence_fields"] == fields["n_fields"])
 
 
 # ---------------------------------------------------------------------- exceptions
@@ -108,6 +134,41 @@ def read_field(descriptor: Descriptor, raw: Any) -> tuple[bool, Any]:
 def same_fields(fields: list[tuple[Descriptor, Any]]) -> Callable[[Any], bool]:
     """Whether an exception holds the very same objects as before."""
     return lambda raw: all(descriptor.__get__(raw) is value for descriptor, value in fields)
+
+
+def all_constant(held: list[tuple[Descriptor, Any]], constants: objects.TypeSet) -> bool:
+    """Whether the fields of an exception hold constants, and tuples of constants (`args`)."""
+    for _, value in held:
+        items = value if type(value) is tuple else (value,)
+        if not all(constants.holds(type(item)) for item in items):
+            return False
+    return True
+
+
+def equal_fields(held: list[tuple[Descriptor, Any]]) -> Callable[[Any], bool]:
+    """Whether another exception of the class holds equal constants of the same types."""
+    expected = [(descriptor, _shown(value)) for descriptor, value in held]
+
+    def equal(raw: Any) -> bool:
+        for descriptor, shown in expected:
+            is_set, value = read_field(descriptor, raw)
+            if not is_set or _shown(value) != shown:
+                return False
+        return True
+
+    return equal
+
+
+def _shown(value: Any) -> tuple[Any, ...]:
+    items = value if type(value) is tuple else (value,)
+    return type(value), *(
+        (type(item), repr(item) if _is_exact(item) else id(item)) for item in items
+    )
+
+
+def _is_exact(item: Any) -> bool:
+    """A constant, whose repr runs no code of the user and tells its value."""
+    return type(item) in (int, float, bool, str, bytes, complex, type(None), range)
 
 
 def group_members(raw: Any) -> tuple[Any, tuple[Any, ...]]:

@@ -16,9 +16,7 @@ MISSING: Final = object()
 SEQUENCES: Final = objects.TypeSet(list, deque)
 DICTS: Final = objects.TypeSet(dict, OrderedDict, defaultdict)
 SETS: Final = objects.TypeSet(set)
-CONTAINERS: Final = objects.TypeSet(
-    list, deque, dict, OrderedDict, defaultdict, set, bytearray
-)
+CONTAINERS: Final = objects.TypeSet(list, deque, dict, OrderedDict, defaultdict, set, bytearray)
 
 
 class Record:
@@ -86,13 +84,13 @@ def make_shadow(raw: Any, cls: type, base: type) -> Any:
         return shadow
     if base is deque:
         shadow = deque.__new__(cls)
-        deque.__init__(shadow, (), _MAXLEN.__get__(raw))
+        deque.__init__(shadow, (), MAXLEN.__get__(raw))
         return shadow
     return base.__new__(cls)
 
 
 _FACTORY: Any = defaultdict.__dict__["default_factory"]
-_MAXLEN: Any = deque.__dict__["maxlen"]
+MAXLEN: Any = deque.__dict__["maxlen"]
 
 
 def raw_items(raw: Any, base: type) -> list[Any]:

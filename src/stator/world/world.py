@@ -8,12 +8,13 @@ ones. Each raw object has one stand-in, however many paths lead to it.
 import contextvars
 import enum
 import functools
+import gc
 import operator
 import re
 import types
 import typing
 import weakref
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from stator._native._core import is_python_class
 from stator.guards import (
     Aliased,
     Attr,
+    AttrKeys,
     Callback,
     Check,
     ClassAttr,
@@ -47,6 +49,7 @@ from stator.guards import (
     NotAliased,
     Referent,
     Slot,
+    SlotEmpty,
     Source,
     TypeIs,
 )
@@ -56,6 +59,7 @@ from stator.world import fields
 from stator.world.records import (
     CONTAINERS,
     DICTS,
+    MAXLEN,
     MISSING,
     SEQUENCES,
     SETS,
@@ -107,7 +111,7 @@ IDENTITIES: Final = objects.TypeSet(
     contextvars.ContextVar,
     type(re.compile("").match),  # of patterns only, see `_wrap_identity`
 )
-_BUILTIN_METHOD: Final = type(re.compile("").match)
+_BUILTIN_METHOD: Final[Any] = type(re.compile("").match)
 # Layout bases of which shadows are made.
 SHADOWED: Final = objects.TypeSet(object, types.SimpleNamespace)
 
@@ -280,6 +284,10 @@ class World:
             return self._wrap_frozenset(raw, source)
         if cls is base and fields.is_struct_sequence(cls):
             return self._wrap_struct(raw, source)
+        if cls is base and fields.is_plain_c_value(raw, cls):
+            self.guard(source, TypeIs(cls))
+            self.guard(source, Callback(fields.same_plain(raw), f"equal to {raw!r}"))
+            return self.remember(raw, raw, source)
         if fields.is_exception(base) and _may_shadow(cls):
             return self._wrap_exception(raw, source, base)
         if (SHADOWED.holds(base) or CONTAINERS.holds(base)) and _may_shadow(cls):
@@ -318,13 +326,15 @@ class World:
         if cls is frozenset and all(CONSTANTS.holds(type(item)) for item in items):
             self.guard(source, Equal(raw))
             return raw
-        if not all(_plain_key(item) for item in items):
+        if not all(_plain_key(item) or _plain_element(item) for item in items):
             return self._wrap_opaque(raw, source)
         self.guard(source, TypeIs(cls))
         self.guard(source, KeySet(items))
+        wrapped = [item if _plain_key(item) else self.wrap(item, Fixed(item)) for item in items]
+        shadow = frozenset.__new__(cls, wrapped)
         if cls is frozenset:
-            return self.remember(raw, raw, source)
-        return self._shadow(raw, frozenset.__new__(cls, items), source, frozenset)
+            return self.remember(raw, shadow, source)
+        return self._shadow(raw, shadow, source, frozenset)
 
     def _shadow(self, raw: Any, shadow: Any, source: Source, base: type) -> Any:
         """A shadow whose value is complete; its attributes are filled as they are read."""
@@ -339,6 +349,18 @@ class World:
         self.guard(source, Callback(fields.same_value(raw, base), f"equal to {value!r}"))
         return self._shadow(raw, base.__new__(cls, value), source, base)
 
+    def _wrap_proxy(self, raw: Any, source: Source) -> Any:
+        """A read-only view of a dict, which is filled at once: C code reads through the view."""
+        (held,) = gc.get_referents(raw)
+        if not objects.is_subtype(type(held), dict):
+            return self._wrap_opaque(raw, source)
+        self.guard(source, Is(raw))
+        shadow = self.wrap(held, Fixed(held))
+        if id(shadow) not in self.records:
+            return self._wrap_opaque(raw, source)
+        self.fill(self.records[id(shadow)])
+        return self.remember(raw, types.MappingProxyType(shadow), Fixed(raw))
+
     def _wrap_struct(self, raw: Any, source: Source) -> Any:
         if not all(CONSTANTS.holds(type(item)) for item in tuple.__iter__(raw)):
             return self._wrap_opaque(raw, source)
@@ -347,9 +369,14 @@ class World:
         return self.remember(raw, raw, source)
 
     def _wrap_exception(self, raw: Any, source: Source, base: Any) -> Any:
-        """An exception that existed before the call: this very one, holding the same objects."""
+        """An exception that existed before the call.
+
+        What its fields hold can't be a source, so unless that is all constants, it must be this
+        very exception, holding the same objects.
+        """
         cls = type(raw)
-        if objects.is_subtype(base, BaseExceptionGroup):
+        is_group = objects.is_subtype(base, BaseExceptionGroup)
+        if is_group:
             message, members = fields.group_members(raw)
             wrapped = [self.wrap(member, Fixed(member)) for member in tuple.__iter__(members)]
             if any(id(member) in self.opaque for member in wrapped):
@@ -362,9 +389,14 @@ class World:
             is_set, value = fields.read_field(descriptor, raw)
             if is_set:
                 held.append((descriptor, value))
-        self.guard(source, Is(raw))
-        self.guard(source, Callback(fields.same_fields(held), "an exception as it was"))
-        self._shadow(raw, shadow, Fixed(raw), base)
+        if fields.all_constant(held, CONSTANTS) and not is_group:
+            self.guard(source, TypeIs(cls))
+            self.guard(source, Callback(fields.equal_fields(held), f"equal to {held[0][1]!r}"))
+        else:
+            self.guard(source, Is(raw))
+            self.guard(source, Callback(fields.same_fields(held), "an exception as it was"))
+            source = Fixed(raw)
+        self._shadow(raw, shadow, source, base)
         record = self.records[id(shadow)]
         for descriptor, value in held:
             stand_in = self.wrap(value, Fixed(value))
@@ -377,8 +409,7 @@ class World:
         parts = (raw.start, raw.stop, raw.step)
         if not all(CONSTANTS.holds(type(part)) for part in parts):
             return self._wrap_opaque(raw, source)
-        self.guard(source, TypeIs(slice))
-        self.guard(source, Callback(_same_slice(raw), f"equal to {raw!r}"))
+        self.guard(source, Equal(raw))
         return raw
 
     def _wrap_method(self, raw: Any, source: Source) -> Any:
@@ -534,7 +565,7 @@ class World:
         if any(type(name) is not str for name in dict.__iter__(raw_dict)):
             raise Opaque("an instance has attributes whose names are not strings")
         names = tuple(dict.__iter__(raw_dict))
-        self.guard(record.source, Callback(_same_names(names), f"has the attributes {names}"))
+        self.guard(record.source, AttrKeys(names))
         for name in names:
             self.attribute(record, name)
         current = dict(own)
@@ -553,7 +584,7 @@ class World:
             try:
                 raw = descriptor.__get__(record.raw)
             except AttributeError:
-                self.guard(record.source, Callback(_slot_empty(descriptor), f"lacks {name}"))
+                self.guard(record.source, SlotEmpty(descriptor))
                 record.slots[name] = MISSING
                 continue
             value = self.wrap(raw, Slot(record.source, descriptor))
@@ -586,17 +617,14 @@ class World:
     def _fill_sequence(self, record: Record) -> None:
         raw, base, known = record.raw, record.base, record.items
         items = raw_items(raw, base)
-        if base is list:
-            self.guard(record.source, Length(len(items)))
-            wrapped = [
-                known[i] if i in known else self.wrap(item, Index(record.source, i))
-                for i, item in enumerate(items)
-            ]
-        else:
-            if not all(CONSTANTS.holds(type(item)) for item in items):
-                raise Opaque("a deque that holds more than constants existed before the call")
-            self.guard(record.source, Callback(_same_deque(tuple(items)), f"holds {items}"))
-            wrapped = items
+        self.guard(record.source, Length(len(items)))
+        if base is deque:
+            limit = MAXLEN.__get__(raw)
+            self.guard(record.source, Callback(_same_maxlen(limit), f"maxlen {limit}"))
+        wrapped = [
+            known[i] if i in known else self.wrap(item, Index(record.source, i))
+            for i, item in enumerate(items)
+        ]
         base.extend(record.shadow, wrapped)  # type: ignore[attr-defined]
         record.initial = list(wrapped)
 
@@ -633,7 +661,7 @@ class World:
         if _plain_key(key):
             self.guard(source, Equal(key) if CONSTANTS.holds(type(key)) else Is(key))
             return key
-        if not has_plain_hash(type(key)):
+        if not has_plain_hash(type(key)) and not has_c_hash(type(key)):
             name = type(key).__qualname__
             raise Opaque(f"a key of class {name}, which defines __eq__ or __hash__")
         self.guard(source, Is(key))
@@ -641,11 +669,14 @@ class World:
 
     def _fill_set(self, record: Record) -> None:
         items = raw_items(record.raw, set)
-        if not all(_plain_key(item) for item in items):
+        if not all(_plain_key(item) or _plain_element(item) for item in items):
             raise Opaque("a set that holds more than constants existed before the call")
         self.guard(record.source, KeySet(tuple(items)))
-        set.update(record.shadow, items)
-        record.initial = set(items)
+        wrapped = [
+            item if _plain_key(item) else self.wrap(item, Fixed(item)) for item in items
+        ]
+        set.update(record.shadow, wrapped)
+        record.initial = set(wrapped)
 
     def item(self, record: Record, key: Any) -> Any:
         """One item of a container that is not filled; MISSING if the container must be filled.
@@ -758,6 +789,19 @@ def has_plain_hash(cls: type) -> bool:
     return eq is not None and eq.value is _EQ and hash_ is not None and hash_.value is _HASH
 
 
+def has_c_hash(cls: type) -> bool:
+    """Whether instances are values of a subclass of `int`, `str` …, hashed and compared as such."""
+    base = objects.layout_base(cls)
+    eq, hash_ = objects.lookup(cls, "__eq__"), objects.lookup(cls, "__hash__")
+    return (
+        fields.is_value(base)
+        and eq is not None
+        and hash_ is not None
+        and eq.owner is base
+        and hash_.owner is base
+    )
+
+
 def _plain_key(key: Any) -> bool:
     """A key that is hashed and compared by C code alone, and needs no stand-in."""
     cls = type(key)
@@ -765,7 +809,17 @@ def _plain_key(key: Any) -> bool:
         return True
     if cls is tuple or cls is frozenset:
         return all(map(_plain_key, key))
-    return cls is type or IDENTITIES.holds(cls) or objects.is_subtype(cls, enum.Enum)
+    if cls is type or IDENTITIES.holds(cls) or objects.is_subtype(cls, enum.Enum):
+        return True
+    return fields.is_plain_c_value(key, cls)
+
+
+def _plain_element(item: Any) -> bool:
+    """An object that is hashed and compared by identity, or a living weak reference to one."""
+    if type(item) is weakref.ref:
+        target = item()
+        return target is not None and has_plain_hash(type(target))
+    return has_plain_hash(type(item)) or has_c_hash(type(item))
 
 
 def _plain_keys(record: Record) -> bool:
@@ -784,39 +838,12 @@ def _value_at(source: Source, key: Any) -> Source:
     return Key(source, key)
 
 
-def _same_names(names: tuple[str, ...]) -> Callable[[Any], bool]:
-    return lambda value: tuple(objects.instance_dict(value) or ()) == names
-
-
-def _same_deque(items: tuple[Any, ...]) -> Callable[[Any], bool]:
-    kinds = tuple(map(type, items))
-    return lambda value: tuple(value) == items and tuple(map(type, value)) == kinds
+def _same_maxlen(limit: int | None) -> Callable[[Any], bool]:
+    return lambda value: bool(MAXLEN.__get__(value) == limit)
 
 
 def _same_bytes(content: bytes) -> Callable[[Any], bool]:
     return lambda value: bytes(bytearray.__iter__(value)) == content
-
-
-def _same_slice(expected: slice) -> Callable[[Any], bool]:
-    parts = (expected.start, expected.stop, expected.step)
-    kinds = tuple(map(type, parts))
-
-    def same(value: Any) -> bool:
-        found = (value.start, value.stop, value.step)
-        return tuple(map(type, found)) == kinds and found == parts
-
-    return same
-
-
-def _slot_empty(descriptor: Any) -> Callable[[Any], bool]:
-    def empty(value: Any) -> bool:
-        try:
-            descriptor.__get__(value)
-        except AttributeError:
-            return True
-        return False
-
-    return empty
 
 
 _PARTIAL: Final[Any] = functools.partial.__dict__
@@ -824,6 +851,7 @@ _WRAPPERS: Final[dict[int, Callable[[World, Any, Source], Any]]] = {
     id(tuple): World._wrap_tuple,
     id(frozenset): World._wrap_frozenset,
     id(slice): World._wrap_slice,
+    id(types.MappingProxyType): World._wrap_proxy,
     id(types.MethodType): World._wrap_method,
     id(weakref.ref): World._wrap_weak,
     id(functools.partial): World._wrap_partial,

@@ -52,16 +52,21 @@ _ASYNC_STEPS = {
     type(_asynchronous.athrow(ValueError)),
     type(anext(_asynchronous, None)),
 }
+_ASYNC_STEP: Rows = {
+    "pure | .": "__iter__ __await__",
+    "mutates calls | smc .": "__next__ send throw close",
+}
 _AWAITER = type(_unstarted.__await__())
 _unstarted.close()
 
 # CPython makes these types ready for use only when one of their attributes is asked for.
 _LINES, _POSITIONS = (
-    type(iterator) for iterator in (_coroutine.__code__.co_lines(), _coroutine.__code__.co_positions())
+    type(iterator)
+    for iterator in (_coroutine.__code__.co_lines(), _coroutine.__code__.co_positions())
 )
 assert _LINES.__mro__ and _POSITIONS.__mro__
 _CODE_ITERATOR: Rows = {"reads | s": "__iter__", "mutates | sm": "__next__"}
-_ALIAS_ITERATOR = type(iter(list[int]))
+_ALIAS_ITERATOR = type(iter(types.GenericAlias(list, int)))
 
 
 class _Sequence:
@@ -106,9 +111,6 @@ TYPES: Types = {
     types.GeneratorType: _GENERATOR,
     types.CoroutineType: _GENERATOR,
     types.AsyncGeneratorType: _GENERATOR,
-    **dict.fromkeys(
-        _ASYNC_STEPS,
-        {"pure | .": "__iter__ __await__", "mutates calls | smc .": "__next__ send throw close"},
-    ),
+    **dict.fromkeys(_ASYNC_STEPS, _ASYNC_STEP),
     _AWAITER: {"pure | .": "__iter__", "mutates calls | smc .": "__next__ send throw close"},
 }
