@@ -501,6 +501,35 @@ def unused_views_and_dtypes(x):
     return x.view(torch.int32), x.view(dtype=torch.int32)[0], torch.as_strided(x, (2, 2), (1, 2))
 
 
+@programs(lambda: (t(8),))
+def masked(x):
+    y = x[x > 0]
+    return y * 2, y.shape[0]
+
+
+@programs(lambda: (t(8),))
+def size_of_a_masked_result(x):
+    y = x[x > 0]
+    return torch.zeros(y.shape[0] + 1), y.sum(), y.numel() * 2
+
+
+@programs(lambda: (t(8),))
+def masked_twice(x):
+    y = x[x > 0]
+    return torch.cat([y, y]).view(2, -1), y[y > 0.1].sum()
+
+
+@programs(lambda: (t(4, 3),))
+def unique_rows(x):
+    return torch.unique((x * 2).round(), dim=0)
+
+
+@programs(lambda: (t(4, 3),))
+def where_indices(x):
+    rows, columns = torch.where(x > 0)
+    return x[rows, columns].sum(), rows
+
+
 @pytest.mark.parametrize("program", programs, ids=str)
 def test_program(program: Program) -> None:
     check(program)

@@ -278,6 +278,4 @@ def test_explanations() -> None:
     assert str(tree.explain(({"k": 2, "l": [0]},), None)) == "guard 1: x['k']: expected 1, got 2"
     missing = tree.explain(({"k": 1},), None)
     assert missing is not None and missing.actual == "nothing there"
-    assert (
-        str(tree.explain((1,), None)) == "guard 0: x: expected type dict, got type int"
-    )
+    assert str(tree.explain((1,), None)) == "guard 0: x: expected type dict, got type int"

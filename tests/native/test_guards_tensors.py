@@ -12,7 +12,7 @@ torch: Any = pytest.importorskip("torch")
 pytest.importorskip("torch._subclasses.fake_tensor")
 
 from stator import guards as G  # noqa: E402, N812
-from stator._native._core import CompiledFunction  # noqa: E402
+from stator._native._core import CompiledFunction, tensor_words  # noqa: E402
 from stator.guards import reference  # noqa: E402
 from stator.guards import tensors as T  # noqa: E402, N812
 
@@ -20,13 +20,16 @@ from .dispatching import no_miss  # noqa: E402
 
 FakeTensorMode: Any = torch._subclasses.fake_tensor.FakeTensorMode
 X, Y = G.Local(0, "x"), G.Local(1, "y")
+NATIVE = ("native", "words")  # by words of the impl, and by functions alone
 FALLBACKS = ("impl", "keys", "functions", "agreement", "attributes")
 
 
-@pytest.fixture(params=["native", *FALLBACKS], autouse=True)
+@pytest.fixture(params=[*NATIVE, *FALLBACKS], autouse=True)
 def mode(request: pytest.FixtureRequest) -> Iterator[str]:
     missing = T.calibrate("" if request.param == "native" else request.param)
-    if request.param == "native":
+    words = {"metadata", "autograd", "leaf"} if request.param == "native" else set()
+    assert {name for name, found in tensor_words().items() if found} == words
+    if request.param in NATIVE:
         assert missing is None, f"tensors cannot be read natively here: no {missing}"
     else:
         assert missing is not None
@@ -55,6 +58,11 @@ def zoo() -> dict[str, Any]:
         "sliced": torch.randn(3, 8)[:, ::2],
         "expanded": torch.randn(3, 1).expand(3, 4),
         "deep": torch.randn(3, 4, 1),
+        "five": torch.randn(3, 4, 1, 2, 3),
+        "five transposed": torch.randn(3, 4, 3, 2, 1).transpose(2, 4),
+        "six": torch.randn(3, 4, 1, 2, 3, 2),
+        "six transposed": torch.randn(3, 4, 1, 2, 2, 3).transpose(4, 5),
+        "result": torch.randn(4, 4, requires_grad=True) * 2,
         "vector": torch.randn(12),
         "scalar": torch.tensor(1.0),
         "empty": torch.empty(0, 4),
@@ -100,7 +108,7 @@ def test_each_kind_matches_itself_only() -> None:
 def test_no_python_runs_natively(mode: str) -> None:
     tree = G.compile([G.Guard(X, T.tensor_match(torch.randn(2, 3)))])
     assert tree.check((torch.randn(2, 3),), None)
-    assert tree.callbacks == (mode != "native")
+    assert tree.callbacks == (mode not in NATIVE)
 
 
 def test_fake_tensors_are_refused_quickly() -> None:
@@ -159,6 +167,92 @@ def test_changes_in_place_are_seen() -> None:
         assert now()
     model.inner.weight = torch.nn.Parameter(torch.randn(3, 4))
     assert now()  # another tensor of the same kind is as good
+
+
+def elsewhere(tensor: Any) -> Any:
+    """The same metadata, at an offset into its storage, as parameters in one buffer have it."""
+    buffer = torch.randn(tensor.numel() + 5, dtype=tensor.dtype)
+    return torch.nn.Parameter(buffer[5:].view(tensor.shape), requires_grad=tensor.requires_grad)
+
+
+CHANGES: dict[str, Any] = {
+    "nothing": lambda t, h: None,
+    "data of its kind": lambda t, h: setattr(t, "data", torch.randn(3, 4)),
+    "data with strides": lambda t, h: setattr(t, "data", torch.randn(4, 3).t()),
+    "data of another shape": lambda t, h: setattr(t, "data", torch.randn(12)),
+    "data of many dimensions": lambda t, h: setattr(t, "data", torch.randn(3, 4, 1, 1, 1, 1)),
+    "data of another dtype": lambda t, h: setattr(t, "data", torch.randn(3, 4).double()),
+    "data elsewhere": lambda t, h: setattr(t, "data", elsewhere(t).data),
+    "transposed": lambda t, h: t.data.t_(),
+    "transposed itself": lambda t, h: no_grad(t.t_),
+    "resized": lambda t, h: None if t.requires_grad else t.resize_(2, 2),
+    "frozen": lambda t, h: t.requires_grad_(False),
+    "a gradient": lambda t, h: (t * 2).sum().backward() if t.requires_grad else None,
+    "swapped for one of its kind": lambda t, h: torch.utils.swap_tensors(t, like(t)),
+    "swapped for another": lambda t, h: torch.utils.swap_tensors(
+        t, torch.nn.Parameter(torch.randn(3, 5))
+    ),
+    "replaced by its kind": lambda t, h: setattr(h, "t", like(t)),
+    "replaced elsewhere": lambda t, h: setattr(h, "t", elsewhere(t)),
+    "replaced by a tensor": lambda t, h: setattr(h, "t", t.detach()),
+    "replaced by no tensor": lambda t, h: setattr(h, "t", 1),
+    "another class": lambda t, h: setattr(t, "__class__", SubParameter),
+}
+
+
+class SubParameter(torch.nn.Parameter):  # type: ignore[misc]
+    pass
+
+
+def no_grad(function: Any, *args: Any) -> None:
+    with torch.no_grad():
+        function(*args)
+
+
+def like(tensor: Any) -> Any:
+    return torch.nn.Parameter(torch.randn(3, 4), requires_grad=tensor.requires_grad)
+
+
+class Holder:
+    pass
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_held_tensor_that_changes(name: str, grad: bool) -> None:
+    """What the levels skip, the tests of tensors still see; before and after they are warm."""
+    for warm in (0, 1, 5):
+        holders = [Holder() for _ in range(30)]
+        for holder in holders:
+            holder.t = torch.nn.Parameter(torch.randn(3, 4), requires_grad=grad)  # type: ignore[attr-defined]
+        example = T.tensor_match(like(holders[0].t))  # type: ignore[attr-defined]
+        guards = [G.Guard(G.Attr(G.Index(X, i), "t"), example) for i in range(30)]
+        tree = G.compile(guards)
+        for _ in range(warm):
+            assert tree.check((holders,), None)
+        for index in (29, 3):
+            tensor = holders[index].t  # type: ignore[attr-defined]
+            CHANGES[name](tensor, holders[index])
+            expected = reference.check(guards, (holders,))
+            for _ in range(3):
+                assert tree.check((holders,), None) == expected, (warm, index)
+
+
+def test_equal_tensors_share_their_description() -> None:
+    with torch.no_grad():
+        tensors = [torch.nn.Parameter(torch.randn(3, 4)) for _ in range(4)]
+        guards = [G.Guard(G.Index(X, i), T.tensor_match(t)) for i, t in enumerate(tensors)]
+    tree = G.compile(guards)
+    kept = weakref.ref(tensors[0])
+    assert tree.check((tensors,), None)
+    for _ in range(3):
+        gc.collect()
+    assert tree.check((tensors,), None)
+    del tensors
+    gc.collect()
+    assert kept() is None
+    del tree
+    gc.collect()
 
 
 def test_dynamic_sizes_and_relations() -> None:
@@ -269,7 +363,7 @@ def test_overlap_runs_no_python(mode: str) -> None:
     tree = G.compile([G.Guard(X, T.NoOverlap((Y,)))])
     assert tree.check((x, y), None)
     assert not tree.check((x, x[1:]), None)
-    assert (tree.callbacks == 0) == (mode == "native")
+    assert (tree.callbacks == 0) == (mode in NATIVE)
 
 
 def test_overlap_of_what_changes_in_place() -> None:

@@ -203,7 +203,8 @@ find_image(void)
 static void
 find_words(PyObject *samples)
 {
-    Py_ssize_t end = impl_size(samples), word = sizeof(uint64_t);
+    /* No further than the key set: behind it may be memory that is not the impl's. */
+    Py_ssize_t word = sizeof(uint64_t), end = torch_api.keys + word;
     torch_api.extents = find_only(samples, are_extents, word, end - (1 + 2 * INLINE_DIMS) * word, word);
     torch_api.type_number = torch_api.device_type == NULL ? 0 : find_only(samples, are_type_numbers, word, end - 4, 2);
     torch_api.autograd = find_only(samples, is_autograd, word, end - word, word);

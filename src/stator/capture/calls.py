@@ -5,12 +5,14 @@ In: a callable of any kind with its arguments. Out: a pushed frame (Python funct
 """
 
 import copyreg
+import builtins
 import functools
 import importlib.util
 import itertools
 import sys
 import threading
 import types
+import warnings
 import weakref
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +22,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from stator import contracts, objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
-from stator.capture import marks, text
+from stator.capture import marks, text, warned
 from stator.capture.breaks import Break, stack
 from stator.capture.library import LIBRARY
 from stator.capture.special import SPECIAL
@@ -85,7 +87,7 @@ def describe(callable: Any) -> str:
     if objects.is_subtype(cls, type):
         return f"{callable.__module__}.{callable.__qualname__}"
     if _NATIVE.holds(cls):
-        owner = getattr(callable, "__objclass__", None)
+        owner: Any = getattr(callable, "__objclass__", None)
         if owner is None:
             bound = getattr(callable, "__self__", None)
             if type(bound) is types.ModuleType:
@@ -447,6 +449,8 @@ class Calls:
                     continue
             if CONSTANTS.holds(type(value)):
                 continue
+            if self.tensors.is_symbol(value) and spec.symint is not SymInt.PASS:
+                raise Break(f"{describe(callable)} needs a size that depends on values")
             if spec.mutated and self.arrays.holds(type(value)):
                 raise Break(f"{describe(callable)} changes a numpy array")
             self.values.ready(
@@ -469,11 +473,27 @@ class Calls:
         if name is not None:
             making.append(name)
         try:
+            chosen = self._filters()
+            if chosen is not None:
+                with warned.applied(chosen):
+                    return core.call(frame, callable, args, kwnames)
             return core.call(frame, callable, args, kwnames)
         finally:
             self.tensors.frame = outer
             if name is not None:
                 making.pop()
+
+    def _filters(self) -> list[Any] | None:
+        """The warning filters that the program has put in place, if it has."""
+        record = self.tracer.known_namespace(warnings.__dict__)
+        if record is None:
+            return None
+        held = record.shadow if record.filled else record.items
+        chosen = dict.get(held, "filters")
+        if type(chosen) is not list or chosen is self.world.stand_ins.get(id(warned.filters())):
+            return None
+        self.values.ready(chosen, Depth.DEEP)
+        return chosen
 
     def _lock(self, lock: Any, method: str) -> Any:
         """Locks are not taken, see `_LOCKS`; but what is taken must be released."""
@@ -667,12 +687,10 @@ def _is_value_method(callable: Any) -> bool:
     return is_torch_value(owner)
 
 
-_IMPORT: Final = __builtins__["__import__"] if isinstance(__builtins__, dict) else __import__
-_CLASS_MAKERS: Final = frozenset(
-    id(maker) for maker in (__build_class__, type, type.__new__)  # type: ignore[name-defined]
-)
+_IMPORT: Final = builtins.__import__
+_BUILD_CLASS: Final = builtins.__build_class__
+_CLASS_MAKERS: Final = frozenset(map(id, (_BUILD_CLASS, type, type.__new__)))
 _SLOTNAMES: Final = copyreg._slotnames  # type: ignore[attr-defined]
-_BUILD_CLASS: Final = __build_class__  # type: ignore[name-defined]
 _TYPE_NEW: Final = type.__new__
 
 

@@ -151,6 +151,15 @@ def _audit(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
     return _plain(calls, frame, function, args, kwargs)
 
 
+def _codec(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`codecs.encode` and `decode`, by codecs of C that are loaded already."""
+    if kwargs or len(args) != 2 or type(args[1]) is not str or args[1] not in _ENCODINGS:
+        raise Break(f"codecs.{function.__name__} runs a codec that may be anything")
+    if type(args[0]) is not str and type(args[0]) is not bytes:
+        raise Break(f"codecs.{function.__name__} of an object that is no text")
+    return _plain(calls, frame, function, args, kwargs)
+
+
 def _by_twin(twin: types.FunctionType) -> Handler:
     """A C function of `pickle`, by the same function in Python."""
     return _substitute(twin)
@@ -191,7 +200,10 @@ def _printed(
 
 
 # What pickle encodes with: looking a codec up for the first time imports its module.
-for _encoding in ("ascii", "latin-1", "utf-8", "raw-unicode-escape", "unicode-escape"):
+_ENCODINGS: Final = frozenset(
+    {"ascii", "latin-1", "latin1", "utf-8", "raw-unicode-escape", "unicode-escape"}
+)
+for _encoding in _ENCODINGS:
     codecs.lookup(_encoding)
 
 
@@ -220,6 +232,8 @@ LIBRARY: Final[dict[int, Handler]] = {
     id(pickle.Pickler): _pickler,
     id(pickle.Unpickler): _pickler,
     id(sys.audit): _audit,
+    id(codecs.encode): _codec,
+    id(codecs.decode): _codec,
     id(_GET): _context_get,
     id(builtins.print): _print,
     **{id(function): _asked for function in _asked_functions},

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+
 from stator import objects
 from stator._native._core import NULL
 from stator.capture.breaks import Break, Place
@@ -67,6 +69,8 @@ class Resolver:
     def __call__(self, value: Any) -> Ref | None:
         cls = type(value)
         if _CONSTANTS.holds(cls):
+            if cls is torch.Size and any(type(size) is not int for size in value):
+                raise CannotRebuild("a torch.Size whose sizes depend on values")
             return Constant(value)
         if cls is TensorText:
             self.places = value.places

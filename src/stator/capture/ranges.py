@@ -1,8 +1,8 @@
 """What is known of a tensor's values without computing them.
 
 In: the node of a tensor whose truth the program asks for. Out: the answer, if every value that the
-node can have gives the same one. `torch.rand([]) < 0.0` is false, whatever is drawn: models write it
-for layers that are dropped with probability 0.
+node can have gives the same one. `torch.rand([]) < 0.0` is false, whatever is drawn: models write
+it for layers that are dropped with probability 0.
 """
 
 import operator

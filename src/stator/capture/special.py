@@ -308,7 +308,7 @@ def _check_tensor_all_with(error_type: Any, cond: Any, message: Any = None) -> N
         raise TypeError(f"cond must be a tensor, but got {type(cond)}")
     if not cond.dtype == torch.bool:
         raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
-    holds = cond._is_all_true()
+    holds: Any = cond._is_all_true()
     if error_type is not RuntimeError:
         holds = holds.item()
     text = "Expected cond to be True, but got False"
@@ -324,7 +324,7 @@ def _get_ident(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwa
     return function(*args)
 
 
-def _substitute(function: types.FunctionType) -> Handler:
+def _substitute(function: Any) -> Handler:
     """Another function is evaluated instead."""
 
     def handler(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) -> Any:

@@ -50,7 +50,7 @@ class RecordingMode(TorchFunctionMode):
         super().__init__()
         self.tensors = tensors
 
-    def __torch_function__(  # type: ignore[override]
+    def __torch_function__(
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         return self.tensors.torch_function(func, args, kwargs or {})
@@ -375,7 +375,7 @@ def _no_gradient(tensor: torch.Tensor) -> bool:
 
 def leaves_name(function: Any) -> str:
     """What to call a torch function in a message."""
-    name: str = getattr(function, "__qualname__", None) or getattr(function, "__name__", "?")
+    name = str(getattr(function, "__qualname__", None) or getattr(function, "__name__", "?"))
     return name.rpartition(".")[2] if name.startswith(("_enter", "_exit")) else name
 
 

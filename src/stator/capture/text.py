@@ -1,7 +1,7 @@
 """Text that mentions a tensor: `f"{x}"`.
 
-What it says is known at run time only. Programs make such texts for messages they never show, so the
-text stands for itself until somebody looks at it, which is a `Break`.
+What it says is known at run time only. Programs make such texts for messages they never show, so
+the text stands for itself until somebody looks at it, which is a `Break`.
 """
 
 from typing import Any, Final

@@ -8,7 +8,7 @@ import contextlib
 import dis
 import functools
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, Final
@@ -63,7 +63,7 @@ class Trace:
     """How to make the result, or what it raises; None if the trace was broken off."""
     broken: Break | None = None
     raised: BaseException | None = None
-    edges: Edges = Edges()
+    edges: Edges = field(default_factory=Edges)
     """Which inputs and outputs of the graph are numpy arrays."""
 
 

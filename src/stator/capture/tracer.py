@@ -435,6 +435,10 @@ class Tracer:
             record = self._namespaces[id(raw)] = self.world.namespace(raw)
         return record
 
+    def known_namespace(self, raw: dict[str, Any]) -> Record | None:
+        """The record of such a dict, if the program has used it."""
+        return self._namespaces.get(id(raw))
+
     def own_namespace(self, made: Any) -> None:
         """A dict that the program made, and runs code in: it is used as it is."""
         if type(made) is not dict or id(made) in self._namespaces:
@@ -493,7 +497,7 @@ class Tracer:
         return self.load_global(frame, name) if value is NULL else value
 
     def lookup_name(self, frame: Frame, mapping: Any, name: str) -> Any:
-        if mapping is frame.globals or mapping is frame.builtins:
+        if mapping is frame.globals or (mapping is frame.builtins and type(mapping) is dict):
             value = self.namespace_value(mapping, name)
             return NULL if value is MISSING else value
         self._ready_namespace(mapping)
@@ -552,6 +556,8 @@ class Tracer:
             return self.tensors.operator(frame, operators.BINARY[op], a, b)
         if self.arrays.holds(type(a)) or self.arrays.holds(type(b)):
             return self.arrays.operator(frame, operators.BINARY[op], a, b)
+        if self.tensors.is_symbol(a, b):
+            return self.tensors.symbolic(operators.BINARY[op], a, b)
         self._ready_operands((a, b), operators.BINARY_NAMES[op])
         return core.binary(frame, op, a, b)
 
@@ -560,6 +566,8 @@ class Tracer:
             return self.tensors.operator(frame, operators.COMPARE[op], a, b)
         if self.arrays.holds(type(a)) or self.arrays.holds(type(b)):
             return self.arrays.operator(frame, operators.COMPARE[op], a, b)
+        if self.tensors.is_symbol(a, b):
+            return self.tensors.symbolic(operators.COMPARE[op], a, b)
         self._ready_operands((a, b), operators.COMPARE_NAMES, Depth.DEEP)
         return core.compare(frame, op, a, b)
 

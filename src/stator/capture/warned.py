@@ -7,9 +7,11 @@ registries that are caches of C: there the trace ends.
 """
 
 import _warnings
+import contextlib
 import sys
 import types
 import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from stator._native._core import Frame
@@ -112,6 +114,25 @@ WARNINGS: Final[dict[int, Handler]] = {
     id(_warnings._filters_mutated): _filters_mutated,  # type: ignore[attr-defined]
     id(_shown_before): _ask_registry,
 }
+
+
+@contextlib.contextmanager
+def applied(chosen: list[Any]) -> Iterator[None]:
+    """C code runs that may warn, and looks at the real filters: it gets those of the program.
+
+    Changing them resets registries, as `catch_warnings` in the program does, too.
+    """
+    before = filters()
+    warnings.filters = chosen
+    _mutated()
+    try:
+        yield
+    finally:
+        warnings.filters = before
+        _mutated()
+
+
+_mutated: Final[Any] = _warnings._filters_mutated  # type: ignore[attr-defined]
 
 
 def filters() -> list[Any]:

@@ -6,7 +6,7 @@ place of the user's, and stubs for the frames it called, which no longer run.
 
 import sys
 from collections.abc import Sequence
-from types import CodeType, FrameType, TracebackType
+from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
 from stator.effects.exits import Entry
@@ -29,7 +29,7 @@ def chain(places: Sequence[Entry]) -> TracebackType | None:
             co_qualname=place.qualname,
             co_firstlineno=place.line,
         )
-        frame = type(_frame)(code, {"sys": sys})()
+        frame = FunctionType(code, {"sys": sys})()
         made = TracebackType(made, frame, 0, place.line)
     return made
 

@@ -337,7 +337,7 @@ class OutputGraph:
 
     @_unseen
     def finish(self, outputs: Sequence[Any], *, whole: bool = False) -> Recorded:
-        """Closes the graph with these results and drops what nothing needs, unless it is `whole`."""
+        """Closes the graph with these results; drops what nothing needs, unless it is `whole`."""
         self.graph.output(tuple(self.arguments.of(list(outputs))))
         if not whole:
             self._drop_unused()

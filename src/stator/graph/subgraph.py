@@ -1,7 +1,7 @@
 """Graphs inside of graphs: the bodies of regions such as `torch.autograd.Function` and checkpoints.
 
-In: an `OutputGraph`, and calls recorded while the subgraph is open. Out: a graph module whose inputs
-are the outer tensors that were used, in the order of their first use.
+In: an `OutputGraph`, and calls recorded while the subgraph is open. Out: a graph module whose
+inputs are the outer tensors that were used, in the order of their first use.
 """
 
 from types import TracebackType

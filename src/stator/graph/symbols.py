@@ -68,7 +68,8 @@ class Symbols:
 
     def define_result(self, fake: torch.Tensor, node: fx.Node) -> None:
         """Notes sizes of a result that depend on values: they are read from the result itself."""
-        for dim, size in enumerate(fake.shape):
+        sizes: Any = fake.shape
+        for dim, size in enumerate(sizes):
             if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
                 symbol = size.node.expr
                 if symbol not in self._defined and symbol not in self._results:

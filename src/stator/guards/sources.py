@@ -339,10 +339,10 @@ class Index(Step):
     def read(self, base: Any, call: Call) -> Any:
         for kind in (list, tuple, deque):
             if kind in type(base).__mro__:
-                try:
-                    return kind.__getitem__(base, self.index)
-                except IndexError:
-                    raise Missing from None
+                size = kind.__len__(base)  # for a negative index, a deque would ask its class
+                if not -size <= self.index < size:
+                    raise Missing
+                return kind.__getitem__(base, self.index % size)
         raise Missing
 
     def text(self) -> str:

@@ -79,14 +79,15 @@ class DictRecord(Record):
 def make_shadow(raw: Any, cls: type, base: type) -> Any:
     """An empty object of the same type; raises TypeError where CPython makes none."""
     if base is defaultdict:
-        shadow = defaultdict.__new__(cls)
+        shadow: Any = defaultdict.__new__(cls)
         _FACTORY.__set__(shadow, _FACTORY.__get__(raw))
         return shadow
     if base is deque:
         shadow = deque.__new__(cls)
         deque.__init__(shadow, (), MAXLEN.__get__(raw))
         return shadow
-    return base.__new__(cls)
+    new: Any = base.__new__
+    return new(cls)
 
 
 _FACTORY: Any = defaultdict.__dict__["default_factory"]
@@ -95,8 +96,8 @@ MAXLEN: Any = deque.__dict__["maxlen"]
 
 def raw_items(raw: Any, base: type) -> list[Any]:
     """The contents by the layout base's own iteration: no user code."""
-    items: list[Any] = list(base.__iter__(raw))
-    return items
+    iterate: Any = base.__dict__["__iter__"]
+    return list(iterate(raw))
 
 
 def pairs(container: Any, base: type) -> list[tuple[Any, Any]]:
