@@ -26,12 +26,13 @@ MIN_RATE = $(if $(filter 3.11,$(PYVER)),97,95)
 # Modules to run and further options, e.g. make conformance ARGS="test_dict -k pop"
 ARGS ?=
 
-.PHONY: help demo test lint conformance stress asan bench clean
+.PHONY: help demo test lint conformance conformance-compiled stress asan bench clean
 help:
 	@echo "make demo          a small transformer: graph, guards, a recompile and why, times"
 	@echo "make test          lint, build, fast tests"
 	@echo "make lint          ruff and mypy"
 	@echo "make conformance   CPython's own test suite through the evaluator (long)"
+	@echo "make conformance-compiled   the same, compiled as full graphs (long)"
 	@echo "make stress        leak tests of the native core with 100,000 iterations (long)"
 	@echo "make asan          tests of the native core under AddressSanitizer and UBSan"
 	@echo "make bench         speed of the evaluator against CPython"
@@ -57,6 +58,12 @@ conformance: $(STAMP)
 	@mkdir -p build
 	$(BIN)/python -m tests.conformance --engine $(ENGINE) --out build/conformance-$(PYVER).json \
 	    $(if $(wildcard $(KNOWN)),--known $(KNOWN)) --min-rate $(MIN_RATE) $(ARGS)
+
+# The same tests through stator.compile(fullgraph=True, backend="eager"); 3.11, with torch.
+conformance-compiled: $(TORCH)
+	@mkdir -p build
+	$(BIN)/python -m tests.conformance --engine stator.testing:conformance \
+	    --out build/conformance-compiled-$(PYVER).json --min-rate 75 $(ARGS)
 
 stress: $(STAMP)
 	STATOR_STRESS=100000 $(BIN)/python -m pytest tests/native -k "leak or stress"

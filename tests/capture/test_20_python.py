@@ -14,6 +14,7 @@ import threading
 import types
 import warnings
 import weakref
+from decimal import Decimal, getcontext, localcontext
 
 import pytest
 
@@ -353,6 +354,26 @@ def context_variables(x):
     return x * SETTING.get(), LOADED.get()[0], SETTING.get(8)
 
 
+@programs(one)
+def context_variable_is_set_and_reset(x):
+    token = SETTING.set(2)
+    y = x * SETTING.get()
+    SETTING.reset(token)
+    return y, SETTING.get(5)
+
+
+RATE = Decimal("1.25")
+
+
+@programs(one)
+def decimals(x):
+    total = Decimal("1.5") + RATE
+    with localcontext() as context:
+        context.prec = 3
+        third = Decimal(1) / 3
+    return x * int(total), total, str(third), round(RATE, 1)
+
+
 class Slotted:
     __slots__ = ("a", "__b")
 
@@ -409,6 +430,39 @@ def test_broken_trace_runs_no_finally_and_handles_no_exception() -> None:
         stator.compile(broken_in_a_block, fullgraph=True, backend="eager")(t(3))
     assert RAN == []
     assert sys.exc_info() == (None, None, None)
+
+
+def flags_stay_set(x):
+    return x * float(Decimal(1) / 3)
+
+
+def broken_in_a_local_context(x):
+    with localcontext() as context:
+        context.prec = 3
+        open("no such file")
+    return x
+
+
+def variable_stays_set(x):
+    SETTING.set(3)
+    return x
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (flags_stay_set, "decimal context"),
+        (broken_in_a_local_context, "open"),
+        (variable_stays_set, "context variable"),
+    ],
+)
+def test_contexts_that_stay_changed_break(function, reason) -> None:
+    getcontext().clear_flags()
+    before = getcontext(), repr(getcontext()), SETTING.get()
+    with pytest.raises(RuntimeError, match=reason):
+        stator.compile(function, fullgraph=True, backend="eager")(t(3))
+    assert getcontext() is before[0]
+    assert (repr(getcontext()), SETTING.get()) == before[1:]
 
 
 def filters_stay_changed(x):

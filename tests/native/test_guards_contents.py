@@ -19,6 +19,8 @@ class Plain:
 
 class Slotted:
     __slots__ = ("a", "b")
+    a: Any
+    b: Any
 
 
 class Both(Slotted):
@@ -66,7 +68,7 @@ def test_what_has_no_attributes() -> None:
 
 
 def test_names_that_are_no_str() -> None:
-    value = SimpleNamespace()
+    value: Any = SimpleNamespace()
     value.__dict__[1] = 2
     assert holds(G.AttrKeys((1,)), value)  # type: ignore[arg-type]
     assert not holds(G.AttrKeys((True,)), value)  # type: ignore[arg-type]

@@ -85,19 +85,33 @@ enum {
 struct TensorSpec;
 struct Probe;
 
+/* A tree has thousands of checks and nodes: what no operation needs at once
+ * shares its place. */
 typedef struct {
     CheckOp op;
     int32_t node;
     int32_t guard;   /* index into the guards the tree was made from */
-    Py_ssize_t n;    /* LENGTH */
-    Py_hash_t hash;  /* of arg, where arg is a key */
+    int32_t n_nodes;
     PyObject *arg;
-    Py_hash_t *hashes; /* KEYS, KEY_SET: of each key */
-    struct TensorSpec *spec; /* TENSOR */
-    int32_t *nodes;  /* ALIASED, DISTINCT, APART, RELATION: what they compare */
-    Py_ssize_t n_nodes;
-    struct Program *program; /* RELATION */
+    union {
+        Py_ssize_t n;    /* LENGTH */
+        Py_hash_t hash;  /* of arg, where arg is a key */
+        int32_t *nodes;  /* n_nodes > 0: what a relation compares, a callback gets */
+    };
+    union {
+        Py_hash_t *hashes;       /* KEYS, KEY_SET: of each key */
+        struct TensorSpec *spec; /* TENSOR */
+        struct Program *program; /* RELATION */
+    };
 } Check;
+
+/* CALL: how the state is asked for. */
+typedef struct {
+    PyCFunction function; /* when it takes no arguments, */
+    const struct Probe *probe; /* unless this says what it said */
+    uint64_t answer;     /* when the checks held, */
+    int settled;         /* if ever */
+} StateCall;
 
 typedef struct {
     SourceOp op;
@@ -105,18 +119,17 @@ typedef struct {
     int32_t level;       /* of the node's own contents, or -1 */
     int32_t guard;       /* the first guard that needs this node; ~i: output i does, no guard */
     Check *checks;       /* on the value itself */
-    int32_t n_checks;
     Check *tensors;
+    int32_t n_checks;
     int32_t n_tensors;
     int32_t deferred;    /* tensor checks run in the flat loop after the levels */
-    Py_ssize_t index;
-    Py_ssize_t hint;     /* where the attribute was found last time */
+    int32_t hint;        /* where the attribute was found last time */
     PyObject *key;
-    Py_hash_t hash;
-    PyCFunction state;   /* CALL: what to ask, when it takes no arguments, */
-    const struct Probe *probe; /* unless this says what it said */
-    uint64_t answer;     /* when the checks held, */
-    int settled;         /* if ever */
+    union {
+        Py_ssize_t index;
+        Py_hash_t hash;  /* of key */
+        StateCall *state;
+    };
 } Node;
 
 /* A word of memory, and what it held when the level it belongs to was last
@@ -134,10 +147,12 @@ struct Level;
 
 /* One dict whose changes void one record. */
 typedef struct Watch {
+#if PY_VERSION_HEX >= 0x030C0000
     struct Watch *next, **link; /* in its bucket of the watch table; link NULL: none */
     PyObject *dict;
     struct Level *level;
     unsigned long long *events; /* of the tree */
+#endif
 } Watch;
 
 /* The contents of one node: its children and the checks on what it contains. */
@@ -221,7 +236,7 @@ int tree_is_flat(const GuardTree *t);
 int dict_find(PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **value);
 int dict_entry(PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **found, PyObject **value);
 int keys_equal(PyObject *a, PyObject *b);
-int instance_find(PyObject *o, PyObject *name, Py_hash_t hash, Py_ssize_t *hint, PyObject **value);
+int instance_find(PyObject *o, PyObject *name, Py_hash_t hash, int32_t *hint, PyObject **value);
 /* Where a slot's value is, if the object has the slot. */
 PyObject **slot_of(PyObject *descriptor, PyObject *o);
 int is_deque(PyObject *o);
@@ -258,6 +273,7 @@ int tensor_spec_traverse(TensorSpec *s, visitproc visit, void *arg);
 /* The same as another, which may stand for it? */
 int tensor_spec_same(const TensorSpec *a, const TensorSpec *b);
 size_t tensor_spec_hash(const TensorSpec *s);
+PyObject *tensor_spec_description(const TensorSpec *s); /* borrowed */
 int tensor_matches(TensorSpec *s, PyObject *value);
 /* The first of native tests that fails, `end` if none. */
 TensorTest *tensors_failing(TensorTest *test, TensorTest *end, PyObject *const *values);
@@ -285,6 +301,7 @@ extern PyMethodDef state_functions[];
 int32_t level_room(const Level *level, int watchers); /* how many words it may need */
 void level_arm(GuardTree *tree, Level *level);
 void level_forget(Level *level);
+void watch_init(Level *level, unsigned long long *events);
 extern const Word word_never;
 int types_unchanged(GuardTree *tree);
 int versions_init(PyObject *module);
@@ -326,6 +343,11 @@ typedef struct {
     int32_t step;
 } KnownSource;
 
+/* A check that others like it are replaced by. */
+typedef struct {
+    PyObject *check, *argument;
+} KnownCheck;
+
 #define LOWERED_CLASSES 64
 
 /* Guards while they become a tree. Nodes of checks and outputs are numbers in
@@ -345,12 +367,15 @@ typedef struct {
     PyObject **path;
     Py_ssize_t path_room;
     LoweredClass classes[LOWERED_CLASSES];
+    KnownCheck *known;         /* hash table */
+    size_t known_mask;
     struct TensorSpec **specs; /* hash table of the tree's */
     size_t specs_mask;
 } Lowering;
 
 int lower(Lowering *l, PyObject *guards, PyObject *outputs); /* 0, or -1 with an exception */
 void lowering_free(Lowering *l);
+int replace_check(PyObject *guard, PyObject *check);
 int lowering_init(void);
 
 /* ---- guards_build.c ---- */

@@ -58,14 +58,19 @@ node_argument(Node *node, PyObject *arg)
             return bad("a state source needs (C function, argument tuple, probe)");
         if (node->parent != 0)
             return bad("a state source belongs to the root");
+        node->state = PyMem_Calloc(1, sizeof *node->state);
+        if (node->state == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
         node->key = Py_NewRef(arg);
         if ((PyCFunction_GET_FLAGS(PyTuple_GET_ITEM(arg, 0)) & ~METH_STATIC) == METH_NOARGS
             && PyTuple_GET_SIZE(PyTuple_GET_ITEM(arg, 1)) == 0)
-            node->state = PyCFunction_GET_FUNCTION(PyTuple_GET_ITEM(arg, 0));
+            node->state->function = PyCFunction_GET_FUNCTION(PyTuple_GET_ITEM(arg, 0));
         if (PyTuple_GET_ITEM(arg, 2) == Py_None)
             return 0;
-        node->probe = probe_of(PyTuple_GET_ITEM(arg, 2));
-        return node->probe == NULL ? -1 : 0;
+        node->state->probe = probe_of(PyTuple_GET_ITEM(arg, 2));
+        return node->state->probe == NULL ? -1 : 0;
     default:
         node->key = Py_NewRef(arg);
         return 0;
@@ -120,7 +125,7 @@ node_list(GuardTree *t, Check *c, LoweredCheck *from)
         if (from->nodes[i] == 0 || t->nodes[from->nodes[i]].op == SOURCE_CALL)
             return bad("a relation's source is out of range");
     c->nodes = from->nodes;
-    c->n_nodes = from->n_nodes;
+    c->n_nodes = (int32_t)from->n_nodes;
     from->nodes = NULL;
     return 0;
 }
@@ -144,7 +149,7 @@ key_list(Check *c, PyObject *keys)
 
 /* A model has many tensors of few shapes: what they must be like is kept once. */
 static int
-spec_of(GuardTree *t, Check *c, Lowering *l, PyObject *arg)
+spec_of(GuardTree *t, Check *c, Lowering *l, PyObject *guards, PyObject *arg)
 {
     if (t->specs == NULL) {
         l->specs_mask = 15;
@@ -165,14 +170,14 @@ spec_of(GuardTree *t, Check *c, Lowering *l, PyObject *arg)
         if (tensor_spec_same(l->specs[at], spec)) {
             tensor_spec_free(spec);
             c->spec = l->specs[at];
-            return 0;
+            return replace_check(PyTuple_GET_ITEM(guards, c->guard), tensor_spec_description(c->spec));
         }
     c->spec = l->specs[at] = t->specs[t->n_specs++] = spec;
     return 0;
 }
 
 static int
-check_argument(GuardTree *t, Check *c, Lowering *l, LoweredCheck *from)
+check_argument(GuardTree *t, Check *c, Lowering *l, PyObject *guards, LoweredCheck *from)
 {
     PyObject *arg = from->argument;
     switch (c->op) {
@@ -219,7 +224,7 @@ check_argument(GuardTree *t, Check *c, Lowering *l, LoweredCheck *from)
             return -1;
         break;
     case CHECK_TENSOR:
-        return spec_of(t, c, l, arg);
+        return spec_of(t, c, l, guards, arg);
     case CHECK_ALIASED:
     case CHECK_DISTINCT:
         return node_list(t, c, from);
@@ -270,7 +275,7 @@ check_part(CheckOp op)
 }
 
 static int
-read_checks(GuardTree *t, Lowering *l)
+read_checks(GuardTree *t, Lowering *l, PyObject *guards)
 {
     t->checks = PyMem_Calloc(l->n_checks + 1, sizeof *t->checks);
     if (t->checks == NULL) {
@@ -291,7 +296,7 @@ read_checks(GuardTree *t, Lowering *l)
             return bad("state can be compared, nothing else");
         if (c->node == 0 && part != BY_POSTS)
             return bad("only a relation has no source of its own");
-        if (check_argument(t, c, l, from) < 0)
+        if (check_argument(t, c, l, guards, from) < 0)
             return -1;
     }
     return 0;
@@ -432,8 +437,7 @@ make_levels(GuardTree *t)
             continue;
         t->levels[index] = contents[i];
         t->levels[index].node = (int32_t)i;
-        t->levels[index].watch.level = &t->levels[index];
-        t->levels[index].watch.events = &t->events;
+        watch_init(&t->levels[index], &t->events);
     }
     PyMem_Free(contents);
     return make_words(t);
@@ -506,7 +510,7 @@ tree_fill(GuardTree *t, PyObject *guards, PyObject *outputs)
         PyErr_NoMemory();
         return -1;
     }
-    int status = lower(l, guards, outputs) < 0 || read_nodes(t, l) < 0 || read_checks(t, l) < 0 || make_levels(t) < 0
+    int status = lower(l, guards, outputs) < 0 || read_nodes(t, l) < 0 || read_checks(t, l, guards) < 0 || make_levels(t) < 0
             || make_tests(t) < 0 || make_scratch(t) < 0 || read_outputs(t, l) < 0
         ? -1
         : 0;

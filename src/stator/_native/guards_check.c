@@ -329,7 +329,7 @@ int
 check_contents(const Check *c, PyObject *value)
 {
     PyObject *found, **slot;
-    Py_ssize_t hint = 0;
+    int32_t hint = 0;
     switch (c->op) {
     case CHECK_LENGTH:
         return length_of(value) == c->n;

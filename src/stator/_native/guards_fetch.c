@@ -114,7 +114,7 @@ dict_find(PyObject *dict, PyObject *key, Py_hash_t hash, PyObject **value)
 /* An attribute in the instance itself. `hint` remembers the entry: instances of
  * a class mostly keep their attributes in the same order. */
 int
-instance_find(PyObject *o, PyObject *name, Py_hash_t hash, Py_ssize_t *hint, PyObject **value)
+instance_find(PyObject *o, PyObject *name, Py_hash_t hash, int32_t *hint, PyObject **value)
 {
     *value = NULL;
     if (PyType_Check(o))
@@ -126,7 +126,7 @@ instance_find(PyObject *o, PyObject *name, Py_hash_t hash, Py_ssize_t *hint, PyO
             ix = keys_find(a.keys, name, hash);
             if (ix < 0)
                 return ix == -1 ? 0 : -1;
-            *hint = ix;
+            *hint = (int32_t)ix;
         }
         *value = a.values[ix];
         return *value != NULL;
@@ -143,7 +143,7 @@ instance_find(PyObject *o, PyObject *name, Py_hash_t hash, Py_ssize_t *hint, PyO
     }
     ix = keys_find(d->ma_keys, name, hash);
     if (ix >= 0)
-        *hint = ix;
+        *hint = (int32_t)ix;
     return dict_find(a.dict, name, hash, value);
 }
 

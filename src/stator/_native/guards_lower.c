@@ -294,22 +294,59 @@ lower_check(Lowering *l, LoweredCheck *c)
     }
 }
 
+/* From now on the guard has another check, which means the same. */
+int
+replace_check(PyObject *guard, PyObject *check)
+{
+    return PyObject_SetAttr(guard, name_check, check);
+}
+
+/* Do checks of this kind consist of their argument? */
+static int
+is_shared(int op)
+{
+    return op == CHECK_TYPE_IS || op == CHECK_IS || op == CHECK_EQUAL || op == CHECK_LENGTH || op == CHECK_NO_KEY
+        || op == CHECK_NO_ATTR || op == CHECK_NO_CLASS_ATTR;
+}
+
+/* A model's guards say the same few things of many objects, and are kept to
+ * explain failures: one check will do for all that have the same argument. */
+static int
+share_check(Lowering *l, PyObject *guard, PyObject *check, PyObject *argument)
+{
+    size_t at = (((uintptr_t)argument >> 4) * 31 + ((uintptr_t)Py_TYPE(check) >> 5)) & l->known_mask;
+    for (int tries = 0; tries < 4; tries++, at = (at + 1) & l->known_mask) {
+        KnownCheck *known = &l->known[at];
+        if (known->check == NULL) {
+            *known = (KnownCheck){Py_NewRef(check), Py_NewRef(argument)};
+            return 0;
+        }
+        if (known->argument == argument && Py_TYPE(known->check) == Py_TYPE(check))
+            return known->check == check ? 0 : replace_check(guard, known->check);
+    }
+    return 0;
+}
+
 static int
 lower_guard(Lowering *l, PyObject *guard, Py_ssize_t index)
 {
     LoweredCheck *c = &l->checks[index];
     PyObject *check = PyObject_GetAttr(guard, name_check);
     const LoweredClass *class = check == NULL ? NULL : class_of(l, check, 1);
+    int status = -1;
     if (class != NULL) {
         c->op = class->op;
         c->cost = class->cost;
         c->guard = (int32_t)index;
         c->argument = PyObject_GetAttr(check, name_argument);
+        if (c->argument != NULL) {
+            l->n_checks = index + 1;
+            status = is_shared(c->op) ? share_check(l, guard, check, c->argument) : 0;
+        }
     }
     Py_XDECREF(check);
-    if (class == NULL || c->argument == NULL)
+    if (status < 0)
         return -1;
-    l->n_checks = index + 1;
     PyObject *source = PyObject_GetAttr(guard, name_source);
     c->node = source == NULL ? -1 : step_of(l, source);
     Py_XDECREF(source);
@@ -400,7 +437,10 @@ lower(Lowering *l, PyObject *guards, PyObject *outputs)
         return bad("too many guards");
     l->checks = PyMem_Calloc(n + 1, sizeof *l->checks);
     l->outputs = PyMem_Calloc(n_outputs + 1, sizeof *l->outputs);
-    if (l->checks == NULL || l->outputs == NULL) {
+    for (l->known_mask = 63; l->known_mask < (size_t)n && l->known_mask < 4095;)
+        l->known_mask = l->known_mask * 2 + 1;
+    l->known = PyMem_Calloc(l->known_mask + 1, sizeof *l->known);
+    if (l->checks == NULL || l->outputs == NULL || l->known == NULL) {
         PyErr_NoMemory();
         return -1;
     }
@@ -444,6 +484,11 @@ lowering_free(Lowering *l)
     PyMem_Free(l->order);
     PyMem_Free(l->outputs);
     PyMem_Free(l->specs);
+    for (size_t i = 0; l->known != NULL && i <= l->known_mask; i++) {
+        Py_XDECREF(l->known[i].check);
+        Py_XDECREF(l->known[i].argument);
+    }
+    PyMem_Free(l->known);
 }
 
 int

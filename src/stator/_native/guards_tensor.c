@@ -381,6 +381,12 @@ tensor_spec_same(const TensorSpec *a, const TensorSpec *b)
         && memcmp(a->sizes, b->sizes, 2 * a->ndim * sizeof *a->sizes) == 0;
 }
 
+PyObject *
+tensor_spec_description(const TensorSpec *s)
+{
+    return s->description;
+}
+
 size_t
 tensor_spec_hash(const TensorSpec *s)
 {

@@ -32,15 +32,16 @@ fail(GuardTree *t, int32_t guard, PyObject *value)
 static int
 eval_call(GuardTree *t, Node *node)
 {
+    StateCall *state = node->state;
     uint64_t answer = 0;
-    if (node->probe != NULL) {
-        answer = probe_ask(node->probe);
-        if (node->settled && node->answer == answer)
+    if (state->probe != NULL) {
+        answer = probe_ask(state->probe);
+        if (state->settled && state->answer == answer)
             return 1;
     }
     PyObject *function = PyTuple_GET_ITEM(node->key, 0), *args = PyTuple_GET_ITEM(node->key, 1);
-    PyObject *value = node->state != NULL
-        ? node->state(PyCFunction_GET_SELF(function), NULL)
+    PyObject *value = state->function != NULL
+        ? state->function(PyCFunction_GET_SELF(function), NULL)
         : PyObject_Vectorcall(function, &PyTuple_GET_ITEM(args, 0), PyTuple_GET_SIZE(args), NULL);
     int pass = 1;
     if (value == NULL) {
@@ -54,9 +55,9 @@ eval_call(GuardTree *t, Node *node)
     }
     Py_DECREF(value);
     /* Asked again: the function may have run code that changes the state. */
-    if (pass && node->probe != NULL && probe_settles(node->probe, answer) && probe_ask(node->probe) == answer) {
-        node->settled = 1;
-        node->answer = answer;
+    if (pass && state->probe != NULL && probe_settles(state->probe, answer) && probe_ask(state->probe) == answer) {
+        state->settled = 1;
+        state->answer = answer;
     }
     return pass;
 }

@@ -71,7 +71,8 @@ tree_clear(GuardTree *t)
         Py_CLEAR(t->nodes[i].key);
     for (Py_ssize_t i = 0; i < t->n_checks && t->checks != NULL; i++) {
         Py_CLEAR(t->checks[i].arg);
-        t->checks[i].spec = NULL;
+        if (t->checks[i].op == CHECK_TENSOR)
+            t->checks[i].spec = NULL;
     }
     while (t->n_specs > 0)
         tensor_spec_free(t->specs[--t->n_specs]);
@@ -88,10 +89,17 @@ tree_dealloc(GuardTree *t)
         PyObject_ClearWeakRefs((PyObject *)t);
     tree_clear(t);
     for (Py_ssize_t i = 0; i < t->n_checks && t->checks != NULL; i++) {
-        PyMem_Free(t->checks[i].hashes);
-        PyMem_Free(t->checks[i].nodes);
-        program_free(t->checks[i].program);
+        Check *c = &t->checks[i];
+        if (c->n_nodes > 0)
+            PyMem_Free(c->nodes);
+        if (c->op == CHECK_KEYS || c->op == CHECK_KEY_SET)
+            PyMem_Free(c->hashes);
+        else if (c->op == CHECK_RELATION)
+            program_free(c->program);
     }
+    for (Py_ssize_t i = 0; i < t->n_nodes; i++)
+        if (t->nodes[i].op == SOURCE_CALL)
+            PyMem_Free(t->nodes[i].state);
     PyMem_Free(t->nodes);
     PyMem_Free(t->values);
     PyMem_Free(t->levels);

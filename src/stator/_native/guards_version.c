@@ -104,6 +104,13 @@ on_dict_event(PyDict_WatchEvent Py_UNUSED(event), PyObject *dict, PyObject *Py_U
     return 0;
 }
 
+void
+watch_init(Level *level, unsigned long long *events)
+{
+    level->watch.level = level;
+    level->watch.events = events;
+}
+
 static int
 watch_add(Watch *w, PyObject *dict)
 {
@@ -139,6 +146,7 @@ choose_watchers(void)
 #else
 
 static const int watcher = -1;
+void watch_init(Level *level, unsigned long long *events) { (void)level; (void)events; }
 static void watch_remove(Watch *w) { (void)w; }
 static int watch_add(Watch *w, PyObject *dict) { (void)w; (void)dict; return -1; }
 static void choose_watchers(void) {}

@@ -91,6 +91,17 @@ def lookup(backend: str | Backend) -> Backend:
     return _registered.setdefault(backend, _installed()[backend].load())
 
 
+def load(backend: str | Backend) -> None:
+    """Loads what a backend needs.
+
+    Loading Inductor changes the process (the recursion limit, `torch.manual_seed` …): it must have
+    happened before a trace looks at it.
+    """
+    lookup(backend)
+    if backend == "inductor":
+        import_module("torch._inductor.compile_fx")
+
+
 def backend_name(backend: str | Backend) -> str:
     """What to call a backend in messages."""
     return backend if isinstance(backend, str) else getattr(backend, "__name__", repr(backend))

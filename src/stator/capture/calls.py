@@ -6,6 +6,7 @@ In: a callable of any kind with its arguments. Out: a pushed frame (Python funct
 
 import copyreg
 import builtins
+import decimal
 import functools
 import importlib.util
 import itertools
@@ -24,6 +25,7 @@ from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture import marks, text, warned
 from stator.capture.breaks import Break, stack
+from stator.capture.decimals import Decimals, is_decimal
 from stator.capture.library import LIBRARY
 from stator.capture.special import SPECIAL
 from stator.capture.values import is_torch_value
@@ -109,7 +111,9 @@ class Calls:
         self.made = tracer.world.made
         self.locks: dict[int, int] = {}  # how often each is held
         self.generators: list[weakref.ref[Any]] = []
+        self.decimals = Decimals(self.world)
         self.context: dict[int, Any] = {}  # values of context variables, by their id
+        self.context_before: dict[int, Any] = {}
         self._rules: dict[int, leaves.Rule | None] = {}
         self._contracts: dict[int, Contract | None] = {}
         self._called: set[int] = set()
@@ -413,6 +417,8 @@ class Calls:
         contract = self.contract(callable)
         if contract is None and _is_value_method(callable):
             contract = _PURE
+        if contract is None and is_decimal(callable):  # context managers, dicts of signals
+            contract = contracts.lookup(decimal.getcontext)
         if contract is None:
             raise Break(f"no contract says what the C function {describe(callable)} does")
         return self.run(frame, callable, args, kwnames, contract, (bound,) if is_bound else ())
@@ -429,6 +435,11 @@ class Calls:
         """Runs C code under its contract."""
         if contract.verdict is Verdict.FORBIDDEN:
             assert contract.reason is not None
+            if contract.reason is contracts.Reason.HIDDEN_STATE and is_decimal(callable):
+                self.decimals.begin()
+                for value in (*bound, *args):
+                    self.values.ready(value, Depth.DEEP, calls=not is_decimal(type(value)))
+                return self.result(callable, self._native_call(frame, callable, args, kwnames))
             raise Break(f"{describe(callable)} {contract.reason.value}")
         offset = len(bound)
         if not offset and not _NATIVE.holds(type(callable)) and type(callable) is not type:
@@ -602,6 +613,8 @@ class Calls:
         name = thunk.__code__.co_name
         if name == "IMPORT_FROM":
             return self._import_from(frame, thunk, operands)
+        if name == "PRINT_EXPR":
+            raise Break("sys.displayhook shows the value of an expression")
         if name in text.FORMATS:
             for value in operands:
                 if self.tensors.holds(type(value)) or type(value) is text.TensorText:
@@ -650,6 +663,9 @@ class Calls:
 
     def _check_manager(self, manager: Any) -> None:
         """C context managers need contracts: locks and files must not be taken while tracing."""
+        if is_decimal(type(manager)):
+            self.decimals.begin()
+            return
         for name in ("__enter__", "__exit__"):
             method = objects.lookup(type(manager), name)
             if method is None or type(method.value) is types.FunctionType:

@@ -126,18 +126,55 @@ def _context_get(calls: "Calls", frame: Frame, function: Any, args: list[Any], k
     variable, *default = args
     if kwargs or len(default) > 1 or not calls.world.is_world(variable):
         raise Break("a context variable made in the call is used")
-    value = _GET(variable, _UNSET)
-    source = State(_GET.__get__(variable), (_UNSET,), f"the context variable {variable.name}")
-    if value is _UNSET:
-        calls.world.guard(source, Is(_UNSET))
-        if default:
-            return default[0]
+    value = _context_value(calls, variable)
+    if value is not _UNSET:
+        return value
+    if default:
+        return default[0]
+    if _GET(variable, _UNSET) is _UNSET:
         return _plain(calls, frame, _GET, [variable], {})  # the variable's own default, or raises
+    raise Break("a context variable is reset, and then asked for its default")
+
+
+def _context_value(calls: "Calls", variable: Any) -> Any:
+    """What a variable of the world holds, as the program sees it."""
     key = id(variable)
     if key not in calls.context:
-        calls.world.guard(source, Is(value))
-        calls.context[key] = calls.tracer.wrap(value, Fixed(value))
+        value = _GET(variable, _UNSET)
+        name = f"the context variable {variable.name}"
+        calls.world.guard(State(_GET.__get__(variable), (_UNSET,), name), Is(value))
+        if value is not _UNSET:
+            value = calls.tracer.wrap(value, Fixed(value))
+        calls.context[key] = calls.context_before[key] = value
     return calls.context[key]
+
+
+class Token:
+    """Stands for a `contextvars.Token` in a trace: it can be kept, and given to `reset`."""
+
+    def __init__(self, key: int, before: Any) -> None:
+        self.key, self.before = key, before
+
+
+def _context_set(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`ContextVar.set`: allowed if the variable holds what it held at the end of the trace."""
+    if kwargs or len(args) != 2 or not calls.world.is_world(args[0]):
+        raise Break("a context variable made in the call is used")
+    variable, value = args
+    token = Token(id(variable), _context_value(calls, variable))
+    calls.world.opaque[id(token)] = "Token"
+    calls.world.keep(token)
+    calls.context[id(variable)] = value
+    return token
+
+
+def _context_reset(
+    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any
+) -> Any:
+    if kwargs or len(args) != 2 or type(args[1]) is not Token or args[1].key != id(args[0]):
+        raise Break("a context variable is reset with a token that was not made in the call")
+    calls.context[args[1].key] = args[1].before
+    return None
 
 
 _GET: Final[Any] = ContextVar.__dict__["get"]
@@ -174,10 +211,15 @@ def _pickler(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwarg
 
 def _print(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`print` to an object that the program has made, such as a StringIO."""
+    if not _PRINT_KEYWORDS.issuperset(kwargs):
+        return _plain(calls, frame, function, args, kwargs)  # raises
     file = kwargs.get("file")
     if file is None or (calls.world.is_world(file) and id(file) not in calls.world.records):
         raise Break("builtins.print writes to the console")
     return calls.function(frame, _printed, [*args, *kwargs.values()], tuple(kwargs) or None)
+
+
+_PRINT_KEYWORDS: Final = frozenset({"sep", "end", "file", "flush"})
 
 
 def _printed(
@@ -215,10 +257,10 @@ _twins: Final[dict[Any, Any]] = {
     getattr(pickle, name): getattr(pickle, f"_{name}")
     for name in ("dump", "dumps", "load", "loads")
 }
+# Not `sys.getrecursionlimit`: backends raise the limit while they compile. It is answered once.
 _asked_functions: Final[tuple[Callable[[], Any], ...]] = (
     sys.gettrace,
     sys.getprofile,
-    sys.getrecursionlimit,
     gc.isenabled,
 )
 
@@ -235,6 +277,8 @@ LIBRARY: Final[dict[int, Handler]] = {
     id(codecs.encode): _codec,
     id(codecs.decode): _codec,
     id(_GET): _context_get,
+    id(ContextVar.__dict__["set"]): _context_set,
+    id(ContextVar.__dict__["reset"]): _context_reset,
     id(builtins.print): _print,
     **{id(function): _asked for function in _asked_functions},
     **{id(function): _by_twin(twin) for function, twin in _twins.items()},

@@ -208,7 +208,18 @@ def _vars(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
 def _dir(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     for value in args:
         calls.values.ready(value, Depth.SHALLOW, attributes=True)
+        if _is_changed(calls, value):
+            raise Break("dir() of a function, module or class that the call has changed")
     return _plain(calls, frame, function, args, kwargs)
+
+
+def _is_changed(calls: "Calls", value: Any) -> bool:
+    """Whether what the program has set is not in the real object, but written at the end."""
+    if objects.is_subtype(type(value), type):
+        return any(owner is value for owner in calls.world.written_classes.values())
+    own = objects.instance_dict(value)
+    record = None if own is None else calls.tracer.known_namespace(own)
+    return record is not None and (bool(record.writes) or record.filled)
 
 
 def _iter(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:

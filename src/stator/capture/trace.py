@@ -114,6 +114,7 @@ def _capture(
         )
         return Trace(world.guards, None, [], None, broken=stopped)
     finally:
+        tracer.calls.decimals.end()
         _close_generators(tracer)
 
 
@@ -243,6 +244,10 @@ _FRAME_READERS: Final = frozenset({"locals", "vars", "dir", "eval", "exec", "_ge
 def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Trace:
     if any(tracer.calls.locks.values()):
         raise Break("a lock is taken and not released, or the other way round")
+    tracer.calls.decimals.check()
+    before = tracer.calls.context_before
+    if any(value is not before[key] for key, value in tracer.calls.context.items()):
+        raise Break("a context variable is set for good")
     resolver = Resolver(tracer)
     changes = list(effects(tracer))
     try:

@@ -432,6 +432,8 @@ class Tracer:
         """The record of a dict that is held by a module, a function or the like."""
         record = self._namespaces.get(id(raw))
         if record is None:
+            if type(raw) is not dict:
+                raise Break("the globals of a function are not a plain dict")
             record = self._namespaces[id(raw)] = self.world.namespace(raw)
         return record
 

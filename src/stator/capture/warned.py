@@ -109,8 +109,8 @@ def _filters_mutated(
 
 
 WARNINGS: Final[dict[int, Handler]] = {
-    id(_warnings.warn): _substitute(_warn),  # type: ignore[arg-type]
-    id(_warnings.warn_explicit): _substitute(_warn_explicit),  # type: ignore[arg-type]
+    id(_warnings.warn): _substitute(_warn),
+    id(_warnings.warn_explicit): _substitute(_warn_explicit),
     id(_warnings._filters_mutated): _filters_mutated,  # type: ignore[attr-defined]
     id(_shown_before): _ask_registry,
 }

@@ -17,6 +17,7 @@ from typing import Any, Final
 from stator import config, guards
 from stator._native._core import CALL_ORIGINAL, Bucket, CompiledFunction, Entry, attach, lookup
 from stator.backends import BackendError
+from stator.backends.registry import load
 from stator.capture import CaptureError, Trace, capture
 from stator.driver.backend import compile_recorded
 from stator.driver.errors import RecompileError, RecompileLimitError
@@ -176,7 +177,7 @@ class Compiler:
     # ------------------------------------------------------------------ one entry
 
     def _install(self, function: FunctionType, ledger: Ledger, bound: Any) -> Any:
-        trace = _traced(function, bound)
+        trace = _traced(function, bound, self.options.backend)
         if trace.broken is not None:
             error = CaptureError.of(self.label.name, trace.broken)
             return self._eager(function, ledger, trace, error)
@@ -240,9 +241,12 @@ class Compiler:
             warnings.warn(text, stacklevel=_level_outside())
 
 
-def _traced(function: FunctionType, bound: tuple[Any, ...]) -> Trace:
+def _traced(
+    function: FunctionType, bound: tuple[Any, ...], backend: str | Callable[..., Any]
+) -> Trace:
     _tracing.now = True
     try:
+        load(backend)
         return capture(function, bound)
     finally:
         _tracing.now = False

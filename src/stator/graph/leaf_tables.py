@@ -94,6 +94,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "torch._C._is_tracing": False,
     "torch._C._log_api_usage_once": None,
     "torch._logging._internal.trace_structured": None,
+    "torch.nn.modules.activation._is_make_fx_tracing": False,
     "torch.onnx.is_in_onnx_export": False,
     "torch.overrides.has_torch_function": False,
     "torch.overrides.has_torch_function_unary": False,

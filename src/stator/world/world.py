@@ -265,6 +265,10 @@ class World:
         """Whether an object existed before the trace, or stands for one that did."""
         return id(value) in self.origins
 
+    def wrap_instance(self, raw: Any, source: Source) -> Any:
+        """For rules in `special` that only look on: the object is wrapped as any other."""
+        return self._wrap_instance(raw, source, type(raw))
+
     def _wrap_instance(self, raw: Any, source: Source, cls: type) -> Any:
         base = objects.layout_base(cls)
         if self.foreign is not None:
