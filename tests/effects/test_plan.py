@@ -94,7 +94,7 @@ def test_effects_come_after_all_values() -> None:
         "dict_update(dict_of_Point(v1), {'t': outputs[0]})\n"
         "v2 = [v1]\n"
         "ListContents x: (v1, x)\n"
-        "DictContents function.__globals__['g']: (('k', v2))\n"
+        "DictContents global g: (('k', v2))\n"
         "AttrSet x.a: b, 1\n"
         "AttrDel x: c\n"
         "KeySet x: 'k', v1\n"

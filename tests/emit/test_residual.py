@@ -173,7 +173,7 @@ def test_fetched() -> None:
     assert made.text == (
         "def f(fetched, x, y):\n    graph(fetched[0])\n    return [fetched[1], x, fetched[1]]\n"
     )
-    assert list(map(str, made.sources)) == ["x.w", "function.__globals__['g']"]
+    assert list(map(str, made.sources)) == ["x.w", "global g"]
     assert made.function(("w", "g"), "x", "y") == ["g", "x", "g"]
 
 

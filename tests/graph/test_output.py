@@ -467,15 +467,11 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("target", "args"),
         [
-            (torch.nonzero, ()),
-            (torch.unique, ()),
             (("method", "item"), ()),
             (("method", "tolist"), ()),
             (("method", "__bool__"), ()),
             (float, ()),
             (torch.equal, (torch.zeros(1),)),
-            (torch.masked_select, (torch.ones(1, dtype=torch.bool),)),
-            (operator.getitem, (torch.ones(1, dtype=torch.bool),)),
         ],
         ids=str,
     )
@@ -485,6 +481,29 @@ class TestErrors:
         with pytest.raises(DataDependent) as caught:
             graph.call(target, fakes)
         assert "depends on the values" in caught.value.reason
+
+    @pytest.mark.parametrize(
+        ("target", "args"),
+        [
+            (torch.nonzero, ()),
+            (torch.unique, ()),
+            (torch.masked_select, (torch.ones(3, dtype=torch.bool),)),
+            (operator.getitem, (torch.ones(3, dtype=torch.bool),)),
+        ],
+        ids=str,
+    )
+    def test_size_that_depends_on_values(self, target: Any, args: Any) -> None:
+        """It is a symbol, bound to the node, and can be used in the graph."""
+        graph = OutputGraph()
+        given = (torch.tensor([1.0, 0.0, 2.0]), *args)
+        fakes = [graph.add_input("x", value) for value in given]
+        found = graph.call(target, fakes)
+        assert isinstance(found.shape[0], torch.SymInt)
+        ones = graph.call(torch.ones, (found.shape[0] + 1,))
+        recorded = graph.finish([found, ones])
+        result, made = recorded.module(*given)
+        assert torch.equal(result, target(*given))
+        assert made.shape == (result.shape[0] + 1,)
 
     def test_no_fake_kernel(self) -> None:
         with torch.library._scoped_library("stator_test", "FRAGMENT") as library:

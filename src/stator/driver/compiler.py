@@ -193,12 +193,13 @@ class Compiler:
             graph=graph,
             name=self.label.name,
         )
-        tree = guards.compile(trace.guards, outputs=made.sources)
+        found = tuple(trace.guards)
+        tree = guards.compile(found, outputs=made.sources)
         if not tree.check(bound, function):
             failure = tree.explain(bound, function)
             raise AssertionError(f"a guard fails on the call it was made from: {failure}")
         entry = self._add(ledger, tree, made.function, bool(made.sources))
-        done = Compilation(entry, tuple(trace.guards), code, made.text)
+        done = Compilation(entry, found, code, made.text)
         ledger.compilations.append(done)
         return entry
 

@@ -47,7 +47,7 @@ class Prepared:
     def line(self, code: CodeType, position: int) -> int:
         """The line of a unit; `code` is the code object this was made from."""
         if self._lines is None:
-            self._lines = [None] * len(self._owners)
+            self._lines = [None] * len(self._owners)  # own: our table
             for start, end, line in code.co_lines():
                 self._lines[start // 2 : end // 2] = [line] * (end // 2 - start // 2)
         return self._lines[max(position, 0)] or code.co_firstlineno

@@ -105,8 +105,6 @@ ANSWERS: Final[dict[str, Any]] = {
 CONSTANT: Final[tuple[str, ...]] = (
     "torch._C._functorch.maybe_current_level",
     "torch._C._are_functorch_transforms_active",
-    "torch._C._cuda_getDeviceCount",
-    "torch._C._cuda_isCurrentStreamCapturing",
     "torch._C._get_cudnn_allow_tf32",
     "torch._C._get_cudnn_benchmark",
     "torch._C._get_cudnn_deterministic",

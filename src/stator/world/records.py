@@ -23,6 +23,7 @@ class Record:
     """What is known of one shadow."""
 
     __slots__ = (
+        "_raw_dict",
         "absent",
         "attributes",
         "attributes_filled",
@@ -36,7 +37,6 @@ class Record:
         "plain_keys",
         "plain_length",
         "raw",
-        "raw_dict",
         "shadow",
         "slots",
         "source",
@@ -57,13 +57,21 @@ class Record:
         # instance attributes: initial value, or MISSING, of each that was read
         self.attributes: dict[str, Any] = {}
         self.dict: dict[str, Any] | None = objects.instance_dict(shadow)
-        self.raw_dict: dict[str, Any] | None = objects.instance_dict(raw)
+        self._raw_dict: Any = MISSING
         self.attributes_filled = self.dict is None
         self.slots: dict[str, Any] | None = None  # initial values, once they were read
         self.fields: list[tuple[Any, Any]] = []  # C fields of an exception, and what they held
         self.owner: Record | None = None  # of an instance's `__dict__`: the instance's record
         self.plain_length: int | None = None  # guarded
         self.plain_keys: bool | None = None  # whether keys are hashed by C code alone
+
+    @property
+    def raw_dict(self) -> dict[str, Any] | None:
+        """The raw object's own attributes; asked late, since asking may make the dict."""
+        if self._raw_dict is MISSING:
+            self._raw_dict = objects.instance_dict(self.raw)
+        found: dict[str, Any] | None = self._raw_dict
+        return found
 
 
 class DictRecord(Record):

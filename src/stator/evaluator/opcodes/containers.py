@@ -34,7 +34,9 @@ def build_string(f: Frame, count: int) -> None:
         text = "".join(parts)
     except TypeError:  # a tracer's stand-ins for text
         text = f.ops.instruction(f, thunk("BUILD_STRING", count, count, 1), *parts)
-    stack[len(stack) - count :] = [text]
+    if count:
+        del stack[-count:]
+    stack.append(text)
 
 
 @opcode("BUILD_SLICE")
