@@ -266,6 +266,29 @@ def memory_files(x):
     return x + len(lines), lines, data.read(2), data.tell()
 
 
+@programs(one)
+def output_is_redirected(x):
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        print("a", "b", sep="")
+    return x + 1, text.getvalue()
+
+
+@programs(one)
+def no_instance_dict(x):
+    try:
+        return vars(Slotted())
+    except TypeError as error:
+        return x + 1, str(error)
+
+
+@programs(one)
+def attributes_of_a_builtin_type(x):
+    try:
+        int.more = 1
+    except TypeError as error:
+        return x + 1, str(error)
+
+
 class Plain:
     def __init__(self):
         self.parts = [1, {"k": (2.5, None)}]

@@ -45,6 +45,8 @@ def _re_compile(calls: "Calls", frame: Frame, function: Any, args: list[Any], kw
         pattern, flags = args
         if _PATTERNS.holds(type(pattern)) and _FLAGS.holds(type(flags)):
             text = pattern.decode("latin-1") if type(pattern) is bytes else str(pattern)
+            if int(flags) & re.DEBUG.value:
+                return calls.evaluated(frame, function, args, kwargs)  # which prints
             if not any(part in text for part in _WARNED):
                 return core.call_native(frame, function, pattern, flags)
             return calls.function(frame, re._compiler.compile, [pattern, int(flags)], None)  # type: ignore[attr-defined]
@@ -214,6 +216,9 @@ def _print(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
     if not _PRINT_KEYWORDS.issuperset(kwargs):
         return _plain(calls, frame, function, args, kwargs)  # raises
     file = kwargs.get("file")
+    if file is None:
+        file = calls.tracer.getattr(frame, sys, "stdout")  # which the program may have replaced
+        kwargs = {**kwargs, "file": file}
     if file is None or (calls.world.is_world(file) and id(file) not in calls.world.records):
         raise Break("builtins.print writes to the console")
     return calls.function(frame, _printed, [*args, *kwargs.values()], tuple(kwargs) or None)

@@ -201,7 +201,12 @@ def _dict_get(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
 
 def _vars(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if len(args) == 1 and not kwargs:
-        return calls.tracer.getattr(frame, args[0], "__dict__")
+        try:
+            return calls.tracer.getattr(frame, args[0], "__dict__")
+        except AttributeError as error:
+            if not core.is_user_error(error):
+                raise
+        core.raise_user(TypeError("vars() argument must have __dict__ attribute"))
     return _plain(calls, frame, function, args, kwargs)
 
 

@@ -405,7 +405,10 @@ class Tracer:
     def store_class(self, cls: type, name: str, value: Any) -> None:
         """As `type.__setattr__`; what a class that existed before holds is written at the end."""
         if id(cls) in self.world.made_classes or is_frozen_class(cls):
-            type.__setattr__(cls, name, value)
+            try:
+                type.__setattr__(cls, name, value)
+            except (TypeError, AttributeError) as error:
+                core.raise_user(error)
             return
         try:
             self.world.write_class(cls, name, value)
