@@ -54,6 +54,13 @@ def function(x: torch.Tensor) -> torch.Tensor:
     return torch.relu(x) * 2 + 1
 
 
+# Other versions of torch have other layers around Inductor's code: there the shortcut is refused.
+known_layers = pytest.mark.skipif(
+    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13), reason="other layers before 2.13"
+)
+
+
+@known_layers
 def test_the_default_backend(seen: list[Any]) -> None:
     compiled = stator.compile(function, fullgraph=True)
     for i in range(3):
@@ -78,6 +85,7 @@ def test_options(seen: list[Any]) -> None:
         stator.compile(function, options={"speed": 1})(X)
 
 
+@known_layers
 def test_module(seen: list[Any]) -> None:
     block = Block()
     compiled = stator.compile(block, fullgraph=True)
@@ -95,6 +103,7 @@ def test_module(seen: list[Any]) -> None:
     assert seen[3] is not None  # gradients need AOTAutograd's layers
 
 
+@known_layers
 def test_in_place(seen: list[Any]) -> None:
     def counted(x: torch.Tensor) -> torch.Tensor:
         x.add_(1)

@@ -62,7 +62,8 @@ def test_names_after_one_was_deleted() -> None:
 
 
 def test_what_has_no_attributes() -> None:
-    for value in (5, [], Slotted(), filled(Plain), int):
+    values: tuple[Any, ...] = (5, [], Slotted(), filled(Plain), int)
+    for value in values:
         assert holds(G.AttrKeys(()), value)
         assert not holds(G.AttrKeys(("x",)), value)
 

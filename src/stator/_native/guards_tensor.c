@@ -177,7 +177,6 @@ tensors_failing(TensorTest *test, TensorTest *end, PyObject *const *values)
         const TensorSpec *s = test->spec;
         if (end - test > AHEAD) {
             const char *impl = test[AHEAD].impl;
-            __builtin_prefetch(values[test[AHEAD].node]);
             __builtin_prefetch(impl);
             __builtin_prefetch(impl + 64);
             __builtin_prefetch(impl + 128);

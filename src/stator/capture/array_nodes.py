@@ -29,7 +29,7 @@ from stator.graph.arrays import numpy_function
 from stator.guards import Callback
 from stator.objects import TypeSet
 from stator.world import World
-from stator.world.world import CONSTANTS
+from stator.world.kinds import CONSTANTS
 
 SEQUENCES: Final = TypeSet(list, tuple, torch.Size)
 OPERATORS: Final = {

@@ -32,7 +32,7 @@ from stator.graph.fakes import version
 from stator.guards import Callback, Is, Source, TypeIs
 from stator.objects import TypeSet
 from stator.world import World
-from stator.world.world import CONSTANTS
+from stator.world.kinds import CONSTANTS
 
 MISSING: Final = object()
 _NOTHING: Final = TypeSet()

@@ -4,8 +4,8 @@ In: a callable of any kind with its arguments. Out: a pushed frame (Python funct
 (torch's leaves), or the result of C code that a contract allows, its arguments made ready first.
 """
 
-import copyreg
 import builtins
+import copyreg
 import decimal
 import functools
 import importlib.util
@@ -34,7 +34,8 @@ from stator.contracts import Contract, Depth, SymInt, Verdict
 from stator.graph import leaves
 from stator.guards import Code, Defaults, Fixed, Index, Is, Key, KwDefaults, Source
 from stator.objects import TypeSet
-from stator.world.world import CONSTANTS, is_fixed
+from stator.world.kinds import CONSTANTS
+from stator.world.world import is_fixed
 
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer

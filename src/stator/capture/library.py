@@ -28,7 +28,7 @@ from stator.capture.special import Handler, _plain, _substitute
 from stator.contracts import Depth
 from stator.guards import Callback, Fixed, Is, State
 from stator.objects import TypeSet
-from stator.world.world import CONSTANTS
+from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls

@@ -45,7 +45,7 @@ from stator.guards import (
 )
 from stator.guards.tensors import NoOverlap, torch_state_guards
 from stator.world import World
-from stator.world.world import CONSTANTS
+from stator.world.kinds import CONSTANTS
 
 _OURS: Final = str(Path(__file__).parents[1])
 

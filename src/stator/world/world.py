@@ -5,11 +5,9 @@ that are never changed while tracing (classes, functions, modules … guarded by
 ones. Each raw object has one stand-in, however many paths lead to it.
 """
 
-import contextvars
 import enum
 import functools
 import gc
-import operator
 import re
 import types
 import typing
@@ -56,6 +54,16 @@ from stator.guards import (
 from stator.objects.attributes import is_descriptor
 from stator.objects.types import Attribute
 from stator.world import fields
+from stator.world.kinds import (
+    BUILTIN_METHOD,
+    CONSTANTS,
+    IDENTITIES,
+    has_c_hash,
+    has_plain_hash,
+    plain_element,
+    plain_key,
+    plain_keys,
+)
 from stator.world.records import (
     CONTAINERS,
     DICTS,
@@ -75,43 +83,6 @@ class Opaque(Exception):  # noqa: N818 - an outcome
     """An object was used in a way that can't be followed; the text completes "because …"."""
 
 
-CONSTANTS: Final = objects.TypeSet(
-    int,
-    float,
-    bool,
-    str,
-    bytes,
-    complex,
-    type(None),
-    type(Ellipsis),
-    type(NotImplemented),
-    range,
-)
-# Never changed by a program in ways that matter, or followed by the write overlay: held raw.
-IDENTITIES: Final = objects.TypeSet(
-    types.FunctionType,
-    types.BuiltinFunctionType,
-    types.MethodDescriptorType,
-    types.WrapperDescriptorType,
-    types.ClassMethodDescriptorType,
-    types.GetSetDescriptorType,
-    types.MemberDescriptorType,
-    types.CodeType,
-    types.CellType,
-    types.GenericAlias,
-    types.UnionType,
-    property,
-    staticmethod,
-    classmethod,
-    functools._lru_cache_wrapper,
-    operator.itemgetter,
-    operator.attrgetter,
-    operator.methodcaller,
-    re.Pattern,
-    contextvars.ContextVar,
-    type(re.compile("").match),  # of patterns only, see `_wrap_identity`
-)
-_BUILTIN_METHOD: Final[Any] = type(re.compile("").match)
 # Layout bases of which shadows are made.
 SHADOWED: Final = objects.TypeSet(object, types.SimpleNamespace)
 
@@ -205,7 +176,7 @@ class World:
                 not _is_module_or_class(bound_to)
             ):
                 return self._wrap_bound(raw, bound_to, source)
-        if type(raw) is _BUILTIN_METHOD and type(raw.__self__) is not re.Pattern:
+        if type(raw) is BUILTIN_METHOD and type(raw.__self__) is not re.Pattern:
             return self._wrap_opaque(raw, source)
         if type(raw) is types.FunctionType and raw.__closure__ and not is_fixed(source):
             return self._wrap_closure(raw, source)
@@ -330,11 +301,11 @@ class World:
         if cls is frozenset and all(CONSTANTS.holds(type(item)) for item in items):
             self.guard(source, Equal(raw))
             return raw
-        if not all(_plain_key(item) or _plain_element(item) for item in items):
+        if not all(plain_key(item) or plain_element(item) for item in items):
             return self._wrap_opaque(raw, source)
         self.guard(source, TypeIs(cls))
         self.guard(source, KeySet(items))
-        wrapped = [item if _plain_key(item) else self.wrap(item, Fixed(item)) for item in items]
+        wrapped = [item if plain_key(item) else self.wrap(item, Fixed(item)) for item in items]
         shadow = frozenset.__new__(cls, wrapped)
         if cls is frozenset:
             return self.remember(raw, shadow, source)
@@ -635,7 +606,7 @@ class World:
     def _fill_dict(self, record: Record) -> None:
         raw, base, known, source = record.raw, record.base, record.items, record.source
         items = pairs(raw, base)
-        if all(_plain_key(key) for key, _ in items):
+        if all(plain_key(key) for key, _ in items):
             self.guard(source, Keys(tuple(key for key, _ in items)))
             keys = [key for key, _ in items]
         else:
@@ -647,9 +618,9 @@ class World:
         for key, (raw_key, value) in zip(keys, items, strict=True):
             if raw_key in record.writes:
                 initial[key] = MISSING
-            elif _plain_key(raw_key) and raw_key in known:
+            elif plain_key(raw_key) and raw_key in known:
                 initial[key] = known[raw_key]
-            elif _plain_key(raw_key):
+            elif plain_key(raw_key):
                 initial[key] = self.wrap(value, Key(source, raw_key))
             else:
                 initial[key] = self.wrap(value, _value_at(source, raw_key))
@@ -662,7 +633,7 @@ class World:
         record.initial = list(initial.items())
 
     def _wrap_key(self, key: Any, source: Source) -> Any:
-        if _plain_key(key):
+        if plain_key(key):
             self.guard(source, Equal(key) if CONSTANTS.holds(type(key)) else Is(key))
             return key
         if not has_plain_hash(type(key)) and not has_c_hash(type(key)):
@@ -673,11 +644,11 @@ class World:
 
     def _fill_set(self, record: Record) -> None:
         items = raw_items(record.raw, set)
-        if not all(_plain_key(item) or _plain_element(item) for item in items):
+        if not all(plain_key(item) or plain_element(item) for item in items):
             raise Opaque("a set that holds more than constants existed before the call")
         self.guard(record.source, KeySet(tuple(items)))
         wrapped = [
-            item if _plain_key(item) else self.wrap(item, Fixed(item)) for item in items
+            item if plain_key(item) else self.wrap(item, Fixed(item)) for item in items
         ]
         set.update(record.shadow, wrapped)
         record.initial = set(wrapped)
@@ -701,7 +672,7 @@ class World:
                 raw = list.__getitem__(record.raw, index)
                 record.items[index] = self.wrap(raw, Index(record.source, index))
             return record.items[index]
-        if (cls is str or cls is int) and DICTS.holds(record.base) and _plain_keys(record):
+        if (cls is str or cls is int) and DICTS.holds(record.base) and plain_keys(record):
             if key in record.items:
                 return record.items[key]
             if not dict.__contains__(record.raw, key):
@@ -715,7 +686,7 @@ class World:
         """Writes one item of a dict that is not filled; False if it must be filled first."""
         if record.owner is not None or not DICTS.holds(record.base) or type(key) is not str:
             return False
-        if not _plain_keys(record):
+        if not plain_keys(record):
             return False
         record.items[key] = value
         record.writes.add(key)
@@ -727,7 +698,7 @@ class World:
             return None
         if record.owner is not None:
             return self.attribute(record.owner, key) is not MISSING
-        if not _plain_keys(record):
+        if not plain_keys(record):
             return None
         if key in record.items:
             return True
@@ -781,56 +752,6 @@ def _is_module_or_class(value: Any) -> bool:
 def _may_shadow(cls: type) -> bool:
     """A shadow with `__del__` would run the user's finalizer."""
     return objects.lookup(cls, "__del__") is None
-
-
-_EQ: Final = object.__dict__["__eq__"]
-_HASH: Final = object.__dict__["__hash__"]
-
-
-def has_plain_hash(cls: type) -> bool:
-    """Whether instances are hashed and compared by identity."""
-    eq, hash_ = objects.lookup(cls, "__eq__"), objects.lookup(cls, "__hash__")
-    return eq is not None and eq.value is _EQ and hash_ is not None and hash_.value is _HASH
-
-
-def has_c_hash(cls: type) -> bool:
-    """Whether instances are values of a subclass of `int`, `str` …, hashed and compared as such."""
-    base = objects.layout_base(cls)
-    eq, hash_ = objects.lookup(cls, "__eq__"), objects.lookup(cls, "__hash__")
-    return (
-        fields.is_value(base)
-        and eq is not None
-        and hash_ is not None
-        and eq.owner is base
-        and hash_.owner is base
-    )
-
-
-def _plain_key(key: Any) -> bool:
-    """A key that is hashed and compared by C code alone, and needs no stand-in."""
-    cls = type(key)
-    if CONSTANTS.holds(cls):
-        return True
-    if cls is tuple or cls is frozenset:
-        return all(map(_plain_key, key))
-    if cls is type or IDENTITIES.holds(cls) or objects.is_subtype(cls, enum.Enum):
-        return True
-    return fields.is_plain_c_value(key, cls)
-
-
-def _plain_element(item: Any) -> bool:
-    """An object that is hashed and compared by identity, or a living weak reference to one."""
-    if type(item) is weakref.ref:
-        target = item()
-        return target is not None and has_plain_hash(type(target))
-    return has_plain_hash(type(item)) or has_c_hash(type(item))
-
-
-def _plain_keys(record: Record) -> bool:
-    if record.plain_keys is None:
-        keys = dict.__iter__(record.raw)
-        record.plain_keys = all(type(key) is str or _plain_key(key) for key in keys)
-    return record.plain_keys
 
 
 def _namespace_name(raw: dict[str, Any]) -> str:

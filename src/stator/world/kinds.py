@@ -1,0 +1,105 @@
+"""Kinds of world objects: which are constants, which are held raw, which may be keys.
+
+Stage: under the tracer, for `World`. In: a type, or a key. Out: what may be done with it. No code of
+the user runs.
+"""
+
+import contextvars
+import enum
+import functools
+import operator
+import re
+import types
+import weakref
+from typing import Any, Final
+
+from stator import objects
+from stator.world import fields
+from stator.world.records import Record
+
+CONSTANTS: Final = objects.TypeSet(
+    int,
+    float,
+    bool,
+    str,
+    bytes,
+    complex,
+    type(None),
+    type(Ellipsis),
+    type(NotImplemented),
+    range,
+)
+# Never changed by a program in ways that matter, or followed by the write overlay: held raw.
+IDENTITIES: Final = objects.TypeSet(
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.GetSetDescriptorType,
+    types.MemberDescriptorType,
+    types.CodeType,
+    types.CellType,
+    types.GenericAlias,
+    types.UnionType,
+    property,
+    staticmethod,
+    classmethod,
+    functools._lru_cache_wrapper,
+    operator.itemgetter,
+    operator.attrgetter,
+    operator.methodcaller,
+    re.Pattern,
+    contextvars.ContextVar,
+    type(re.compile("").match),  # of patterns only, see `_wrap_identity`
+)
+BUILTIN_METHOD: Final[Any] = type(re.compile("").match)
+
+_EQ: Final = object.__dict__["__eq__"]
+_HASH: Final = object.__dict__["__hash__"]
+
+
+def has_plain_hash(cls: type) -> bool:
+    """Whether instances are hashed and compared by identity."""
+    eq, hash_ = objects.lookup(cls, "__eq__"), objects.lookup(cls, "__hash__")
+    return eq is not None and eq.value is _EQ and hash_ is not None and hash_.value is _HASH
+
+
+def has_c_hash(cls: type) -> bool:
+    """Whether instances are values of a subclass of `int`, `str` …, hashed and compared as such."""
+    base = objects.layout_base(cls)
+    eq, hash_ = objects.lookup(cls, "__eq__"), objects.lookup(cls, "__hash__")
+    return (
+        fields.is_value(base)
+        and eq is not None
+        and hash_ is not None
+        and eq.owner is base
+        and hash_.owner is base
+    )
+
+
+def plain_key(key: Any) -> bool:
+    """A key that is hashed and compared by C code alone, and needs no stand-in."""
+    cls = type(key)
+    if CONSTANTS.holds(cls):
+        return True
+    if cls is tuple or cls is frozenset:
+        return all(map(plain_key, key))
+    if cls is type or IDENTITIES.holds(cls) or objects.is_subtype(cls, enum.Enum):
+        return True
+    return fields.is_plain_c_value(key, cls)
+
+
+def plain_element(item: Any) -> bool:
+    """An object that is hashed and compared by identity, or a living weak reference to one."""
+    if type(item) is weakref.ref:
+        target = item()
+        return target is not None and has_plain_hash(type(target))
+    return has_plain_hash(type(item)) or has_c_hash(type(item))
+
+
+def plain_keys(record: Record) -> bool:
+    if record.plain_keys is None:
+        keys = dict.__iter__(record.raw)
+        record.plain_keys = all(type(key) is str or plain_key(key) for key in keys)
+    return record.plain_keys
