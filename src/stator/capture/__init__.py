@@ -1,7 +1,7 @@
 """Capture: the tracer, which turns one call of a function into a graph, guards and a plan.
 
-Stage: between the evaluator (which runs the bytecode) and emit. In: a function and the values of its
-parameters. Out: a `Trace`. docs/capture.md describes it.
+Stage: between the evaluator (which runs the bytecode) and emit. In: a function and the values of
+its parameters. Out: a `Trace`. docs/capture.md describes it.
 """
 
 from stator.capture.breaks import Break, CaptureError, Place

@@ -1,4 +1,4 @@
-"""Calls in a trace: what is evaluated, what is recorded, what CPython runs, and what ends the trace.
+"""Calls in a trace: what is evaluated, recorded, run by CPython, and what ends the trace.
 
 In: a callable of any kind with its arguments. Out: a pushed frame (Python functions), a graph node
 (torch's leaves), or the result of C code that a contract allows, its arguments made ready first.
@@ -27,6 +27,7 @@ from stator.capture import marks, text, warned
 from stator.capture.breaks import Break, stack
 from stator.capture.decimals import Decimals, is_decimal
 from stator.capture.library import LIBRARY
+from stator.capture.operators import specials
 from stator.capture.special import SPECIAL
 from stator.capture.values import is_torch_value
 from stator.capture.warned import WARNINGS
@@ -82,6 +83,11 @@ _SYMBOL_NAMES: Final = ("SymInt.", "SymFloat.", "SymBool.", "_make_user_magic.")
 _BY_KEY: Final = frozenset(map(id, (sorted, min, max, list.sort)))
 _module_of: Final = type.__dict__["__module__"].__get__
 _wrapper_class: Final = types.MethodWrapperType.__dict__["__objclass__"].__get__
+
+
+def _is_callable_object(cls: type) -> bool:
+    """An object with `__call__` that is neither a function nor a class."""
+    return not (_NATIVE.holds(cls) or cls is types.FunctionType or objects.is_subtype(cls, type))
 
 
 def describe(callable: Any) -> str:
@@ -215,9 +221,7 @@ class Calls:
                 core.raise_user(error)
         return self.tracer.wrap(result, Fixed(result))
 
-    def call_ex(
-        self, frame: Frame, callable: Any, args: Any, kwargs: dict[str, Any] | None
-    ) -> Any:
+    def call_ex(self, frame: Frame, callable: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:
         cls = type(args)
         if cls is not tuple and cls is not list:
             if self.tensors.holds(cls):
@@ -359,7 +363,9 @@ class Calls:
             frame.result = SPECIAL[id(function)](self, frame, function, args, kwargs)
             frame.finish()
             return True
-        if function.__module__ in _SYMBOL_MODULES and function.__qualname__.startswith(_SYMBOL_NAMES):
+        if function.__module__ in _SYMBOL_MODULES and function.__qualname__.startswith(
+            _SYMBOL_NAMES
+        ):
             args, kwargs = _arguments(frame)
             method = functools.partial(function, **kwargs)
             frame.result = self.tensors.symbolic(method, *args, checked=False)
@@ -443,22 +449,19 @@ class Calls:
                 return self.result(callable, self._native_call(frame, callable, args, kwnames))
             raise Break(f"{describe(callable)} {contract.reason.value}")
         offset = len(bound)
-        if not offset and not _NATIVE.holds(type(callable)) and type(callable) is not type:
-            if type(callable) is not types.FunctionType and not objects.is_subtype(
-                type(callable), type
-            ):
-                bound, offset = (callable,), 1  # a callable object is its own argument 0
+        if not offset and _is_callable_object(type(callable)):
+            bound, offset = (callable,), 1  # it is its own argument 0
         keywords = len(kwnames or ())
         positional = len(args) - keywords
         by_key = id(callable) in _BY_KEY  # called is what is given by keyword
-        applies = id(callable) in _APPLIERS or bool(bound) and type(bound[0]) is list
+        applies = id(callable) in _APPLIERS or (bool(bound) and type(bound[0]) is list)
         for index, value in enumerate((*bound, *args)):
             given = index - offset
             spec = contract.keywords if given >= positional else contract.argument(index)
-            if spec.called and given >= 0 and applies and (given >= positional or not by_key):
-                if objects.lookup(type(value), "__call__") is not None:
-                    args[given] = self._callee(value)
-                    continue
+            applied = applies and given >= 0 and (given >= positional or not by_key)
+            if spec.called and applied and objects.lookup(type(value), "__call__") is not None:
+                args[given] = self._callee(value)
+                continue
             if CONSTANTS.holds(type(value)):
                 continue
             if self.tensors.is_symbol(value) and spec.symint is not SymInt.PASS:
@@ -646,9 +649,9 @@ class Calls:
         module = operands[0]
         name = thunk.__code__.co_names[0]
         namespace = objects.instance_dict(module)
-        if namespace is not None and self.world.is_world(module):
-            if dict.__contains__(namespace, name):
-                return self.tracer.getattr(frame, module, name)
+        known = namespace is not None and self.world.is_world(module)
+        if known and dict.__contains__(namespace or {}, name):
+            return self.tracer.getattr(frame, module, name)
         return core.instruction(frame, thunk, *operands)
 
     def _tensor_operand(self, frame: Frame, name: str, value: Any) -> Any:
@@ -724,12 +727,9 @@ def _class_name(callable: Any, args: list[Any]) -> str | None:
 
 _WITH: Final = frozenset({"BEFORE_WITH", "BEFORE_ASYNC_WITH"})
 _DEEP: Final = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"})
-_INSTRUCTION_SPECIALS: Final = tuple(
-    f"__{name}__"
-    for name in (
-        "iter getitem len next enter exit aenter aexit hash eq format str repr match_args await "
-        "aiter anext keys instancecheck subclasscheck"
-    ).split()
+_INSTRUCTION_SPECIALS: Final = specials(
+    "iter getitem len next enter exit aenter aexit hash eq format str repr match_args await aiter "
+    "anext keys instancecheck subclasscheck"
 )
 
 

@@ -7,35 +7,19 @@ from stator.objects import TypeSet
 
 NUMBERS: Final = TypeSet(int, float, bool, str, bytes, type(None), complex)
 
+
+def specials(words: str) -> tuple[str, ...]:
+    """The names of special methods: `__add__` for `add`."""
+    return tuple(f"__{word}__" for word in words.split())
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
 # In the order of CPython's NB_* constants: plain, then in place.
-_NAMES: Final = [
-    "add",
-    "and",
-    "floordiv",
-    "lshift",
-    "matmul",
-    "mul",
-    "mod",
-    "or",
-    "pow",
-    "rshift",
-    "sub",
-    "truediv",
-    "xor",
-    "iadd",
-    "iand",
-    "ifloordiv",
-    "ilshift",
-    "imatmul",
-    "imul",
-    "imod",
-    "ior",
-    "ipow",
-    "irshift",
-    "isub",
-    "itruediv",
-    "ixor",
-]
+ARITHMETIC: Final = _words("add and floordiv lshift matmul mul mod or pow rshift sub truediv xor")
+_NAMES: Final = [*ARITHMETIC, *(f"i{name}" for name in ARITHMETIC)]
 BINARY: Final[list[Any]] = [getattr(operator, f"__{name}__") for name in _NAMES]
 
 

@@ -126,17 +126,17 @@ def _object_delattr(
 
 def _type_setattr(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`type.__setattr__`: a metaclass passes a store on."""
-    if not kwargs and len(args) == 3 and type(args[1]) is str:
-        if objects.is_subtype(type(args[0]), type):
-            calls.tracer.store_class(args[0], args[1], args[2])
-            return None
+    fits = not kwargs and len(args) == 3 and type(args[1]) is str
+    if fits and objects.is_subtype(type(args[0]), type):
+        calls.tracer.store_class(args[0], args[1], args[2])
+        return None
     return _plain(calls, frame, function, args, kwargs)
 
 
 def _type_delattr(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    if args and objects.is_subtype(type(args[0]), type):
-        if id(args[0]) not in calls.world.made_classes:
-            raise Break("an attribute of a class that existed before the call is deleted")
+    given = bool(args) and objects.is_subtype(type(args[0]), type)
+    if given and id(args[0]) not in calls.world.made_classes:
+        raise Break("an attribute of a class that existed before the call is deleted")
     return _plain(calls, frame, function, args, kwargs)
 
 
@@ -149,8 +149,7 @@ def _type(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
     contract = calls.contract(type)
     if contract is None:
         raise Break("type() with three arguments makes a class")
-    made = calls.run(frame, function, [*args, *kwargs.values()], tuple(kwargs) or None, contract)
-    return made
+    return calls.run(frame, function, [*args, *kwargs.values()], tuple(kwargs) or None, contract)
 
 
 def _len(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
@@ -168,9 +167,7 @@ def _len(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: A
     return _by_contract(calls, frame, function, args, kwargs)
 
 
-def _by_contract(
-    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any
-) -> Any:
+def _by_contract(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     contract = calls.contract(function)
     if contract is None:
         raise Break(f"no contract says what {function!r} does")
@@ -288,9 +285,7 @@ def _hashed_by_address(cls: type) -> bool:
     return found is not None and found.owner is object
 
 
-def _object_repr(
-    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any
-) -> Any:
+def _object_repr(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if len(args) == 1 and not kwargs and id(args[0]) in calls.world.records:
         return function(calls.world.pin(args[0]))
     return _plain(calls, frame, function, args, kwargs)
@@ -298,8 +293,6 @@ def _object_repr(
 
 def _globals(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     return calls.tracer.namespace(frame.globals).shadow
-
-
 
 
 def _exec(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:

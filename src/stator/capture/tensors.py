@@ -20,6 +20,7 @@ from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import arrays, ranges
 from stator.capture.breaks import Break
+from stator.capture.operators import ARITHMETIC
 from stator.contracts import Depth
 from stator.graph import DataDependent, OperatorError, OutputGraph, Unsupported, leaves
 from stator.graph.state import Scope, StateRecorder
@@ -50,9 +51,7 @@ class RecordingMode(TorchFunctionMode):
         super().__init__()
         self.tensors = tensors
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return self.tensors.torch_function(func, args, kwargs or {})
 
 
@@ -135,7 +134,7 @@ class Tensors:
         # As if the operator itself had raised it: without our own exceptions behind it.
         error.__context__ = error.__cause__ = error.__traceback__ = None
         error.__suppress_context__ = False
-        core.raise_user(error)
+        return core.raise_user(error)
 
     def torch_function(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A torch call made by C code."""
@@ -244,7 +243,7 @@ class Tensors:
         except Exception as error:
             raised = error
         raised.__traceback__ = None
-        core.raise_user(raised)
+        return core.raise_user(raised)
 
     # ------------------------------------------------------------------ operations
 
@@ -270,7 +269,7 @@ class Tensors:
             found = self.world.class_attribute(cls, name)
             if found is not None and is_python_class(found.owner):
                 return False
-        names = (f"__{side}{name}__" for side in ("", "r") for name in _ARITHMETIC)
+        names = (f"__{side}{name}__" for side in ("", "r") for name in ARITHMETIC)
         operators = (self.world.class_attribute(cls, name) for name in names)
         return not any(each is not None and is_python_class(each.owner) for each in operators)
 
@@ -349,7 +348,7 @@ class Tensors:
                 return self.world.wrap(own[name], Attr(source, name))
             self.world.guard(source, NoAttr(name))
         kind = leaves.python_type(obj).__name__
-        core.raise_user(AttributeError(f"'{kind}' object has no attribute '{name}'"))
+        return core.raise_user(AttributeError(f"'{kind}' object has no attribute '{name}'"))
 
     def setattr(self, frame: Frame, obj: torch.Tensor, name: str, value: Any) -> None:
         if name == "data" and value is obj:
@@ -362,9 +361,8 @@ _OPERANDS: Final = TypeSet(
 )
 
 
-_ARITHMETIC: Final = "add and floordiv lshift matmul mul mod or pow rshift sub truediv xor".split()
 _NOT_IN_PLACE: Final[dict[Any, Any]] = {
-    getattr(operator, f"__i{name}__"): getattr(operator, f"__{name}__") for name in _ARITHMETIC
+    getattr(operator, f"__i{name}__"): getattr(operator, f"__{name}__") for name in ARITHMETIC
 }
 
 

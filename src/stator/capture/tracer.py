@@ -284,10 +284,9 @@ class Tracer:
         order = objects.mro(start)
         position = next((i for i, cls in enumerate(order) if cls is this), len(order))
         for owner in order[position + 1 :]:
-            found = self.world.class_attribute(owner, name)
-            if found is None or not any(found.owner is c for c in (owner,)):
-                if name not in objects.type_dict(owner):
-                    continue
+            self.world.class_attribute(owner, name)  # guarded, also if it is not there
+            if name not in objects.type_dict(owner):
+                continue
             value = objects.type_dict(owner)[name]
             if type(value) is types.FunctionType:
                 self.world.know(value)
@@ -639,7 +638,11 @@ class Tracer:
         if self.tensors.holds(type(container)):
             return self.tensors.contains(frame, container, item)
         record = self.world.records.get(id(container))
-        if record is not None and not record.filled and self._base_method(container, "__contains__"):
+        if (
+            record is not None
+            and not record.filled
+            and self._base_method(container, "__contains__")
+        ):
             found = self._has_key(record, item)
             if found is not None:
                 return found
@@ -692,7 +695,9 @@ class Tracer:
             self.arrays.setitem(frame, obj, key, value)
             return
         record = self.world.records.get(id(obj))
-        if record is not None and not record.filled and self._base_method(obj, "__setitem__"):
+        unfilled = record is not None and not record.filled
+        if unfilled and self._base_method(obj, "__setitem__"):
+            assert record is not None
             if self.world.store_item(record, key, value):
                 return
         self._ready_store(obj, key, "__setitem__")
@@ -748,9 +753,7 @@ class Tracer:
             raise self.stopped
         return self.calls.call(frame, callable, args, kwnames)
 
-    def call_ex(
-        self, frame: Frame, callable: Any, args: Any, kwargs: dict[str, Any] | None
-    ) -> Any:
+    def call_ex(self, frame: Frame, callable: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:
         return self.calls.call_ex(frame, callable, args, kwargs)
 
     def call_native(self, frame: Frame, callable: Any, *args: Any) -> Any:

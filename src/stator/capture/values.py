@@ -11,21 +11,19 @@ from typing import Any, Final
 from stator import contracts, objects
 from stator._native._core import is_python_class
 from stator.capture.breaks import Break
+from stator.capture.operators import specials
 from stator.contracts import Depth
 from stator.objects import TypeSet
 from stator.world import Opaque, World
 
 # Special methods that C code may call on an object it was given.
-SPECIALS: Final = tuple(
-    f"__{name}__"
-    for name in (
-        "eq ne lt le gt ge hash bool len iter next index int float complex str repr format bytes "
-        "getitem setitem delitem contains reversed missing length_hint call getattribute getattr "
-        "setattr delattr get set delete enter exit add radd iadd sub rsub mul rmul truediv "
-        "rtruediv floordiv rfloordiv mod rmod pow rpow and rand or ror xor rxor lshift rshift "
-        "matmul neg pos invert abs round trunc floor ceil divmod instancecheck subclasscheck "
-        "new init class_getitem init_subclass set_name prepare mro_entries fspath"
-    ).split()
+SPECIALS: Final = specials(
+    "eq ne lt le gt ge hash bool len iter next index int float complex str repr format bytes "
+    "getitem setitem delitem contains reversed missing length_hint call getattribute getattr "
+    "setattr delattr get set delete enter exit add radd iadd sub rsub mul rmul truediv rtruediv "
+    "floordiv rfloordiv mod rmod pow rpow and rand or ror xor rxor lshift rshift matmul neg pos "
+    "invert abs round trunc floor ceil divmod instancecheck subclasscheck new init class_getitem "
+    "init_subclass set_name prepare mro_entries fspath"
 )
 _WALKED: Final = TypeSet(list, tuple, dict, set, frozenset, deque)
 

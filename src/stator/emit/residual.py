@@ -20,8 +20,8 @@ from stator.effects.instances import dict_descriptor
 from stator.effects.node import name_of
 from stator.emit import runtime
 from stator.emit.fetching import Fetching
-from stator.emit.traceback import placed
 from stator.emit.names import Names, identifier, literal, parameters
+from stator.emit.traceback import placed
 from stator.guards import Source
 
 _WIDTH: Final = 60  # a value used once stands where it is used, if it is no longer than this

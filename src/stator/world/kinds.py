@@ -1,7 +1,7 @@
 """Kinds of world objects: which are constants, which are held raw, which may be keys.
 
-Stage: under the tracer, for `World`. In: a type, or a key. Out: what may be done with it. No code of
-the user runs.
+Stage: under the tracer, for `World`. In: a type, or a key. Out: what may be done with it. No code
+of the user runs.
 """
 
 import contextvars

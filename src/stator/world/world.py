@@ -154,7 +154,7 @@ class World:
     def _again(self, raw: Any, known: Any, source: Source) -> Any:
         """Another path to an object that is known already."""
         first = self.origins.get(id(known))
-        if first is None or known is raw and type(first) is Fixed:
+        if first is None or (known is raw and type(first) is Fixed):
             self.guard(source, Is(raw))
         elif first is not source:
             self.guard(source, Aliased((first,)))
@@ -172,8 +172,8 @@ class World:
         if type(raw) is types.BuiltinFunctionType:
             bound_to = raw.__self__
             base = objects.layout_base(type(bound_to))
-            if CONTAINERS.holds(base) or is_python_class(type(bound_to)) and (
-                not _is_module_or_class(bound_to)
+            if CONTAINERS.holds(base) or (
+                is_python_class(type(bound_to)) and (not _is_module_or_class(bound_to))
             ):
                 return self._wrap_bound(raw, bound_to, source)
         if type(raw) is BUILTIN_METHOD and type(raw.__self__) is not re.Pattern:
@@ -458,7 +458,7 @@ class World:
     def write_class(self, cls: type, name: str, value: Any) -> None:
         """An attribute of a class that existed before; only values that are no descriptors."""
         found = objects.lookup(cls, name)
-        if name.startswith("__") or is_descriptor(value) or found and is_descriptor(found.value):
+        if name.startswith("__") or is_descriptor(value) or (found and is_descriptor(found.value)):
             raise Opaque(f"the method or property {name} of a class is replaced")
         self.class_writes[id(cls), name] = value
         self.written_classes[id(cls), name] = cls
@@ -647,9 +647,7 @@ class World:
         if not all(plain_key(item) or plain_element(item) for item in items):
             raise Opaque("a set that holds more than constants existed before the call")
         self.guard(record.source, KeySet(tuple(items)))
-        wrapped = [
-            item if plain_key(item) else self.wrap(item, Fixed(item)) for item in items
-        ]
+        wrapped = [item if plain_key(item) else self.wrap(item, Fixed(item)) for item in items]
         set.update(record.shadow, wrapped)
         record.initial = set(wrapped)
 
@@ -724,7 +722,7 @@ class World:
     def distinct(self, a: Any, b: Any) -> None:
         """The program saw that two world objects are not the same one."""
         first, second = self.origins.get(id(a)), self.origins.get(id(b))
-        if first is None or second is None or type(first) is Fixed and type(second) is Fixed:
+        if first is None or second is None or (type(first) is Fixed and type(second) is Fixed):
             return
         if type(a) is not type(b):
             return  # guarded by their types
