@@ -8,10 +8,7 @@ import builtins
 import copyreg
 import decimal
 import functools
-import importlib.util
 import itertools
-import sys
-import threading
 import types
 import warnings
 import weakref
@@ -23,11 +20,11 @@ from torch._subclasses.fake_tensor import FakeTensor
 from stator import contracts, objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
-from stator.capture import marks, text, warned
-from stator.capture.breaks import Break, stack
+from stator.capture import marks, warned
+from stator.capture.breaks import Break
 from stator.capture.decimals import Decimals, is_decimal
 from stator.capture.library import LIBRARY
-from stator.capture.operators import specials
+from stator.capture.locks import Locks, is_lock
 from stator.capture.special import SPECIAL
 from stator.capture.values import is_torch_value
 from stator.capture.warned import WARNINGS
@@ -43,7 +40,6 @@ if TYPE_CHECKING:
 
 SPECIAL.update(LIBRARY)
 SPECIAL.update(WARNINGS)
-_METHOD_TYPE: Final = type(sys.exc_info)  # builtin functions and bound C methods
 _NATIVE: Final = TypeSet(
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
@@ -116,7 +112,7 @@ class Calls:
         self.tensors = tracer.tensors
         self.arrays = tracer.arrays
         self.made = tracer.world.made
-        self.locks: dict[int, int] = {}  # how often each is held
+        self.locks = Locks(tracer.world)
         self.generators: list[weakref.ref[Any]] = []
         self.decimals = Decimals(self.world)
         self.context: dict[int, Any] = {}  # values of context variables, by their id
@@ -401,8 +397,8 @@ class Calls:
                 args, callable = [callable.__self__, *args], slot
         elif cls is types.BuiltinFunctionType:
             bound = callable.__self__
-            if _LOCKS.holds(type(bound)):
-                return self._lock(bound, callable.__name__)
+            if is_lock(type(bound)):
+                return self.locks.call(bound, callable.__name__)
             is_bound = bound is not None and type(bound) is not types.ModuleType
         if is_bound and type(bound) is FakeTensor:
             rule = leaves.classify(callable)
@@ -510,22 +506,6 @@ class Calls:
         self.values.ready(chosen, Depth.DEEP)
         return chosen
 
-    def _lock(self, lock: Any, method: str) -> Any:
-        """Locks are not taken, see `_LOCKS`; but what is taken must be released."""
-        held = self.locks.get(id(lock), 0)
-        if method in ("locked", "_is_owned") and not self.world.is_world(lock):
-            return held > 0
-        if method not in ("acquire", "release", "__enter__", "__exit__"):
-            raise Break(f"a lock is asked for {method}")
-        change = 1 if method in ("acquire", "__enter__") else -1
-        if change == 1 and held and type(lock) is not _RLOCK:
-            raise Break("a lock is taken that is held already")
-        if change == -1 and not held and not self.world.is_world(lock):
-            core.raise_user(RuntimeError(_NOT_HELD[type(lock) is _RLOCK]))
-        self.locks[id(lock)] = held + change
-        self._alive.append(lock)
-        return True if change == 1 else None
-
     def _callee(self, value: Any) -> Any:
         """A callable that C code will call: what it does goes through the tracer, too."""
         cls = type(value)
@@ -588,114 +568,8 @@ class Calls:
             self.world.keep(result)
         return result
 
-    # ------------------------------------------------------------------ instructions
 
-    def call_native(self, frame: Frame, callable: Any, args: tuple[Any, ...]) -> Any:
-        """`__import__`, and the `super` of LOAD_SUPER_ATTR."""
-        if callable is super:
-            return core.call_native(frame, callable, *args)
-        if callable is _IMPORT:
-            return self._import(frame, args)
-        result = self.call(frame, callable, list(args), None)
-        if type(result) is Frame:
-            raise Break("a replaced built-in function is called")
-        return result
-
-    def _import(self, frame: Frame, args: tuple[Any, ...]) -> Any:
-        name, _, _, fromlist, level = args
-        package = frame.globals.get("__package__") or ""
-        full = importlib.util.resolve_name("." * level + name, package) if level else name
-        if full not in sys.modules:
-            raise Break(f"the module {full} is imported", "import it before the compiled function")
-        result = core.call_native(frame, _IMPORT, name, frame.globals, None, fromlist, level)
-        return self.world.know(result)
-
-    def instruction(
-        self, frame: Frame, thunk: types.FunctionType, operands: tuple[Any, ...]
-    ) -> Any:
-        """An instruction that CPython carries out on some operands."""
-        name = thunk.__code__.co_name
-        if name == "IMPORT_FROM":
-            return self._import_from(frame, thunk, operands)
-        if name == "PRINT_EXPR":
-            raise Break("sys.displayhook shows the value of an expression")
-        if name in text.FORMATS:
-            for value in operands:
-                if self.tensors.holds(type(value)) or type(value) is text.TensorText:
-                    return self._tensor_text(frame, operands)
-        if name == "BEFORE_WITH" and _LOCKS.holds(type(operands[0])):
-            self._lock(operands[0], "__enter__")
-            return operands[0].__exit__, True
-        depth = Depth.DEEP if name in _DEEP else Depth.SHALLOW
-        attributes = name == "MATCH_CLASS"
-        ready = []
-        for value in operands:
-            if self.tensors.holds(type(value)):
-                value = self._tensor_operand(frame, name, value)
-            elif not CONSTANTS.holds(type(value)):
-                self.values.ready(value, depth, attributes=attributes)
-                if is_python_class(type(value)):
-                    self.world.protocol(type(value), _INSTRUCTION_SPECIALS)
-            ready.append(value)
-        if name in _WITH:
-            self._check_manager(operands[0])
-        outer, self.tensors.frame = self.tensors.frame, frame
-        try:
-            return core.instruction(frame, thunk, *ready)
-        finally:
-            self.tensors.frame = outer
-
-    def _import_from(self, frame: Frame, thunk: types.FunctionType, operands: Any) -> Any:
-        module = operands[0]
-        name = thunk.__code__.co_names[0]
-        namespace = objects.instance_dict(module)
-        known = namespace is not None and self.world.is_world(module)
-        if known and dict.__contains__(namespace or {}, name):
-            return self.tracer.getattr(frame, module, name)
-        return core.instruction(frame, thunk, *operands)
-
-    def _tensor_operand(self, frame: Frame, name: str, value: Any) -> Any:
-        if name in ("UNPACK_SEQUENCE", "UNPACK_EX"):
-            return tuple(self.tensors.iter(frame, value))
-        return value
-
-    def _tensor_text(self, frame: Frame, parts: tuple[Any, ...]) -> text.TensorText:
-        made = text.TensorText(parts, stack(frame))
-        self.world.opaque[id(made)] = text.NAME
-        self.world.keep(made)
-        return made
-
-    def _check_manager(self, manager: Any) -> None:
-        """C context managers need contracts: locks and files must not be taken while tracing."""
-        if is_decimal(type(manager)):
-            self.decimals.begin()
-            return
-        for name in ("__enter__", "__exit__"):
-            method = objects.lookup(type(manager), name)
-            if method is None or type(method.value) is types.FunctionType:
-                continue
-            contract = contracts.lookup(method.value)
-            if contract is None or contract.verdict is Verdict.FORBIDDEN:
-                kind = type(manager).__qualname__
-                raise Break(f"`with` on an object of type {kind}, which is written in C")
-
-
-# A lock that protects a `with` block is not taken: what the block does to the world happens after
-# the graph, on this thread, in one go (docs/capture.md).
-_RLOCK: Final = type(threading.RLock())
-_LOCKS: Final = TypeSet(type(threading.Lock()), _RLOCK)
 _GENERATORS: Final = TypeSet(types.GeneratorType, types.CoroutineType)
-_NOT_HELD: Final = ("release unlocked lock", "cannot release un-acquired lock")
-
-
-def is_lock(cls: type) -> bool:
-    return _LOCKS.holds(cls)
-
-
-def _elided_exit(*_: Any) -> None:
-    """Leaves the block of an elided lock."""
-
-
 _PURE: Final = Contract(Verdict.READS, (contracts.Argument(Depth.SHALLOW),), False, False, None)
 
 
@@ -707,7 +581,6 @@ def _is_value_method(callable: Any) -> bool:
     return is_torch_value(owner)
 
 
-_IMPORT: Final = builtins.__import__
 _BUILD_CLASS: Final = builtins.__build_class__
 _CLASS_MAKERS: Final = frozenset(map(id, (_BUILD_CLASS, type, type.__new__)))
 _SLOTNAMES: Final = copyreg._slotnames  # type: ignore[attr-defined]
@@ -723,14 +596,6 @@ def _class_name(callable: Any, args: list[Any]) -> str | None:
     else:
         return None
     return name if type(name) is str else None
-
-
-_WITH: Final = frozenset({"BEFORE_WITH", "BEFORE_ASYNC_WITH"})
-_DEEP: Final = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"})
-_INSTRUCTION_SPECIALS: Final = specials(
-    "iter getitem len next enter exit aenter aexit hash eq format str repr match_args await aiter "
-    "anext keys instancecheck subclasscheck"
-)
 
 
 def _split(args: list[Any], kwnames: tuple[str, ...] | None) -> tuple[list[Any], dict[str, Any]]:

@@ -242,7 +242,7 @@ _FRAME_READERS: Final = frozenset({"locals", "vars", "dir", "eval", "exec", "_ge
 
 
 def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Trace:
-    if any(tracer.calls.locks.values()):
+    if not tracer.calls.locks.balanced():
         raise Break("a lock is taken and not released, or the other way round")
     tracer.calls.decimals.check()
     before = tracer.calls.context_before

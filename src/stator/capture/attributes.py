@@ -1,0 +1,347 @@
+"""Attributes in a traced program: read as CPython would find them, written to shadows.
+
+In: an object of any regime and a name. Out: the value, with guards on the places that were looked
+into, the classes' included. What runs code (properties, `__getattr__`) is left to CPython.
+"""
+
+import types
+from typing import Any, Final
+
+from stator import objects
+from stator._native import _core as core
+from stator._native._core import NULL, Frame, is_python_class
+from stator.capture.breaks import Break
+from stator.capture.locks import is_lock
+from stator.capture.names import Names
+from stator.capture.tensors import Tensors
+from stator.contracts import Depth
+from stator.guards import Attr, Fixed, NoAttr
+from stator.objects.attributes import is_data_descriptor, is_descriptor
+from stator.world import MISSING, Opaque, Record, World
+from stator.world.world import is_frozen_class
+
+_UNREAD: Final = object()
+_PLAIN_KIND: Final = object()
+_FUNCTION_FIELDS: Final = frozenset({"__closure__", "__code__", "__name__", "__qualname__"})
+
+
+class Attributes(Names):
+    """The part of a tracer that knows attributes."""
+
+    def __init__(self, tensors: Tensors, world: World) -> None:
+        super().__init__(tensors, world)
+        self._kinds: dict[int, Any] = {}
+        self._opaque_values: dict[tuple[int, str], Any] = {}
+
+    def getattr(self, frame: Frame, obj: Any, name: str) -> Any:
+        cls = type(obj)
+        kind = self._kinds.get(id(cls))
+        if kind is None:
+            kind = self._kind(cls)
+        if kind is not _PLAIN_KIND:
+            return kind(frame, obj, name)
+        record = self.world.records.get(id(obj))
+        if record is None:
+            if is_lock(cls):
+                return core.getattr(frame, obj, name)
+            if id(obj) in self.world.opaque:
+                return self._opaque_getattr(frame, obj, name)
+            if cls is types.FunctionType and self.world.is_world(obj):
+                return self._function_getattr(frame, obj, name)
+            if cls is types.CellType and name == "cell_contents":
+                value = self.load_cell(frame, obj)
+                if value is NULL:
+                    return core.getattr(frame, obj, name)
+                return value
+        if not is_python_class(cls) and record is None:
+            if cls is types.FrameType and name in ("f_globals", "f_builtins"):
+                return self.namespace(core.getattr(frame, obj, name)).shadow
+            return core.getattr(frame, obj, name)
+        getter = self.world.class_attribute(cls, "__getattribute__")
+        if getter is not None and type(getter.value) is types.FunctionType:
+            return core.getattr(frame, obj, name)
+        return self.generic_getattr(frame, obj, name, record, core.getattr)
+
+    def _kind(self, cls: type) -> Any:
+        """How attributes of instances of a class are read, if not in the general way."""
+        kind: Any = _PLAIN_KIND
+        if self.tensors.holds(cls):
+            kind = self.tensors.getattr
+        elif self.arrays.holds(cls):
+            kind = self.arrays.getattr
+        elif objects.is_subtype(cls, type):
+            kind = self._class_getattr
+        elif objects.is_subtype(cls, types.ModuleType):
+            kind = self._module_getattr
+        elif cls is super:
+            kind = self._super_getattr
+        elif self.tensors.types.holds(cls):
+            kind = self._symbol_getattr
+        self.world.keep(cls)
+        self._kinds[id(cls)] = kind
+        return kind
+
+    def generic_getattr(
+        self, frame: Frame, obj: Any, name: str, record: Record | None, native: Any
+    ) -> Any:
+        """As `PyObject_GenericGetAttr`; what it will read is filled in.
+
+        `native` is CPython's own way to do it: `getattr`, which goes on with `__getattr__`, or the
+        bare `object.__getattribute__`.
+        """
+        world, cls = self.world, type(obj)
+        found = world.class_attribute(cls, name)
+        if found is not None and is_data_descriptor(found.value):
+            if record is not None:
+                if name == "__dict__":
+                    return world.dict_of(record)
+                if type(found.value) is types.MemberDescriptorType:
+                    self._fill_slots(record)
+            return native(frame, obj, name)
+        if record is not None:
+            value = self._attribute(record, name)
+        else:
+            own = objects.instance_dict(obj)
+            value = MISSING if own is None else dict.get(own, name, MISSING)
+        if value is not MISSING:
+            return value
+        if found is None:
+            world.class_attribute(cls, "__getattr__")
+            return native(frame, obj, name)
+        if type(found.value) is types.FunctionType:
+            world.know(found.value)
+            return types.MethodType(found.value, obj)
+        if is_descriptor(found.value):
+            return native(frame, obj, name)
+        return self._class_value(found.owner, name, found.value)
+
+    def _attribute(self, record: Record, name: str) -> Any:
+        try:
+            return self.world.attribute(record, name)
+        except Opaque as error:
+            raise Break(str(error)) from None
+
+    def _fill_slots(self, record: Record) -> None:
+        try:
+            self.world.fill_slots(record)
+        except Opaque as error:
+            raise Break(str(error)) from None
+
+    def _class_value(self, cls: type, name: str, value: Any) -> Any:
+        try:
+            return self.world.class_value(cls, name, value)
+        except Opaque as error:
+            raise Break(str(error)) from None
+
+    def _class_getattr(self, frame: Frame, cls: Any, name: str) -> Any:
+        """As `type_getattro`."""
+        world = self.world
+        meta = type(cls)
+        getter = objects.lookup(meta, "__getattribute__")
+        if getter is not None and type(getter.value) is types.FunctionType:
+            return core.getattr(frame, cls, name)
+        on_meta = world.class_attribute(meta, name)
+        if on_meta is not None and is_data_descriptor(on_meta.value):
+            if name == "__dict__":
+                return self._class_dict(cls)
+            return core.getattr(frame, cls, name)
+        found = world.class_attribute(cls, name)
+        if found is not None:
+            value = found.value
+            if type(value) is types.FunctionType:
+                return world.know(value)
+            if is_descriptor(value):
+                return core.getattr(frame, cls, name)
+            return self._class_value(found.owner, name, value)
+        if on_meta is None or is_descriptor(on_meta.value):
+            return core.getattr(frame, cls, name)
+        return self._class_value(on_meta.owner, name, on_meta.value)
+
+    def _symbol_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
+        raise Break(f"an attribute of a size that depends on values is read: {name}")
+
+    def _class_dict(self, cls: type) -> Any:
+        """A class's own namespace, as a view of a copy whose values are wrapped."""
+        if id(cls) in self.world.made_classes:
+            return objects.type_dict(cls)
+        namespace = {}
+        for name in objects.type_dict(cls):
+            if type(name) is not str:
+                raise Break("a class has attributes whose names are not strings")
+            found = self.world.class_attribute(cls, name)
+            assert found is not None
+            namespace[name] = self._class_value(cls, name, found.value)
+        return types.MappingProxyType(namespace)
+
+    def _module_getattr(self, frame: Frame, module: Any, name: str) -> Any:
+        namespace = objects.instance_dict(module)
+        if namespace is None or not self.world.is_world(module):
+            return core.getattr(frame, module, name)
+        if name == "__dict__":
+            return self.namespace(namespace).shadow
+        if name == "__warningregistry__":  # a cache, which is not followed
+            core.raise_user(AttributeError(f"a module has no attribute {name!r}"))
+        value = self.namespace_value(namespace, name)
+        if value is not MISSING:
+            return value
+        if name == "__annotations__" and type(module) is types.ModuleType:
+            made: dict[str, Any] = {}  # CPython makes them when they are asked for
+            self.store_namespace(namespace, name, made)
+            return made
+        if type(module) is not types.ModuleType:
+            self.world.protocol(type(module), ("__getattr__", "__getattribute__", name))
+        return core.getattr(frame, module, name)
+
+    def _super_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
+        """As `super_getattro`: the MRO of the object's class, behind the class named."""
+        this = super.__dict__["__thisclass__"].__get__(obj)
+        start = super.__dict__["__self_class__"].__get__(obj)
+        target = super.__dict__["__self__"].__get__(obj)
+        if start is None or name == "__class__":
+            return core.getattr(frame, obj, name)
+        order = objects.mro(start)
+        position = next((i for i, cls in enumerate(order) if cls is this), len(order))
+        for owner in order[position + 1 :]:
+            self.world.class_attribute(owner, name)  # guarded, also if it is not there
+            if name not in objects.type_dict(owner):
+                continue
+            value = objects.type_dict(owner)[name]
+            if type(value) is types.FunctionType:
+                self.world.know(value)
+                return value if target is start else types.MethodType(value, target)
+            if is_descriptor(value):
+                if type(value) is types.GetSetDescriptorType and name == "__dict__":
+                    return self.getattr(frame, target, name)
+                return core.getattr(frame, obj, name)
+            return self._class_value(owner, name, value)
+        return core.getattr(frame, obj, name)
+
+    def _function_getattr(self, frame: Frame, function: Any, name: str) -> Any:
+        """Fields of a function that existed before the call."""
+        if name not in _FUNCTION_FIELDS:
+            self.world.pin(function)
+        own = function.__dict__
+        if name == "__defaults__":
+            return self.wrap(function.__defaults__, Fixed(function.__defaults__))
+        if name == "__kwdefaults__":
+            return self.wrap(function.__kwdefaults__, Fixed(function.__kwdefaults__))
+        if name == "__dict__":
+            return self.wrap(own, Fixed(own))
+        if name == "__annotations__":
+            return self.wrap(function.__annotations__, Fixed(function.__annotations__))
+        if name == "__globals__":
+            return self.namespace(function.__globals__).shadow
+        if objects.lookup(types.FunctionType, name) is None:
+            value = self.namespace_value(own, name)
+            if value is not MISSING:
+                return value
+        return core.getattr(frame, function, name)
+
+    def _opaque_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
+        """Attributes that an object holds in a dict can be read, whatever else it is."""
+        world, cls = self.world, type(obj)
+        if id(obj) not in world.origins:
+            raise Break(f"an attribute of {world.opaque[id(obj)]} is read: {name}")
+        found = world.class_attribute(cls, name)
+        own = objects.instance_dict(obj)
+        if found is None or not is_data_descriptor(found.value):
+            raw = MISSING if own is None else dict.get(own, name, MISSING)
+            if raw is not MISSING:
+                key = id(obj), name
+                if key not in self._opaque_values:
+                    source = Attr(world.origins[id(obj)], name)
+                    self._opaque_values[key] = self.wrap(raw, source)
+                return self._opaque_values[key]
+            if own is not None:
+                world.guard(world.origins[id(obj)], NoAttr(name))
+        if found is not None and type(found.value) is types.FunctionType:
+            world.know(found.value)
+            return types.MethodType(found.value, obj)
+        raise Break(f"an attribute of an object of type {cls.__qualname__} is read: {name}")
+
+    def setattr(self, frame: Frame, obj: Any, name: str, value: Any) -> None:
+        cls = type(obj)
+        if self.tensors.holds(cls):
+            self.tensors.setattr(frame, obj, name, value)
+            return
+        if self.arrays.is_symbolic(obj):
+            raise Break(f"the attribute {name} of an array is set")
+        if not self._may_store(obj, name, value):
+            return
+        self.world.class_attribute(cls, "__setattr__")
+        self.store_ready(obj, name)
+        core.setattr(frame, obj, name, value)
+
+    def delattr(self, frame: Frame, obj: Any, name: str) -> None:
+        cls = type(obj)
+        if self.tensors.holds(cls):
+            raise Break(f"the attribute {name} of a tensor is deleted")
+        if not self._may_store(obj, name, NULL):
+            return
+        self.world.class_attribute(cls, "__delattr__")
+        record = self.world.records.get(id(obj))
+        if record is not None:
+            self._attribute(record, name)
+            self._fill_slots(record)
+        core.delattr(frame, obj, name)
+
+    def _may_store(self, obj: Any, name: str, value: Any) -> bool:
+        """Whether CPython may carry a store out; namespaces held raw are written by overlay."""
+        cls = type(obj)
+        if not self.world.is_world(obj) or id(obj) in self.world.records:
+            if name == "__dict__" or name == "__class__":
+                if id(obj) in self.world.records:
+                    raise Break(f"{name} of an object is replaced")
+                if value is not NULL:
+                    self.values.ready(value, Depth.SHALLOW)
+            return True
+        if objects.is_subtype(cls, types.ModuleType):
+            namespace = objects.instance_dict(obj)
+            assert namespace is not None
+            self.store_namespace(namespace, name, value)
+            return False
+        if cls is types.CellType and name == "cell_contents":
+            self.store_cell_value(obj, value)
+            return False
+        if cls is types.FunctionType and objects.lookup(cls, name) is None:
+            self.world.pin(obj)
+            if value is NULL and self.namespace_value(obj.__dict__, name) is MISSING:
+                core.raise_user(AttributeError(f"'function' object has no attribute {name!r}"))
+            self.store_namespace(obj.__dict__, name, value)
+            return False
+        if objects.is_subtype(cls, type) and id(obj) not in self.world.made_classes:
+            setter = objects.lookup(cls, "__setattr__" if value is not NULL else "__delattr__")
+            if setter is not None and type(setter.value) is types.FunctionType:
+                return True  # which goes on to `type.__setattr__`
+            if value is not NULL and self._plain_metaclass(cls):
+                self.store_class(obj, name, value)
+                return False
+        what = "a class" if objects.is_subtype(cls, type) else f"an object of type {cls.__name__}"
+        raise Break(f"an attribute of {what} that existed before the call is set: {name}")
+
+    def store_class(self, cls: type, name: str, value: Any) -> None:
+        """As `type.__setattr__`; what a class that existed before holds is written at the end."""
+        if id(cls) in self.world.made_classes or is_frozen_class(cls):
+            try:
+                type.__setattr__(cls, name, value)
+            except (TypeError, AttributeError) as error:
+                core.raise_user(error)
+            return
+        try:
+            self.world.write_class(cls, name, value)
+        except Opaque as error:
+            raise Break(str(error)) from None
+
+    def _plain_metaclass(self, meta: type) -> bool:
+        found = objects.lookup(meta, "__setattr__")
+        return found is not None and found.owner is type
+
+    def store_ready(self, obj: Any, name: str) -> None:
+        """An instance attribute is about to be written: what it was does not matter."""
+        record = self.world.records.get(id(obj))
+        if record is None:
+            return
+        if objects.slots(type(obj)).get(name) is not None:
+            self._fill_slots(record)
+        if record.dict is not None and not record.attributes_filled:
+            record.attributes.setdefault(name, _UNREAD)

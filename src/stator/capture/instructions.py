@@ -1,0 +1,132 @@
+"""Instructions that CPython carries out itself, and the calls they contain.
+
+In: the operands of an instruction. Out: its result, after the operands were made ready for C code.
+"""
+
+import builtins
+import importlib.util
+import sys
+import types
+from typing import TYPE_CHECKING, Any, Final
+
+from stator import contracts, objects
+from stator._native import _core as core
+from stator._native._core import Frame, is_python_class
+from stator.capture import text
+from stator.capture.breaks import Break, stack
+from stator.capture.decimals import is_decimal
+from stator.capture.locks import is_lock
+from stator.capture.operators import specials
+from stator.contracts import Depth, Verdict
+from stator.world.kinds import CONSTANTS
+
+if TYPE_CHECKING:
+    from stator.capture.tracer import Tracer
+
+_IMPORT: Final = builtins.__import__
+_WITH: Final = frozenset({"BEFORE_WITH", "BEFORE_ASYNC_WITH"})
+_DEEP: Final = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"})
+_INSTRUCTION_SPECIALS: Final = specials(
+    "iter getitem len next enter exit aenter aexit hash eq format str repr match_args await aiter "
+    "anext keys instancecheck subclasscheck"
+)
+
+
+class Instructions:
+    """Carries out instructions that have no operation of their own."""
+
+    def __init__(self, tracer: "Tracer") -> None:
+        self.tracer = tracer
+        self.calls = tracer.calls
+        self.world = tracer.world
+        self.values = tracer.values
+        self.tensors = tracer.tensors
+
+    def call_native(self, frame: Frame, callable: Any, args: tuple[Any, ...]) -> Any:
+        """`__import__`, and the `super` of LOAD_SUPER_ATTR."""
+        if callable is super:
+            return core.call_native(frame, callable, *args)
+        if callable is _IMPORT:
+            return self.import_module(frame, args)
+        result = self.calls.call(frame, callable, list(args), None)
+        if type(result) is Frame:
+            raise Break("a replaced built-in function is called")
+        return result
+
+    def import_module(self, frame: Frame, args: tuple[Any, ...]) -> Any:
+        name, _, _, fromlist, level = args
+        package = frame.globals.get("__package__") or ""
+        full = importlib.util.resolve_name("." * level + name, package) if level else name
+        if full not in sys.modules:
+            raise Break(f"the module {full} is imported", "import it before the compiled function")
+        result = core.call_native(frame, _IMPORT, name, frame.globals, None, fromlist, level)
+        return self.world.know(result)
+
+    def instruction(
+        self, frame: Frame, thunk: types.FunctionType, operands: tuple[Any, ...]
+    ) -> Any:
+        """An instruction that CPython carries out on some operands."""
+        name = thunk.__code__.co_name
+        if name == "IMPORT_FROM":
+            return self._import_from(frame, thunk, operands)
+        if name == "PRINT_EXPR":
+            raise Break("sys.displayhook shows the value of an expression")
+        if name in text.FORMATS:
+            for value in operands:
+                if self.tensors.holds(type(value)) or type(value) is text.TensorText:
+                    return self._tensor_text(frame, operands)
+        if name == "BEFORE_WITH" and is_lock(type(operands[0])):
+            self.calls.locks.call(operands[0], "__enter__")
+            return operands[0].__exit__, True
+        depth = Depth.DEEP if name in _DEEP else Depth.SHALLOW
+        attributes = name == "MATCH_CLASS"
+        ready = []
+        for value in operands:
+            if self.tensors.holds(type(value)):
+                value = self._tensor_operand(frame, name, value)
+            elif not CONSTANTS.holds(type(value)):
+                self.values.ready(value, depth, attributes=attributes)
+                if is_python_class(type(value)):
+                    self.world.protocol(type(value), _INSTRUCTION_SPECIALS)
+            ready.append(value)
+        if name in _WITH:
+            self._check_manager(operands[0])
+        outer, self.tensors.frame = self.tensors.frame, frame
+        try:
+            return core.instruction(frame, thunk, *ready)
+        finally:
+            self.tensors.frame = outer
+
+    def _import_from(self, frame: Frame, thunk: types.FunctionType, operands: Any) -> Any:
+        module = operands[0]
+        name = thunk.__code__.co_names[0]
+        namespace = objects.instance_dict(module)
+        known = namespace is not None and self.world.is_world(module)
+        if known and dict.__contains__(namespace or {}, name):
+            return self.tracer.getattr(frame, module, name)
+        return core.instruction(frame, thunk, *operands)
+
+    def _tensor_operand(self, frame: Frame, name: str, value: Any) -> Any:
+        if name in ("UNPACK_SEQUENCE", "UNPACK_EX"):
+            return tuple(self.tensors.iter(frame, value))
+        return value
+
+    def _tensor_text(self, frame: Frame, parts: tuple[Any, ...]) -> text.TensorText:
+        made = text.TensorText(parts, stack(frame))
+        self.world.opaque[id(made)] = text.NAME
+        self.world.keep(made)
+        return made
+
+    def _check_manager(self, manager: Any) -> None:
+        """C context managers need contracts: locks and files must not be taken while tracing."""
+        if is_decimal(type(manager)):
+            self.calls.decimals.begin()
+            return
+        for name in ("__enter__", "__exit__"):
+            method = objects.lookup(type(manager), name)
+            if method is None or type(method.value) is types.FunctionType:
+                continue
+            contract = contracts.lookup(method.value)
+            if contract is None or contract.verdict is Verdict.FORBIDDEN:
+                kind = type(manager).__qualname__
+                raise Break(f"`with` on an object of type {kind}, which is written in C")
