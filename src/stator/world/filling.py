@@ -1,0 +1,294 @@
+"""Filling shadows: attributes, slots and contents, as they are read, each with its guard.
+
+In: a record, and what the program reads of it. Out: the value, which the shadow now holds, too.
+Only the layout base's own methods touch the raw object.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Any
+
+from stator import objects
+from stator.guards import (
+    Attr,
+    AttrKeys,
+    Callback,
+    Check,
+    DictKeyAt,
+    Equal,
+    Fixed,
+    Index,
+    Is,
+    Key,
+    Keys,
+    KeySet,
+    Length,
+    NoAttr,
+    NoKey,
+    Slot,
+    SlotEmpty,
+    Source,
+)
+from stator.world.kinds import (
+    CONSTANTS,
+    has_c_hash,
+    has_plain_hash,
+    plain_element,
+    plain_key,
+    plain_keys,
+)
+from stator.world.records import (
+    DICTS,
+    MAXLEN,
+    MISSING,
+    SEQUENCES,
+    SETS,
+    DictRecord,
+    Record,
+    pairs,
+    raw_items,
+)
+
+
+class Opaque(Exception):  # noqa: N818 - an outcome
+    """An object was used in a way that can't be followed; the text completes "because …"."""
+
+
+class Filling:
+    """The part of a `World` that fills its shadows."""
+
+    records: dict[int, Record]
+
+    def guard(self, source: Source, check: Check) -> None:
+        raise NotImplementedError
+
+    def wrap(self, raw: Any, source: Source) -> Any:
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------ attributes of shadows
+
+    def attribute(self, record: Record, name: str) -> Any:
+        """An instance attribute, filled in and guarded; MISSING if the instance has none."""
+        own = record.dict
+        if own is None:
+            return MISSING
+        if name in own:
+            return own[name]
+        if record.attributes_filled or name in record.attributes:
+            return MISSING
+        raw_dict = record.raw_dict
+        raw = MISSING if raw_dict is None else dict.get(raw_dict, name, MISSING)
+        if raw is MISSING:
+            self.guard(record.source, NoAttr(name))
+            record.attributes[name] = MISSING
+            return MISSING
+        value = self.wrap(raw, Attr(record.source, name))
+        record.attributes[name] = value
+        own[name] = value
+        return value
+
+    def dict_of(self, record: Record) -> dict[str, Any] | None:
+        """The `__dict__` of a shadow, itself filled as it is read."""
+        own = record.dict
+        if own is not None and id(own) not in self.records and not record.attributes_filled:
+            self.records[id(own)] = DictRecord(record)
+        return own
+
+    def fill_attributes(self, record: Record) -> None:
+        """All instance attributes, in the order of the raw object's dict, and all slots."""
+        self.fill_slots(record)
+        if record.attributes_filled:
+            return
+        own, raw_dict = record.dict, record.raw_dict or {}
+        assert own is not None
+        if any(type(name) is not str for name in dict.__iter__(raw_dict)):
+            raise Opaque("an instance has attributes whose names are not strings")
+        names = tuple(dict.__iter__(raw_dict))
+        self.guard(record.source, AttrKeys(names))
+        for name in names:
+            self.attribute(record, name)
+        current = dict(own)
+        own.clear()
+        for name in names:
+            if name in current:
+                own[name] = current.pop(name)
+        own.update(current)
+        record.attributes_filled = True
+
+    def fill_slots(self, record: Record) -> None:
+        if record.slots is not None:
+            return
+        record.slots = {}
+        for name, descriptor in objects.slots(type(record.shadow)).items():
+            try:
+                raw = descriptor.__get__(record.raw)
+            except AttributeError:
+                self.guard(record.source, SlotEmpty(descriptor))
+                record.slots[name] = MISSING
+                continue
+            value = self.wrap(raw, Slot(record.source, descriptor))
+            record.slots[name] = value
+            descriptor.__set__(record.shadow, value)
+
+    # ------------------------------------------------------------------ contents of shadows
+
+    def fill(self, record: Record) -> None:
+        """The whole contents of a container, each item wrapped."""
+        if record.filled:
+            return
+        record.filled = True
+        if record.owner is not None:
+            self.fill_attributes(record.owner)
+            return
+        base = record.base
+        if SEQUENCES.holds(base):
+            self._fill_sequence(record)
+        elif DICTS.holds(base):
+            self._fill_dict(record)
+        elif SETS.holds(base):
+            self._fill_set(record)
+        elif base is bytearray:
+            content = bytes(bytearray.__iter__(record.raw))
+            self.guard(record.source, Callback(_same_bytes(content), f"holds {content!r}"))
+            bytearray.extend(record.shadow, content)
+            record.initial = content
+
+    def _fill_sequence(self, record: Record) -> None:
+        raw, base, known = record.raw, record.base, record.items
+        items = raw_items(raw, base)
+        self.guard(record.source, Length(len(items)))
+        if base is deque:
+            limit = MAXLEN.__get__(raw)
+            self.guard(record.source, Callback(_same_maxlen(limit), f"maxlen {limit}"))
+        wrapped = [
+            known[i] if i in known else self.wrap(item, Index(record.source, i))
+            for i, item in enumerate(items)
+        ]
+        base.extend(record.shadow, wrapped)  # type: ignore[attr-defined]
+        record.initial = list(wrapped)
+
+    def _fill_dict(self, record: Record) -> None:
+        raw, base, known, source = record.raw, record.base, record.items, record.source
+        items = pairs(raw, base)
+        if all(plain_key(key) for key, _ in items):
+            self.guard(source, Keys(tuple(key for key, _ in items)))
+            keys = [key for key, _ in items]
+        else:
+            if base is OrderedDict:
+                raise Opaque("an OrderedDict with objects as keys existed before the call")
+            self.guard(source, Length(len(items)))
+            keys = [self._wrap_key(key, DictKeyAt(source, i)) for i, (key, _) in enumerate(items)]
+        initial: dict[Any, Any] = {}
+        for key, (raw_key, value) in zip(keys, items, strict=True):
+            if raw_key in record.writes:
+                initial[key] = MISSING
+            elif plain_key(raw_key) and raw_key in known:
+                initial[key] = known[raw_key]
+            elif plain_key(raw_key):
+                initial[key] = self.wrap(value, Key(source, raw_key))
+            else:
+                initial[key] = self.wrap(value, _value_at(source, raw_key))
+        setitem = OrderedDict.__setitem__ if base is OrderedDict else dict.__setitem__
+        for key, value in initial.items():
+            setitem(record.shadow, key, value)
+        for key in known:
+            if key in record.writes:
+                setitem(record.shadow, key, known[key])
+        record.initial = list(initial.items())
+
+    def _wrap_key(self, key: Any, source: Source) -> Any:
+        if plain_key(key):
+            self.guard(source, Equal(key) if CONSTANTS.holds(type(key)) else Is(key))
+            return key
+        if not has_plain_hash(type(key)) and not has_c_hash(type(key)):
+            name = type(key).__qualname__
+            raise Opaque(f"a key of class {name}, which defines __eq__ or __hash__")
+        self.guard(source, Is(key))
+        return self.wrap(key, Fixed(key))
+
+    def _fill_set(self, record: Record) -> None:
+        items = raw_items(record.raw, set)
+        if not all(plain_key(item) or plain_element(item) for item in items):
+            raise Opaque("a set that holds more than constants existed before the call")
+        self.guard(record.source, KeySet(tuple(items)))
+        wrapped = [item if plain_key(item) else self.wrap(item, Fixed(item)) for item in items]
+        set.update(record.shadow, wrapped)
+        record.initial = set(wrapped)
+
+    def item(self, record: Record, key: Any) -> Any:
+        """One item of a container that is not filled; MISSING if the container must be filled.
+
+        Only constant keys of dicts, and indices of lists: nothing that could run user code.
+        """
+        cls = type(key)
+        if record.owner is not None:
+            return self.attribute(record.owner, key) if cls is str else MISSING
+        if cls is int and record.base is list:
+            size = list.__len__(record.raw)
+            index = key + size if key < 0 else key
+            if not 0 <= index < size:
+                return MISSING
+            if not record.items:
+                self.guard(record.source, Length(size))
+            if index not in record.items:
+                raw = list.__getitem__(record.raw, index)
+                record.items[index] = self.wrap(raw, Index(record.source, index))
+            return record.items[index]
+        if (cls is str or cls is int) and DICTS.holds(record.base) and plain_keys(record):
+            if key in record.items:
+                return record.items[key]
+            if not dict.__contains__(record.raw, key):
+                return MISSING
+            raw = dict.__getitem__(record.raw, key)
+            record.items[key] = self.wrap(raw, Key(record.source, key))
+            return record.items[key]
+        return MISSING
+
+    def store_item(self, record: Record, key: Any, value: Any) -> bool:
+        """Writes one item of a dict that is not filled; False if it must be filled first."""
+        if record.owner is not None or not DICTS.holds(record.base) or type(key) is not str:
+            return False
+        if not plain_keys(record):
+            return False
+        record.items[key] = value
+        record.writes.add(key)
+        return True
+
+    def has_key(self, record: Record, key: Any) -> bool | None:
+        """Whether an unfilled dict has a constant key; None if it must be filled to tell."""
+        if type(key) is not str or not DICTS.holds(record.base):
+            return None
+        if record.owner is not None:
+            return self.attribute(record.owner, key) is not MISSING
+        if not plain_keys(record):
+            return None
+        if key in record.items:
+            return True
+        if key in record.absent:
+            return False
+        if dict.__contains__(record.raw, key):
+            self.item(record, key)
+            return True
+        record.absent.add(key)
+        self.guard(record.source, NoKey(key))
+        return False
+
+    def length(self, record: Record) -> int:
+        """How many items an unfilled container holds."""
+        size: int = record.base.__len__(record.raw)  # type: ignore[attr-defined]
+        if record.plain_length is None:
+            record.plain_length = size
+            self.guard(record.source, Length(size))
+        return size
+
+
+def _value_at(source: Source, key: Any) -> Source:
+    return Key(source, key)
+
+
+def _same_maxlen(limit: int | None) -> Callable[[Any], bool]:
+    return lambda value: bool(MAXLEN.__get__(value) == limit)
+
+
+def _same_bytes(content: bytes) -> Callable[[Any], bool]:
+    return lambda value: bytes(bytearray.__iter__(value)) == content
