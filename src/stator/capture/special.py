@@ -212,7 +212,17 @@ def _dir(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: A
         calls.values.ready(value, Depth.SHALLOW, attributes=True)
         if _is_changed(calls, value):
             raise Break("dir() of a function, module or class that the call has changed")
+        cls = value if objects.is_subtype(type(value), type) else type(value)
+        for owner in objects.mro(cls):
+            if not is_frozen_class(owner) and not calls.world.is_made(owner):
+                check = Callback(_same_names(owner), "has the same attributes")
+                calls.world.guard(Fixed(owner), check)
     return _plain(calls, frame, function, args, kwargs)
+
+
+def _same_names(cls: type) -> Callable[[Any], bool]:
+    names = frozenset(objects.type_dict(cls))
+    return lambda owner: frozenset(objects.type_dict(owner)) == names
 
 
 def _is_changed(calls: "Calls", value: Any) -> bool:

@@ -71,6 +71,7 @@ class Tensors:
         self.inputs: dict[int, tuple[torch.Tensor, Source]] = {}  # by id of the fake
         self.scopes: dict[int, list[Scope]] = {}
         self._settings: set[int] = set()
+        self.refusal: BaseException | None = None  # the last error of an operator
         self.frame: Frame | None = None  # the frame on whose behalf C code runs
         self.ready: Callable[..., None] = _not_set
         self.stack_trace: Callable[[Frame], str] = _not_set
@@ -134,6 +135,7 @@ class Tensors:
         # As if the operator itself had raised it: without our own exceptions behind it.
         error.__context__ = error.__cause__ = error.__traceback__ = None
         error.__suppress_context__ = False
+        self.refusal = error
         return core.raise_user(error)
 
     def torch_function(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -60,7 +60,11 @@ class Trace:
     inputs: list[Source]
     """Where the graph's inputs come from, in order."""
     plan: Plan | None
-    """How to make the result, or what it raises; None if the trace was broken off."""
+    """How to make the result, or what it raises.
+
+    None if the trace was broken off, or if an operator of torch has raised: then the call runs as
+    it is, under the guards.
+    """
     broken: Break | None = None
     raised: BaseException | None = None
     edges: Edges = field(default_factory=Edges)
@@ -248,6 +252,9 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
     before = tracer.calls.context_before
     if any(value is not before[key] for key, value in tracer.calls.context.items()):
         raise Break("a context variable is set for good")
+    if raised and result is tracer.tensors.refusal:
+        # What a fake kernel says need not be what the real one does: the program itself will tell.
+        return Trace(tracer.world.guards, None, [], None, raised=result)
     resolver = Resolver(tracer)
     changes = list(effects(tracer))
     try:

@@ -181,7 +181,8 @@ class Compiler:
         if trace.broken is not None:
             error = CaptureError.of(self.label.name, trace.broken)
             return self._eager(function, ledger, trace, error)
-        assert trace.plan is not None
+        if trace.plan is None:
+            return self._as_it_is(function, ledger, trace, "an operator of torch raises")
         graph = code = None
         if trace.recorded is not None:
             code = trace.recorded.module.code
@@ -221,12 +222,16 @@ class Compiler:
         if self.options.fullgraph:
             raise error
         self._warn(ledger, f"{error}\n  This path runs eagerly.")
+        return self._as_it_is(function, ledger, trace, error.reason)
+
+    def _as_it_is(self, function: FunctionType, ledger: Ledger, trace: Trace, reason: str) -> Any:
+        """An entry that calls the function itself."""
         if is_plain(function):
             entry = self._add(ledger, guards.compile(trace.guards), function, False)
         else:
             tree = guards.compile(trace.guards, outputs=(guards.FUNCTION,))
             entry = self._add(ledger, tree, unbinding(function.__code__), True)
-        done = Compilation(entry, tuple(trace.guards), None, "", eager=error.reason)
+        done = Compilation(entry, tuple(trace.guards), None, "", eager=reason)
         ledger.compilations.append(done)
         return CALL_ORIGINAL
 
