@@ -21,7 +21,8 @@ from stator.capture import autograd
 from stator.capture.breaks import Break
 from stator.contracts import Depth
 from stator.graph import leaves
-from stator.guards import IsWeak
+from stator.guards import Callback, Fixed, IsWeak
+from stator.world.world import is_frozen_class
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
