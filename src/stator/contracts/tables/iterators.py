@@ -54,7 +54,7 @@ _ASYNC_STEPS = {
 }
 _ASYNC_STEP: Rows = {
     "pure | .": "__iter__ __await__",
-    "mutates calls | smc .": "__next__ send throw close",
+    "mutates calls | smc .": "__next__ send throw close __del__@3.13+",
 }
 _AWAITER = type(_unstarted.__await__())
 _unstarted.close()
