@@ -33,7 +33,7 @@ help:
 	@echo "make lint          ruff and mypy"
 	@echo "make conformance   CPython's own test suite through the evaluator (long)"
 	@echo "make conformance-compiled   the same, compiled as full graphs (long)"
-	@echo "make stress        leak tests of the native core with 100,000 iterations (long)"
+	@echo "make stress        leaks, all mutations, a minute of threads (long)"
 	@echo "make asan          tests of the native core under AddressSanitizer and UBSan"
 	@echo "make bench         speed of the evaluator against CPython"
 	@echo "make zoo           graph capture on real models; make zoo-setup installs them"
@@ -65,9 +65,11 @@ conformance-compiled: $(TORCH)
 	$(BIN)/python -m tests.conformance --engine stator.testing:conformance \
 	    --out build/conformance-compiled-$(PYVER).json --min-rate 75 $(ARGS)
 
-stress: $(STAMP)
+stress: $(TORCH)
 	STATOR_STRESS=100000 $(BIN)/python -m pytest tests/native -k "leak or stress"
 	STATOR_STRESS=2000 PYTHONMALLOC=debug $(BIN)/python -X dev -m pytest tests/native
+	$(if $(filter .venv,$(VENV)),STATOR_MUTATIONS=all STATOR_THREAD_SECONDS=60 \
+	    $(BIN)/python -m pytest tests/capture/test_mutation.py tests/api/test_threads.py)
 
 # A copy of the package with an instrumented extension; leaks are the stress tests' business.
 ASAN := build/asan-$(notdir $(VENV))

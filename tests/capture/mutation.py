@@ -247,9 +247,11 @@ def _dict_changes(path: Path) -> Iterator[Mutation]:
         return apply
 
     def reordered(d: Any) -> None:
-        items = list(dict.items(d))[::-1]
-        dict.clear(d)
-        dict.update(d, items)
+        # An OrderedDict keeps an order of its own, which dict's methods would leave behind.
+        base: Any = collections.OrderedDict if isinstance(d, collections.OrderedDict) else dict
+        items = list(base.items(d))[::-1]
+        base.clear(d)
+        base.update(d, items)
 
     yield _in_place(path, "a key added", replaced(lambda d: d.update(mutation_added=1)))
     yield _in_place(path, "a key removed", replaced(lambda d: d.popitem()))
