@@ -27,10 +27,6 @@ from stator.objects import TypeSet
 from stator.world import MISSING, Opaque, Record, World
 
 _PLAIN_SIZED: Final = TypeSet(list, dict, OrderedDict, defaultdict)
-_CELL_CONTENTS: Final = types.CellType.__dict__["cell_contents"]
-_UNREAD: Final = object()
-_PLAIN_KIND: Final = object()
-_FUNCTION_FIELDS: Final = frozenset({"__closure__", "__code__", "__name__", "__qualname__"})
 
 
 class Tracer(Attributes):
