@@ -423,13 +423,14 @@ def mutations(program: Program) -> list[Mutation]:
 
 # Fused kernels given weights of two dtypes: eager's result depends on whether a dispatch mode (the
 # tape) is active, and the LSTM aborts the process. Running statistics with strides: eager reads
-# memory it should not.
+# memory it should not. Collatz's loop does not end for other numbers.
 UNDEFINED: Final = {
     "lstm": "other dtype",
     "gru": "other dtype",
     "attention": "other dtype",
     "transformer_encoder_layer": "other dtype",
     "batch_norm_eval": "other strides",
+    "collatz": "",
 }
 
 
