@@ -423,7 +423,7 @@ def mutations(program: Program) -> list[Mutation]:
 
 # Fused kernels given weights of two dtypes: eager's result depends on whether a dispatch mode (the
 # tape) is active, and the LSTM aborts the process. Running statistics with strides: eager reads
-# memory it should not. Collatz's loop does not end for other numbers.
+# memory it should not. The loops do not end for other numbers.
 UNDEFINED: Final = {
     "lstm": "other dtype",
     "gru": "other dtype",
@@ -431,6 +431,7 @@ UNDEFINED: Final = {
     "transformer_encoder_layer": "other dtype",
     "batch_norm_eval": "other strides",
     "collatz": "",
+    "iterator_class": "",
 }
 
 

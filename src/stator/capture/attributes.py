@@ -97,6 +97,7 @@ class Attributes(Names):
                     return world.dict_of(record)
                 if type(found.value) is types.MemberDescriptorType:
                     self._fill_slots(record)
+            world.class_attribute(cls, "__getattr__")  # asked if the descriptor has no value
             return native(frame, obj, name)
         if record is not None:
             value = self._attribute(record, name)
@@ -112,8 +113,28 @@ class Attributes(Names):
             world.know(found.value)
             return types.MethodType(found.value, obj)
         if is_descriptor(found.value):
+            world.class_attribute(cls, "__getattr__")
             return native(frame, obj, name)
         return self._class_value(found.owner, name, found.value)
+
+    def descriptor(self, raw: Any, *holders: Any) -> Any:
+        """What stands for a descriptor that C code has found in a class and calls.
+
+        `holders` are the objects whose attribute it may be: the class is one of theirs.
+        """
+        if self.world.is_world(raw) or not is_python_class(type(raw)):
+            return raw
+        for holder in holders:
+            classes = objects.mro(type(holder))
+            if objects.is_subtype(type(holder), type):
+                classes += objects.mro(holder)
+            for owner in classes:
+                if self.world.is_made(owner):
+                    continue
+                for name, value in objects.type_dict(owner).items():
+                    if value is raw and type(name) is str:
+                        return self._class_value(owner, name, raw)
+        return raw
 
     def _attribute(self, record: Record, name: str) -> Any:
         try:

@@ -76,6 +76,7 @@ _APPLIERS: Final = frozenset(
 # Symbolic numbers do their arithmetic in Python code of torch, which is not the program's.
 _SYMBOL_MODULES: Final = frozenset({"torch", "torch.fx.experimental.sym_node"})
 _SYMBOL_NAMES: Final = ("SymInt.", "SymFloat.", "SymBool.", "_make_user_magic.")
+_DESCRIPTOR_METHODS: Final = frozenset({"__get__", "__set__", "__delete__"})
 _BY_KEY: Final = frozenset(map(id, (sorted, min, max, list.sort)))
 _module_of: Final = type.__dict__["__module__"].__get__
 _wrapper_class: Final = types.MethodWrapperType.__dict__["__objclass__"].__get__
@@ -367,6 +368,9 @@ class Calls:
             frame.result = self.tensors.symbolic(method, *args, checked=False)
             frame.finish()
             return True
+        if function.__name__ in _DESCRIPTOR_METHODS and frame.code.co_argcount > 1:
+            holders = [frame[i] for i in range(1, min(frame.code.co_argcount, 3))]
+            frame[0] = self.tracer.descriptor(frame[0], *holders)
         self.admit(frame, function)
         return False
 
