@@ -251,7 +251,8 @@ def _bits(value: torch.Tensor) -> str:
         plain = plain.to_dense()
     plain = plain.resolve_conj().resolve_neg().contiguous()
     shown = plain.flatten()[:3].tolist()
-    raw = plain.flatten().contiguous().view(torch.uint8).numpy().tobytes()
+    dense = plain.flatten().clone(memory_format=torch.contiguous_format)
+    raw = dense.view(torch.uint8).numpy().tobytes()
     return f"{hashlib.sha1(raw).hexdigest()[:12]} {shown}"
 
 

@@ -422,8 +422,8 @@ def mutations(program: Program) -> list[Mutation]:
 
 
 # Fused kernels given weights of two dtypes: eager's result depends on whether a dispatch mode (the
-# tape) is active, and the LSTM's backward kills the process for other changes, too. Running statistics with strides: eager reads
-# memory it should not. The loops do not end for other numbers.
+# tape) is active; the LSTM's backward kills the process for other changes, too. Running statistics
+# with strides: eager reads memory it should not. The loops do not end for other numbers.
 UNDEFINED: Final = {
     "lstm": "",
     "gru": "other dtype",
