@@ -418,7 +418,8 @@ def mutations(program: Program) -> list[Mutation]:
     """All changes to the world of a program."""
     world = World(program, program.given(1))
     found = [m for path, value in places(world) for m in changes(path, value)]
-    return [m for m in found if not undefined(program, m)] + list(aliasing(world))
+    found += aliasing(world)
+    return [m for m in found if not undefined(program, m)]
 
 
 # Fused kernels given weights of two dtypes: eager's result depends on whether a dispatch mode (the
