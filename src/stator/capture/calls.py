@@ -471,6 +471,8 @@ class Calls:
             self.values.ready(
                 value, spec.depth, attributes=spec.attributes, calls=contract.calls_back
             )
+            if spec.hashed:
+                self.world.hashed(value)
             if spec.mutated and self.world.is_world(value) and id(value) not in self.world.records:
                 raise Break(
                     f"{describe(callable)} changes an object of type {type(value).__qualname__} "

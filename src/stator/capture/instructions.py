@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
 
 _IMPORT: Final = builtins.__import__
+_HASHING: Final = frozenset({"BUILD_SET", "BUILD_MAP", "SET_ADD", "MAP_ADD"})
 _WITH: Final = frozenset({"BEFORE_WITH", "BEFORE_ASYNC_WITH"})
 _DEEP: Final = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"})
 _INSTRUCTION_SPECIALS: Final = specials(
@@ -78,6 +79,9 @@ class Instructions:
         if name == "BEFORE_WITH" and is_lock(type(operands[0])):
             self.calls.locks.call(operands[0], "__enter__")
             return operands[0].__exit__, True
+        if name in _HASHING:
+            for value in operands:
+                self.world.hashed(value)
         depth = Depth.DEEP if name in _DEEP else Depth.SHALLOW
         attributes = name == "MATCH_CLASS"
         ready = []

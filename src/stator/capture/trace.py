@@ -266,6 +266,7 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
         signal.places = resolver.places
         raise signal from None
     tracer.arrays.check_end()
+    tracer.world.guard_hashed()
     _guard_mutation(tracer, graph)
     # Before an exception, all operators run: a kernel may refuse what a fake one lets pass.
     recorded = graph.finish(resolver.outputs, whole=raised)

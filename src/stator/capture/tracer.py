@@ -186,6 +186,7 @@ class Tracer(Attributes):
             found = self._has_key(record, item)
             if found is not None:
                 return found
+        self.world.hashed(item)
         self._ready_operands((container, item), ("__contains__", "__iter__", "__eq__"), Depth.DEEP)
         return core.contains(frame, container, item)
 
@@ -217,6 +218,7 @@ class Tracer(Attributes):
             self.values.fill(record)
         elif id(obj) in self.world.opaque:
             raise Break(f"an item of an object of type {cls.__qualname__} is read")
+        self.world.hashed(key)
         self._ready_operands((key,), ("__hash__", "__eq__", "__index__"), Depth.DEEP)
         self.world.protocol(cls, ("__getitem__", "__missing__", "__class_getitem__"))
         return core.getitem(frame, obj, key)
@@ -256,6 +258,7 @@ class Tracer(Attributes):
             self.values.fill(record)
         elif id(obj) in self.world.opaque:
             raise Break(f"an item of an object of type {cls.__qualname__} is set")
+        self.world.hashed(key)
         self._ready_operands((key,), ("__hash__", "__eq__", "__index__"), Depth.DEEP)
         self.world.protocol(cls, (name,))
 

@@ -94,6 +94,7 @@ class World(Filling):
         self._class_attributes: dict[tuple[int, str], Attribute | None] = {}
         self._class_values: dict[tuple[int, str], Any] = {}
         self._pinned: set[int] = set()
+        self._hashed: dict[int, Any] = {}  # world objects that were hashed, by id
         self.class_writes: dict[tuple[int, str], Any] = {}
         self.written_classes: dict[tuple[int, str], type] = {}
         self._written_names: set[str] = set()
@@ -479,6 +480,24 @@ class World(Filling):
         return value
 
     # ------------------------------------------------------------------ identity
+
+    def hashed(self, value: Any) -> None:
+        """A value goes into a set or dict, or is looked for in one: which of them are the same
+        object may decide what happens."""
+        if type(value) in (tuple, list, set, frozenset, dict):  # what it holds is hashed
+            for item in value:
+                self.hashed(item)
+        elif id(value) in self.origins and type(self.origins[id(value)]) is not Fixed:
+            self._hashed[id(value)] = value
+
+    def guard_hashed(self) -> None:
+        """What was hashed stays as many objects as it was."""
+        by_type: dict[int, list[Source]] = {}
+        for value in self._hashed.values():
+            by_type.setdefault(id(type(value)), []).append(self.origins[id(value)])
+        for first, *others in by_type.values():
+            if others:
+                self.guard(first, NotAliased(tuple(others)))
 
     def distinct(self, a: Any, b: Any) -> None:
         """The program saw that two world objects are not the same one."""
