@@ -482,13 +482,15 @@ class World(Filling):
     # ------------------------------------------------------------------ identity
 
     def hashed(self, value: Any) -> None:
-        """A value goes into a set or dict, or is looked for in one: which of them are the same
-        object may decide what happens."""
-        if type(value) in (tuple, list, set, frozenset, dict):  # what it holds is hashed
-            for item in value:
-                self.hashed(item)
-        elif id(value) in self.origins and type(self.origins[id(value)]) is not Fixed:
-            self._hashed[id(value)] = value
+        """A value, or what a container holds, goes into a set or dict, or is looked for in one:
+        which of them are the same object may decide what happens."""
+        items = list(value) if _HOLDERS.holds(type(value)) else [value]
+        for item in items:
+            parts = item if type(item) is tuple else (item,)
+            for part in parts:
+                source = self.origins.get(id(part))
+                if source is not None and type(source) is not Fixed:
+                    self._hashed[id(part)] = part
 
     def guard_hashed(self) -> None:
         """What was hashed stays as many objects as it was."""
@@ -537,6 +539,7 @@ def _namespace_name(raw: dict[str, Any]) -> str:
     return f"globals of {name}" if type(name) is str else "a namespace"
 
 
+_HOLDERS: Final = objects.TypeSet(list, set, frozenset, dict)
 _PARTIAL: Final[Any] = functools.partial.__dict__
 _WRAPPERS: Final[dict[int, Callable[[World, Any, Source], Any]]] = {
     id(tuple): World._wrap_tuple,
