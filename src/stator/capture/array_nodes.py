@@ -22,8 +22,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture import array_tables
-from stator.capture.breaks import Break
 from stator.contracts import Depth
+from stator.diagnostics.breaks import Break
 from stator.graph import Unsupported
 from stator.graph.arrays import numpy_function
 from stator.guards import Callback

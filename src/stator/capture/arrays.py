@@ -27,7 +27,7 @@ from stator.capture.array_nodes import (
     Symbolic,
     raise_user,
 )
-from stator.capture.breaks import Break
+from stator.diagnostics.breaks import Break
 from stator.graph.fakes import version
 from stator.guards import Callback, Is, Source, TypeIs
 from stator.objects import TypeSet

@@ -10,14 +10,14 @@ from typing import Any, Final
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import NULL, Frame, is_python_class
-from stator.capture.breaks import Break
 from stator.capture.locks import is_lock
 from stator.capture.names import Names
 from stator.capture.tensors import Tensors
 from stator.contracts import Depth
+from stator.diagnostics.breaks import Break
 from stator.guards import Attr, Fixed, NoAttr
 from stator.objects.attributes import is_data_descriptor, is_descriptor
-from stator.world import MISSING, Opaque, Record, World
+from stator.world import MISSING, Record, World
 from stator.world.world import is_frozen_class
 
 _UNREAD: Final = object()
@@ -96,11 +96,11 @@ class Attributes(Names):
                 if name == "__dict__":
                     return world.dict_of(record)
                 if type(found.value) is types.MemberDescriptorType:
-                    self._fill_slots(record)
+                    self.world.fill_slots(record)
             world.class_attribute(cls, "__getattr__")  # asked if the descriptor has no value
             return native(frame, obj, name)
         if record is not None:
-            value = self._attribute(record, name)
+            value = self.world.attribute(record, name)
         else:
             own = objects.instance_dict(obj)
             value = MISSING if own is None else dict.get(own, name, MISSING)
@@ -115,7 +115,7 @@ class Attributes(Names):
         if is_descriptor(found.value):
             world.class_attribute(cls, "__getattr__")
             return native(frame, obj, name)
-        return self._class_value(found.owner, name, found.value)
+        return self.world.class_value(found.owner, name, found.value)
 
     def descriptor(self, raw: Any, *holders: Any) -> Any:
         """What stands for a descriptor that C code has found in a class and calls.
@@ -133,26 +133,8 @@ class Attributes(Names):
                     continue
                 for name, value in objects.type_dict(owner).items():
                     if value is raw and type(name) is str:
-                        return self._class_value(owner, name, raw)
+                        return self.world.class_value(owner, name, raw)
         return raw
-
-    def _attribute(self, record: Record, name: str) -> Any:
-        try:
-            return self.world.attribute(record, name)
-        except Opaque as error:
-            raise Break(str(error)) from None
-
-    def _fill_slots(self, record: Record) -> None:
-        try:
-            self.world.fill_slots(record)
-        except Opaque as error:
-            raise Break(str(error)) from None
-
-    def _class_value(self, cls: type, name: str, value: Any) -> Any:
-        try:
-            return self.world.class_value(cls, name, value)
-        except Opaque as error:
-            raise Break(str(error)) from None
 
     def _class_getattr(self, frame: Frame, cls: Any, name: str) -> Any:
         """As `type_getattro`."""
@@ -173,10 +155,10 @@ class Attributes(Names):
                 return world.know(value)
             if is_descriptor(value):
                 return core.getattr(frame, cls, name)
-            return self._class_value(found.owner, name, value)
+            return self.world.class_value(found.owner, name, value)
         if on_meta is None or is_descriptor(on_meta.value):
             return core.getattr(frame, cls, name)
-        return self._class_value(on_meta.owner, name, on_meta.value)
+        return self.world.class_value(on_meta.owner, name, on_meta.value)
 
     def _symbol_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
         raise Break(f"an attribute of a size that depends on values is read: {name}")
@@ -191,7 +173,7 @@ class Attributes(Names):
                 raise Break("a class has attributes whose names are not strings")
             found = self.world.class_attribute(cls, name)
             assert found is not None
-            namespace[name] = self._class_value(cls, name, found.value)
+            namespace[name] = self.world.class_value(cls, name, found.value)
         return types.MappingProxyType(namespace)
 
     def _module_getattr(self, frame: Frame, module: Any, name: str) -> Any:
@@ -234,7 +216,7 @@ class Attributes(Names):
                 if type(value) is types.GetSetDescriptorType and name == "__dict__":
                     return self.getattr(frame, target, name)
                 return core.getattr(frame, obj, name)
-            return self._class_value(owner, name, value)
+            return self.world.class_value(owner, name, value)
         return core.getattr(frame, obj, name)
 
     def _function_getattr(self, frame: Frame, function: Any, name: str) -> Any:
@@ -243,13 +225,13 @@ class Attributes(Names):
             self.world.pin(function)
         own = function.__dict__
         if name == "__defaults__":
-            return self.wrap(function.__defaults__, Fixed(function.__defaults__))
+            return self.world.wrap(function.__defaults__, Fixed(function.__defaults__))
         if name == "__kwdefaults__":
-            return self.wrap(function.__kwdefaults__, Fixed(function.__kwdefaults__))
+            return self.world.wrap(function.__kwdefaults__, Fixed(function.__kwdefaults__))
         if name == "__dict__":
-            return self.wrap(own, Fixed(own))
+            return self.world.wrap(own, Fixed(own))
         if name == "__annotations__":
-            return self.wrap(function.__annotations__, Fixed(function.__annotations__))
+            return self.world.wrap(function.__annotations__, Fixed(function.__annotations__))
         if name == "__globals__":
             return self.namespace(function.__globals__).shadow
         if objects.lookup(types.FunctionType, name) is None:
@@ -271,7 +253,7 @@ class Attributes(Names):
                 key = id(obj), name
                 if key not in self._opaque_values:
                     source = Attr(world.origins[id(obj)], name)
-                    self._opaque_values[key] = self.wrap(raw, source)
+                    self._opaque_values[key] = self.world.wrap(raw, source)
                 return self._opaque_values[key]
             if own is not None:
                 world.guard(world.origins[id(obj)], NoAttr(name))
@@ -302,8 +284,8 @@ class Attributes(Names):
         self.world.class_attribute(cls, "__delattr__")
         record = self.world.records.get(id(obj))
         if record is not None:
-            self._attribute(record, name)
-            self._fill_slots(record)
+            self.world.attribute(record, name)
+            self.world.fill_slots(record)
         core.delattr(frame, obj, name)
 
     def _may_store(self, obj: Any, name: str, value: Any) -> bool:
@@ -348,10 +330,7 @@ class Attributes(Names):
             except (TypeError, AttributeError) as error:
                 core.raise_user(error)
             return
-        try:
-            self.world.write_class(cls, name, value)
-        except Opaque as error:
-            raise Break(str(error)) from None
+        self.world.write_class(cls, name, value)
 
     def _plain_metaclass(self, meta: type) -> bool:
         found = objects.lookup(meta, "__setattr__")
@@ -363,6 +342,6 @@ class Attributes(Names):
         if record is None:
             return
         if objects.slots(type(obj)).get(name) is not None:
-            self._fill_slots(record)
+            self.world.fill_slots(record)
         if record.dict is not None and not record.attributes_filled:
             record.attributes.setdefault(name, _UNREAD)

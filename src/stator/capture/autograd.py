@@ -14,7 +14,7 @@ import torch.utils.checkpoint
 
 from stator._native import _core as core
 from stator._native._core import Frame
-from stator.capture.breaks import Break
+from stator.diagnostics.breaks import Break
 from stator.graph import Unsupported, UntrackedTensorError
 from stator.graph.subgraph import Subgraph
 

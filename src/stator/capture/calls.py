@@ -21,7 +21,6 @@ from stator import contracts, objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture import marks, warned
-from stator.capture.breaks import Break
 from stator.capture.decimals import Decimals, is_decimal
 from stator.capture.library import LIBRARY
 from stator.capture.locks import Locks, is_lock
@@ -29,6 +28,7 @@ from stator.capture.special import SPECIAL
 from stator.capture.values import is_torch_value
 from stator.capture.warned import WARNINGS
 from stator.contracts import Contract, Depth, SymInt, Verdict
+from stator.diagnostics.breaks import Break
 from stator.graph import leaves
 from stator.guards import Code, Defaults, Fixed, Index, Is, Key, KwDefaults, Source
 from stator.objects import TypeSet
@@ -216,7 +216,7 @@ class Calls:
                 result = callable(*args, **kwargs)
             except Exception as error:
                 core.raise_user(error)
-        return self.tracer.wrap(result, Fixed(result))
+        return self.tracer.world.wrap(result, Fixed(result))
 
     def call_ex(self, frame: Frame, callable: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:
         cls = type(args)
@@ -331,11 +331,11 @@ class Calls:
         if CONSTANTS.holds(type(raw)) and is_fixed(source):
             return
         if frame[index] is raw:
-            frame[index] = self.tracer.wrap(raw, source)
+            frame[index] = self.tracer.world.wrap(raw, source)
         elif type(frame[index]) is types.CellType:  # a generator's, which CPython has begun
             cell = frame[index]
             if core.load_cell(frame, cell) is raw:
-                cell.cell_contents = self.tracer.wrap(raw, source)
+                cell.cell_contents = self.tracer.world.wrap(raw, source)
 
     def answer_frame(self, frame: Frame) -> bool:
         """A frame that C code has started: a leaf of torch is answered instead of evaluated."""

@@ -10,7 +10,7 @@ import types
 from typing import TYPE_CHECKING, Any, Final
 
 from stator import objects
-from stator.capture.breaks import Break
+from stator.diagnostics.breaks import Break
 from stator.guards import Callback, Fixed, Source
 
 if TYPE_CHECKING:

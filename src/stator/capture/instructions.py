@@ -13,11 +13,11 @@ from stator import contracts, objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import text
-from stator.capture.breaks import Break, stack
 from stator.capture.decimals import is_decimal
 from stator.capture.locks import is_lock
 from stator.capture.operators import specials
 from stator.contracts import Depth, Verdict
+from stator.diagnostics.breaks import Break, stack
 from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:

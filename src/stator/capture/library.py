@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, Final
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
-from stator.capture.breaks import Break
 from stator.capture.special import Handler, _plain, _substitute
 from stator.contracts import Depth
+from stator.diagnostics.breaks import Break
 from stator.guards import Callback, Fixed, Is, State
 from stator.objects import TypeSet
 from stator.world.kinds import CONSTANTS
@@ -148,7 +148,7 @@ def _context_value(calls: "Calls", variable: Any) -> Any:
         name = f"the context variable {variable.name}"
         calls.world.guard(State(_GET.__get__(variable), (_UNSET,), name), Is(value))
         if value is not _UNSET:
-            value = calls.tracer.wrap(value, Fixed(value))
+            value = calls.tracer.world.wrap(value, Fixed(value))
         calls.context[key] = calls.context_before[key] = value
     return calls.context[key]
 

@@ -9,7 +9,7 @@ import threading
 from typing import Any, Final
 
 from stator._native import _core as core
-from stator.capture.breaks import Break
+from stator.diagnostics.breaks import Break
 from stator.objects import TypeSet
 from stator.world import World
 

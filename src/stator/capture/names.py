@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from stator._native import _core as core
 from stator._native._core import NULL, Frame
-from stator.capture.breaks import Break
 from stator.capture.tensors import Tensors
 from stator.capture.values import Values
-from stator.guards import CellContents, Fixed, Source
-from stator.world import MISSING, Opaque, Record, World
+from stator.diagnostics.breaks import Break
+from stator.guards import CellContents, Fixed
+from stator.world import MISSING, Record, World
 
 _UNREAD: Final = object()
 
@@ -30,12 +30,6 @@ class Names:
         self.own_namespaces: set[int] = set()  # ids of those that the program made
         self.cells: dict[int, Any] = {}  # contents of world cells, read or written
         self.written_cells: dict[int, types.CellType] = {}
-
-    def wrap(self, raw: Any, source: Source) -> Any:
-        try:
-            return self.world.wrap(raw, source)
-        except Opaque as error:
-            raise Break(str(error)) from None
 
     # ------------------------------------------------------------------ names
 
@@ -66,15 +60,12 @@ class Names:
 
     def namespace_value(self, raw: dict[str, Any], name: str) -> Any:
         """A name in such a dict; MISSING if it is not there."""
-        try:
-            return self.world.lookup(self.namespace(raw), name)
-        except Opaque as error:
-            raise Break(str(error)) from None
+        return self.world.lookup(self.namespace(raw), name)
 
     def store_namespace(self, raw: dict[str, Any], name: str, value: Any) -> None:
         record = self.namespace(raw)
         if value is NULL or record.filled or not self.world.store_item(record, name, value):
-            self.values.fill(record)
+            self.world.fill(record)
             if value is NULL:
                 dict.pop(record.shadow, name, None)
             else:
@@ -133,7 +124,7 @@ class Names:
     def _ready_namespace(self, namespace: Any) -> None:
         record = self.world.records.get(id(namespace))
         if record is not None:
-            self.values.fill(record)
+            self.world.fill(record)
         elif id(namespace) in self.world.opaque:
             raise Break("a namespace is an object that can't be followed")
 
@@ -148,7 +139,7 @@ class Names:
             source = self.world.origins[id(cell)]
             if raw is NULL:
                 raise Break("a variable of an enclosing function is not set")
-            value = self.wrap(raw, CellContents(source))
+            value = self.world.wrap(raw, CellContents(source))
             self.cells[id(cell)] = value
         return value
 

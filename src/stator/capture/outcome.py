@@ -15,11 +15,11 @@ import torch
 
 from stator import objects
 from stator._native._core import NULL
-from stator.capture.breaks import Break, Place
 from stator.capture.tensors import CONSTANT_TYPES, SYMBOLS
 from stator.capture.text import TensorText
 from stator.capture.tracer import Tracer
 from stator.capture.warned import filters
+from stator.diagnostics.breaks import Break, Place
 from stator.effects import (
     AttrDel,
     AttrSet,

@@ -18,8 +18,8 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import autograd
-from stator.capture.breaks import Break
 from stator.contracts import Depth
+from stator.diagnostics.breaks import Break
 from stator.graph import leaves
 from stator.guards import Callback, Fixed, IsWeak
 from stator.world.world import is_frozen_class
@@ -120,8 +120,8 @@ def _object_delattr(
             return None
         record = tracer.world.records.get(id(args[0]))
         if record is not None:
-            tracer._attribute(record, args[1])
-            tracer._fill_slots(record)
+            tracer.world.attribute(record, args[1])
+            tracer.world.fill_slots(record)
     return _plain(calls, frame, function, args, kwargs)
 
 
@@ -180,13 +180,13 @@ def _dict_get(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
     if not kwargs and 2 <= len(args) <= 3:
         record = calls.world.records.get(id(args[0]))
         if record is not None and not record.filled:
-            found = calls.tracer._has_key(record, args[1])
+            found = calls.tracer.world.has_key(record, args[1])
             if found is True:
-                return calls.tracer.item(record, args[1])
+                return calls.tracer.world.item(record, args[1])
             if found is False:
                 return args[2] if len(args) == 3 else None
         if record is not None:
-            calls.values.fill(record)
+            calls.world.fill(record)
     bound = type(function) is types.BuiltinFunctionType
     contract = calls.contract(function)
     assert contract is not None

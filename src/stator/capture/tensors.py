@@ -19,9 +19,9 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import arrays, ranges
-from stator.capture.breaks import Break
 from stator.capture.operators import ARITHMETIC
 from stator.contracts import Depth
+from stator.diagnostics.breaks import Break
 from stator.graph import DataDependent, OperatorError, OutputGraph, Unsupported, leaves
 from stator.graph.state import Scope, StateRecorder
 from stator.guards import Attr, Callback, Equal, Is, NoAttr, Source, State

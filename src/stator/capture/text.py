@@ -6,7 +6,7 @@ the text stands for itself until somebody looks at it, which is a `Break`.
 
 from typing import Any, Final
 
-from stator.capture.breaks import Place
+from stator.diagnostics.breaks import Place
 
 FORMATS: Final = frozenset(
     {"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE", "BUILD_STRING"}

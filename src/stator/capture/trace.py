@@ -18,11 +18,11 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
 from stator._native import _core as core
-from stator.capture.breaks import Break, Place
 from stator.capture.outcome import Resolver, effects
 from stator.capture.tensors import RecordingMode, Tensors
 from stator.capture.tracer import Tracer
 from stator.contracts import Depth
+from stator.diagnostics.breaks import Break, Place
 from stator.effects import CannotRebuild, Plan, plan
 from stator.effects.exits import entries
 from stator.evaluator import InternalError
@@ -213,16 +213,16 @@ def _parameters(
     def wrapped(index: int) -> Any:
         if index not in read and CONSTANTS.holds(type(bound[index])):
             return bound[index]  # nobody looks at it
-        return tracer.wrap(bound[index], Local(index, names[index]))
+        return tracer.world.wrap(bound[index], Local(index, names[index]))
 
     args = [wrapped(i) for i in range(count)]
     position = count + code.co_kwonlyargcount
     kwargs = {names[i]: wrapped(i) for i in range(count, position)}
     if code.co_flags & 0x04:
-        args += tracer.wrap(bound[position], Local(position, names[position]))
+        args += tracer.world.wrap(bound[position], Local(position, names[position]))
         position += 1
     if code.co_flags & 0x08:
-        shadow = tracer.wrap(bound[position], Local(position, names[position]))
+        shadow = tracer.world.wrap(bound[position], Local(position, names[position]))
         tracer.values.ready(shadow, Depth.SHALLOW)
         kwargs.update(shadow)
     return args, kwargs

@@ -16,15 +16,15 @@ from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import operators
 from stator.capture.attributes import Attributes
-from stator.capture.breaks import Break, Place, stack
 from stator.capture.calls import Calls
 from stator.capture.instructions import Instructions
 from stator.capture.tensors import Tensors
 from stator.contracts import Depth
+from stator.diagnostics.breaks import Break, Place, stack
 from stator.evaluator import InternalError
 from stator.evaluator.loop import evaluate
 from stator.objects import TypeSet
-from stator.world import MISSING, Opaque, Record, World
+from stator.world import MISSING, World
 
 _PLAIN_SIZED: Final = TypeSet(list, dict, OrderedDict, defaultdict)
 
@@ -183,18 +183,12 @@ class Tracer(Attributes):
             and not record.filled
             and self._base_method(container, "__contains__")
         ):
-            found = self._has_key(record, item)
+            found = self.world.has_key(record, item)
             if found is not None:
                 return found
         self.world.hashed(item)
         self._ready_operands((container, item), ("__contains__", "__iter__", "__eq__"), Depth.DEEP)
         return core.contains(frame, container, item)
-
-    def _has_key(self, record: Record, key: Any) -> bool | None:
-        try:
-            return self.world.has_key(record, key)
-        except Opaque as error:
-            raise Break(str(error)) from None
 
     def _base_method(self, obj: Any, name: str) -> bool:
         """Whether a container's class uses the layout base's own C method."""
@@ -212,22 +206,16 @@ class Tracer(Attributes):
         record = self.world.records.get(id(obj))
         if record is not None:
             if not record.filled and self._base_method(obj, "__getitem__"):
-                value = self.item(record, key)
+                value = self.world.item(record, key)
                 if value is not MISSING:
                     return value
-            self.values.fill(record)
+            self.world.fill(record)
         elif id(obj) in self.world.opaque:
             raise Break(f"an item of an object of type {cls.__qualname__} is read")
         self.world.hashed(key)
         self._ready_operands((key,), ("__hash__", "__eq__", "__index__"), Depth.DEEP)
         self.world.protocol(cls, ("__getitem__", "__missing__", "__class_getitem__"))
         return core.getitem(frame, obj, key)
-
-    def item(self, record: Record, key: Any) -> Any:
-        try:
-            return self.world.item(record, key)
-        except Opaque as error:
-            raise Break(str(error)) from None
 
     def setitem(self, frame: Frame, obj: Any, key: Any, value: Any) -> None:
         if self.tensors.holds(type(obj)):
@@ -255,7 +243,7 @@ class Tracer(Attributes):
         cls = type(obj)
         record = self.world.records.get(id(obj))
         if record is not None:
-            self.values.fill(record)
+            self.world.fill(record)
         elif id(obj) in self.world.opaque:
             raise Break(f"an item of an object of type {cls.__qualname__} is set")
         self.world.hashed(key)

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from stator import contracts, objects
 from stator._native._core import is_python_class
-from stator.capture.breaks import Break
 from stator.capture.operators import specials
 from stator.contracts import Depth
+from stator.diagnostics.breaks import Break
 from stator.objects import TypeSet
-from stator.world import Opaque, World
+from stator.world import World
 
 # Special methods that C code may call on an object it was given.
 SPECIALS: Final = specials(
@@ -53,9 +53,9 @@ class Values:
         world = self.world
         record = world.records.get(id(value))
         if record is not None:
-            self.fill(record)
+            world.fill(record)
             if attributes:
-                self._fill_attributes(record)
+                world.fill_attributes(record)
         elif id(value) in world.opaque:
             raise Break(f"C code reads an object of type {world.opaque[id(value)]}")
         if calls:
@@ -80,18 +80,6 @@ class Values:
             return
         if not contracts.known_type(cls) and not self._known.holds(cls) and not _torch_type(cls):
             raise Break(f"C code calls methods of {cls.__qualname__}, a C type that is not known")
-
-    def fill(self, record: Any) -> None:
-        try:
-            self.world.fill(record)
-        except Opaque as error:
-            raise Break(str(error)) from None
-
-    def _fill_attributes(self, record: Any) -> None:
-        try:
-            self.world.fill_attributes(record)
-        except Opaque as error:
-            raise Break(str(error)) from None
 
 
 def _torch_type(cls: type) -> bool:

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from stator._native._core import Frame
-from stator.capture.breaks import Break
 from stator.capture.special import Handler, _substitute
+from stator.diagnostics.breaks import Break
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls

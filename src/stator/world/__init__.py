@@ -5,8 +5,7 @@ traced program may use, the guards that say what was read, and what was written.
 the three regimes and their invariants.
 """
 
-from stator.world.filling import Opaque
 from stator.world.records import MISSING, Record
 from stator.world.world import World
 
-__all__ = ["MISSING", "Opaque", "Record", "World"]
+__all__ = ["MISSING", "Record", "World"]

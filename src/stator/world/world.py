@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from stator import objects
 from stator._native._core import is_python_class
+from stator.diagnostics.breaks import Break
 from stator.guards import (
     Aliased,
     Callback,
@@ -45,7 +46,7 @@ from stator.guards import (
 from stator.objects.attributes import is_descriptor
 from stator.objects.types import Attribute
 from stator.world import fields
-from stator.world.filling import Filling, Opaque
+from stator.world.filling import Filling
 from stator.world.kinds import (
     BUILTIN_METHOD,
     CONSTANTS,
@@ -182,7 +183,7 @@ class World(Filling):
         """A C method that was bound before the call, such as `items.append`."""
         member = objects.lookup(type(bound_to), raw.__name__)
         if member is None or type(member.value) is not types.MethodDescriptorType:
-            raise Opaque(f"{raw.__name__} is a C method that was bound before the call")
+            raise Break(f"{raw.__name__} is a C method that was bound before the call")
         self.guard(source, Is(raw))  # which pins what it is bound to
         stand_in = self.wrap(bound_to, Fixed(bound_to))
         return self.remember(raw, member.value.__get__(stand_in, type(stand_in)), source)
@@ -437,7 +438,7 @@ class World(Filling):
         """An attribute of a class that existed before; only values that are no descriptors."""
         found = objects.lookup(cls, name)
         if name.startswith("__") or is_descriptor(value) or (found and is_descriptor(found.value)):
-            raise Opaque(f"the method or property {name} of a class is replaced")
+            raise Break(f"the method or property {name} of a class is replaced")
         self.class_writes[id(cls), name] = value
         self.written_classes[id(cls), name] = cls
         self._written_names.add(name)

@@ -1,0 +1,1 @@
+"""What stator tells its user: reasons, places, errors."""
