@@ -12,6 +12,7 @@ import stator
 from stator import config
 from stator.backends.shortcut import NO_ASSERTS, shortcut
 from stator.testing import count
+from tests.versions import known_layers
 
 from .tools import Block
 
@@ -52,12 +53,6 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 def function(x: torch.Tensor) -> torch.Tensor:
     return torch.relu(x) * 2 + 1
-
-
-# Other versions of torch have other layers around Inductor's code: there the shortcut is refused.
-known_layers = pytest.mark.skipif(
-    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13), reason="other layers before 2.13"
-)
 
 
 @known_layers

@@ -17,6 +17,7 @@ from stator.backends.shortcut import (
     shortcut,
 )
 from stator.graph import OutputGraph, Recorded
+from tests.versions import known_layers
 
 needs_compiler = pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor needs g++")
 
@@ -63,12 +64,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-
-
-# Other versions of torch have other layers around Inductor's code: there the shortcut is refused.
-known_layers = pytest.mark.skipif(
-    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13), reason="other layers before 2.13"
-)
 
 
 @needs_compiler

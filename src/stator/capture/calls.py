@@ -32,6 +32,7 @@ from stator.diagnostics.breaks import Break
 from stator.graph import leaves
 from stator.guards import Code, Defaults, Fixed, Index, Is, Key, KwDefaults, Source
 from stator.objects import TypeSet
+from stator.world import MISSING
 from stator.world.kinds import CONSTANTS
 from stator.world.world import is_fixed
 
@@ -255,15 +256,28 @@ class Calls:
             self._rules[key] = leaves.classify(callable) if known else None
         return self._rules[key]
 
+    def _answered(
+        self,
+        frame: Frame,
+        callable: Any,
+        args: list[Any],
+        kwnames: tuple[str, ...] | None,
+        rule: leaves.Rule | None,
+    ) -> Any:
+        """What torch's rule or a handler of ours makes of a call; MISSING if neither is for it."""
+        if rule is not None and rule.kind is not leaves.Kind.EVALUATE:
+            return self.tensors.apply(frame, rule, callable, *_split(args, kwnames))
+        handler = SPECIAL.get(id(callable))
+        if handler is not None:
+            return handler(self, frame, callable, *_split(args, kwnames))
+        return MISSING
+
     def function(
         self, frame: Frame, function: Any, args: list[Any], kwnames: tuple[str, ...] | None
     ) -> Any:
-        rule = self.rule(function)
-        if rule is not None and rule.kind is not leaves.Kind.EVALUATE:
-            return self.tensors.apply(frame, rule, function, *_split(args, kwnames))
-        handler = SPECIAL.get(id(function))
-        if handler is not None:
-            return handler(self, frame, function, *_split(args, kwnames))
+        answered = self._answered(frame, function, args, kwnames, self.rule(function))
+        if answered is not MISSING:
+            return answered
         contract = self.contract(function)
         if contract is not None:
             # Asked for real, with everything it calls: what it tells is a constant.
@@ -408,11 +422,9 @@ class Calls:
             rule = leaves.classify(callable)
         else:
             rule = self.rule(callable)
-        if rule is not None and rule.kind is not leaves.Kind.EVALUATE:
-            return self.tensors.apply(frame, rule, callable, *_split(args, kwnames))
-        handler = SPECIAL.get(id(callable))
-        if handler is not None:
-            return handler(self, frame, callable, *_split(args, kwnames))
+        answered = self._answered(frame, callable, args, kwnames, rule)
+        if answered is not MISSING:
+            return answered
         if is_bound:
             member = objects.lookup(type(bound), callable.__name__)
             handler = None if member is None else SPECIAL.get(id(member.value))
@@ -547,12 +559,9 @@ class Calls:
         self, frame: Frame, cls: Any, args: list[Any], kwnames: tuple[str, ...] | None
     ) -> Any:
         """A class is called."""
-        rule = self.rule(cls)
-        if rule is not None and rule.kind is not leaves.Kind.EVALUATE:
-            return self.tensors.apply(frame, rule, cls, *_split(args, kwnames))
-        handler = SPECIAL.get(id(cls))
-        if handler is not None:
-            return handler(self, frame, cls, *_split(args, kwnames))
+        answered = self._answered(frame, cls, args, kwnames, self.rule(cls))
+        if answered is not MISSING:
+            return answered
         if not is_python_class(cls):
             contract = self.contract(cls)
             if contract is None:

@@ -138,7 +138,6 @@ def effects(tracer: Tracer) -> Iterator[Effect]:
         changes = [*_contents(record), *_attributes(record), *_slots(record)]
         if changes:
             _check_filters(tracer, record, changes)
-        if changes:
             _guard_distinct(tracer, record, records)
         yield from changes
     for key, cls in tracer.world.written_classes.items():

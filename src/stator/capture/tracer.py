@@ -96,22 +96,16 @@ class Tracer(Attributes):
     # ------------------------------------------------------------------ operators
 
     def binary(self, frame: Frame, op: int, a: Any, b: Any) -> Any:
-        if self.tensors.holds(type(a)) or self.tensors.holds(type(b)):
-            return self.tensors.operator(frame, operators.BINARY[op], a, b)
-        if self.arrays.holds(type(a)) or self.arrays.holds(type(b)):
-            return self.arrays.operator(frame, operators.BINARY[op], a, b)
-        if self.tensors.is_symbol(a, b):
-            return self.tensors.symbolic(operators.BINARY[op], a, b)
+        result = self._operator(frame, operators.BINARY[op], a, b)
+        if result is not MISSING:
+            return result
         self._ready_operands((a, b), operators.BINARY_NAMES[op])
         return core.binary(frame, op, a, b)
 
     def compare(self, frame: Frame, op: int, a: Any, b: Any) -> Any:
-        if self.tensors.holds(type(a)) or self.tensors.holds(type(b)):
-            return self.tensors.operator(frame, operators.COMPARE[op], a, b)
-        if self.arrays.holds(type(a)) or self.arrays.holds(type(b)):
-            return self.arrays.operator(frame, operators.COMPARE[op], a, b)
-        if self.tensors.is_symbol(a, b):
-            return self.tensors.symbolic(operators.COMPARE[op], a, b)
+        result = self._operator(frame, operators.COMPARE[op], a, b)
+        if result is not MISSING:
+            return result
         self._ready_operands((a, b), operators.COMPARE_NAMES, Depth.DEEP)
         return core.compare(frame, op, a, b)
 
@@ -129,14 +123,24 @@ class Tracer(Attributes):
         return self._unary(frame, "__invert__", core.invert, value)
 
     def _unary(self, frame: Frame, name: str, plain: Any, value: Any) -> Any:
-        if self.tensors.holds(type(value)):
-            return self.tensors.operator(frame, operators.UNARY[name], value)
-        if self.tensors.is_symbol(value):
-            return self.tensors.symbolic(operators.UNARY[name], value)
-        if self.arrays.holds(type(value)):
-            return self.arrays.operator(frame, operators.UNARY[name], value)
+        result = self._operator(frame, operators.UNARY[name], value)
+        if result is not MISSING:
+            return result
         self._ready_operands((value,), (name,))
         return plain(frame, value)
+
+    def _operator(self, frame: Frame, function: Any, *operands: Any) -> Any:
+        """An operator on tensors, arrays or symbolic numbers; MISSING if there are none."""
+        kinds = [type(value) for value in operands if not operators.NUMBERS.holds(type(value))]
+        if not kinds:
+            return MISSING
+        if any(map(self.tensors.holds, kinds)):
+            return self.tensors.operator(frame, function, *operands)
+        if any(map(self.arrays.holds, kinds)):
+            return self.arrays.operator(frame, function, *operands)
+        if self.tensors.is_symbol(*operands):
+            return self.tensors.symbolic(function, *operands)
+        return MISSING
 
     def _ready_operands(
         self, operands: tuple[Any, ...], names: tuple[str, ...], depth: Depth = Depth.SHALLOW

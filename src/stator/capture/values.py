@@ -4,7 +4,6 @@ In: values of the traced program and what a contract says C code will look at. O
 their shadows filled (and guarded) as deep as C code reads. What it may not read is a `Break`.
 """
 
-import re
 from collections import deque
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from stator.contracts import Depth
 from stator.diagnostics.breaks import Break
 from stator.objects import TypeSet
 from stator.world import World
+from stator.world.kinds import BUILTIN_METHOD
 
 # Special methods that C code may call on an object it was given.
 SPECIALS: Final = specials(
@@ -85,7 +85,7 @@ class Values:
 def _torch_type(cls: type) -> bool:
     """torch's small value types, and the metaclasses of its classes."""
     module = _MODULE(cls)
-    if cls is _BUILTIN_METHOD:
+    if cls is BUILTIN_METHOD:
         return True
     if type(cls).__name__ == "pybind11_type" and objects.lookup(cls, "__members__") is not None:
         return True  # an enumeration
@@ -99,8 +99,6 @@ def is_torch_value(cls: type) -> bool:
     return _MODULE(cls) == "torch" and _name(cls) in _TORCH_VALUES
 
 
-# A C method that wants its defining class is of a type of its own.
-_BUILTIN_METHOD: Final = type(re.compile("").match)
 _MODULE: Final = type.__dict__["__module__"].__get__
 _name: Final = type.__dict__["__name__"].__get__
 _TORCH_VALUES: Final = frozenset(

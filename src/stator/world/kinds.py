@@ -29,6 +29,8 @@ CONSTANTS: Final = objects.TypeSet(
     type(NotImplemented),
     range,
 )
+# A C method that wants its defining class is of a type of its own.
+BUILTIN_METHOD: Final[Any] = type(re.compile("").match)
 # Never changed by a program in ways that matter, or followed by the write overlay: held raw.
 IDENTITIES: Final = objects.TypeSet(
     types.FunctionType,
@@ -51,9 +53,8 @@ IDENTITIES: Final = objects.TypeSet(
     operator.methodcaller,
     re.Pattern,
     contextvars.ContextVar,
-    type(re.compile("").match),  # of patterns only, see `_wrap_identity`
+    BUILTIN_METHOD,  # of patterns only, see `_wrap_identity`
 )
-BUILTIN_METHOD: Final[Any] = type(re.compile("").match)
 
 _EQ: Final = object.__dict__["__eq__"]
 _HASH: Final = object.__dict__["__hash__"]
