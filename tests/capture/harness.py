@@ -27,6 +27,7 @@ from .surroundings import surroundings
 from .tape import Tape, same_operators
 
 HERE: Final = Path(__file__).parent
+PROGRAMS: Final = (str(HERE), str(HERE.with_name("breaks")))
 OURS: Final = str(Path(stator.__file__).parent)
 OWN_FILES: Final = frozenset(
     str(HERE / name) for name in ("harness.py", "tape.py", "mutation.py", "describe.py")
@@ -270,7 +271,7 @@ def user_frames(error: BaseException) -> Iterator[tuple[str, int, str]]:
         file = code.co_filename
         if file.startswith(OURS):
             yield file, entry.tb_lineno, code.co_name
-        elif file.startswith(str(HERE)) and file not in OWN_FILES:
+        elif file.startswith(PROGRAMS) and file not in OWN_FILES:
             yield Path(file).name, entry.tb_lineno, code.co_name
         entry = entry.tb_next
 

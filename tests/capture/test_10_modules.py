@@ -431,7 +431,7 @@ def zero_grad_inside(m, x):
     return m(x)
 
 
-@programs(lambda: (t(2, 4),), backward=False)
+@programs(lambda: (t(2, 4),), backward=False, free=True)
 def module_made_inside(x):
     m = nn.Linear(4, 4)
     with torch.no_grad():
@@ -454,7 +454,7 @@ def attribute_added_to_a_module(m, x):
     return m.cached * 2
 
 
-@programs(lambda: (module(nn.Linear, 4, 4), t(2, 4)))
+@programs(lambda: (module(nn.Linear, 4, 4), t(2, 4)), free=True)
 def parameter_added_inside(m, x):
     m.extra = nn.Parameter(torch.ones(4))
     return m(x) * m.extra

@@ -121,7 +121,7 @@ def gradient_inside(x):
     return g * 2
 
 
-@programs(lambda: (t(3),))
+@programs(lambda: (t(3),), free=True)
 def requires_grad_set_inside(x):
     y = x.detach().requires_grad_()
     return y * 2

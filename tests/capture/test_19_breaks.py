@@ -29,10 +29,10 @@ def one():
 
 
 @programs(one)
-def prints_to_a_stream(x):
+def reads_a_stream(x):
     y = x + 1
-    STREAM.write("text")  # break
-    return y * 2
+    text = STREAM.getvalue()  # break
+    return y * 2, text
 
 
 @programs(one)
@@ -78,12 +78,12 @@ def number_of_a_value(x):
 
 @programs(one)
 def values_as_a_list(x):
-    return x.tolist()  # break
+    return x[x > 0].tolist()  # break
 
 
 @programs(one)
 def text_of_a_tensor(x):
-    return f"{x}"  # break
+    return len(f"{x}")  # break
 
 
 @programs(one)
@@ -108,7 +108,7 @@ def starts_a_thread(x):
 
 def inner(x):
     y = x * 2
-    STREAM.write("inner")  # deep
+    STREAM.getvalue()  # deep
     return y
 
 
@@ -120,7 +120,7 @@ def break_in_a_called_function(x):
 @programs(one)
 def break_inside_try(x):
     try:
-        STREAM.write("try")  # break
+        STREAM.getvalue()  # break
         return x + 1
     finally:
         x.add_(1)
@@ -130,7 +130,7 @@ def break_inside_try(x):
 def break_after_an_effect(x):
     x.add_(1)
     harness_log.append("before")
-    STREAM.write("text")  # break
+    STREAM.getvalue()  # break
     harness_log.append("after")
     return x * 2
 
@@ -140,7 +140,7 @@ harness_log = []
 
 @programs(one, raises=ValueError)
 def break_before_an_exception(x):
-    STREAM.write("text")  # break
+    STREAM.getvalue()  # break
     raise ValueError("after a break")
 
 

@@ -136,8 +136,8 @@ RULES: dict[Kind, list[Any]] = {
         torch.equal,
         torch.save,
         torch.load,
-        torch.manual_seed,
-        torch.random.fork_rng,
+        torch.seed,
+        torch.initial_seed,
         torch.set_default_dtype,
         torch.set_num_threads,
         torch.use_deterministic_algorithms,
@@ -145,7 +145,7 @@ RULES: dict[Kind, list[Any]] = {
         torch.jit.script,
         torch.compile,
         torch.compiler.disable,
-        torch.nn.Parameter,
+        torch.nn.parameter.UninitializedParameter,
         torch.Generator,
         torch.FloatTensor,
         torch._C._cuda_init if hasattr(torch._C, "_cuda_init") else torch._C._get_cpp_backtrace,
@@ -268,7 +268,7 @@ class TestAttributes:
         assert torch.equal(recorded.module(value)[0], getattr(value, name))
 
     def test_others(self) -> None:
-        for name, kind in (("grad", Kind.INPUT), ("grad_fn", Kind.FORBIDDEN)):
+        for name, kind in (("grad", Kind.OWN), ("_version", Kind.FORBIDDEN)):
             rule = attribute(name)
             assert rule is not None
             assert rule.kind is kind

@@ -467,8 +467,6 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("target", "args"),
         [
-            (("method", "item"), ()),
-            (("method", "tolist"), ()),
             (("method", "__bool__"), ()),
             (float, ()),
             (torch.equal, (torch.zeros(1),)),
@@ -481,6 +479,42 @@ class TestErrors:
         with pytest.raises(DataDependent) as caught:
             graph.call(target, fakes)
         assert "depends on the values" in caught.value.reason
+
+    @pytest.mark.parametrize(
+        ("value", "kind"),
+        [
+            (torch.tensor(3), torch.SymInt),
+            (torch.tensor([2.5]), torch.SymFloat),
+            (torch.tensor(True), torch.SymBool),
+        ],
+        ids=str,
+    )
+    def test_values_become_symbols(self, value: torch.Tensor, kind: type) -> None:
+        graph = OutputGraph()
+        number = graph.call(("method", "item"), [graph.add_input("x", value)])
+        assert type(number) is kind
+        recorded = graph.finish([number])
+        (read,) = (node for node in recorded.module.graph.nodes if node.target == "item")
+        assert len(read.meta["unbacked_bindings"]) == 1
+        assert recorded.module(value) == (value.item(),)
+        assert not graph.assumptions
+
+    def test_lists_of_values_become_symbols(self) -> None:
+        graph = OutputGraph()
+        x = graph.add_input("x", torch.arange(4).view(2, 2))
+        (_, first), (second, _) = graph.call(("method", "tolist"), [x])
+        recorded = graph.finish([first + second, second])
+        assert recorded.module(torch.tensor([[5, 6], [7, 8]])) == (13, 7)
+
+    def test_what_is_assumed_of_a_value_is_checked(self) -> None:
+        graph = OutputGraph()
+        number = graph.call(("method", "item"), [graph.add_input("x", torch.tensor(3))])
+        ones = graph.call(torch.ones, [number])
+        assert graph.assumptions
+        recorded = graph.finish([ones])
+        assert recorded.module(torch.tensor(0))[0].shape == (0,)
+        with pytest.raises(RuntimeError, match="u0 >= 0"):
+            recorded.module(torch.tensor(-1))
 
     @pytest.mark.parametrize(
         ("target", "args"),

@@ -54,6 +54,71 @@ call_entry(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nval
     return result;
 }
 
+/* ---- tail calls ----
+ *
+ * A target may return a TailCall: another compiled function to be called with
+ * these arguments, after the target's own frame is gone. So a program that is
+ * split in a loop needs no more stack than one that is not. None ever reaches
+ * the program.
+ */
+
+typedef struct {
+    PyObject_VAR_HEAD
+    PyObject *function;
+    PyObject *args[1]; /* args[0] is free for the callee, as vectorcall allows */
+} TailCall;
+
+static void
+tail_call_dealloc(TailCall *self)
+{
+    Py_DECREF(self->function);
+    for (Py_ssize_t i = 1; i <= Py_SIZE(self); i++)
+        Py_DECREF(self->args[i]);
+    PyObject_Free(self);
+}
+
+static PyTypeObject TailCall_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "stator._native._core.TailCall",
+    .tp_doc = "Returned by the target of an entry: what the compiled function calls next.",
+    .tp_basicsize = sizeof(TailCall),
+    .tp_itemsize = sizeof(PyObject *),
+    .tp_dealloc = (destructor)tail_call_dealloc,
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+};
+
+/* tail(compiled, *args) */
+static PyObject *
+tail(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs < 1 || !Py_IS_TYPE(args[0], &CompiledFunction_Type)) {
+        PyErr_SetString(PyExc_TypeError, "tail(compiled function, *args)");
+        return NULL;
+    }
+    TailCall *made = PyObject_NewVar(TailCall, &TailCall_Type, nargs - 1);
+    if (made == NULL)
+        return NULL;
+    made->function = Py_NewRef(args[0]);
+    made->args[0] = NULL;
+    for (Py_ssize_t i = 1; i < nargs; i++)
+        made->args[i] = Py_NewRef(args[i]);
+    return (PyObject *)made;
+}
+
+static PyObject *call_once(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames);
+
+/* Steals the result of a target; answers that of the last one. */
+PyObject *
+dispatch_finish(PyObject *result)
+{
+    while (result != NULL && Py_IS_TYPE(result, &TailCall_Type)) {
+        TailCall *next = (TailCall *)result;
+        result = call_once(next->function, next->args + 1, (size_t)Py_SIZE(next) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+        Py_DECREF(next);
+    }
+    return result;
+}
+
 /* ---- finding an entry ---- */
 
 /* The function has another __code__: what was compiled for the old one is void. */
@@ -261,7 +326,7 @@ call_generally(CompiledFunction *self, const Arguments *given)
 }
 
 static PyObject *
-compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+call_once(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     CompiledFunction *self = (CompiledFunction *)callable;
     if (mode == MODE_DISPATCH && kwnames == NULL && PyVectorcall_NARGS(nargsf) == self->plain
@@ -275,6 +340,12 @@ compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, Py
         return call_miss(self, args, nargsf, &(Arguments){args, nargsf, NULL});
     }
     return call_generally(self, &(Arguments){args, nargsf, kwnames});
+}
+
+static PyObject *
+compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+{
+    return dispatch_finish(call_once(callable, args, nargsf, kwnames));
 }
 
 /* ---- life ---- */
@@ -632,6 +703,8 @@ get_mode(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 PyMethodDef dispatch_functions[] = {
     {"set_mode", set_mode, METH_O, "set_mode(mode) -> the previous one; what all compiled functions do when called"},
     {"get_mode", get_mode, METH_NOARGS, "get_mode() -> int"},
+    {"tail", (PyCFunction)(void (*)(void))tail, METH_FASTCALL,
+     "tail(compiled, *args): returned by the target of an entry to have this called next"},
     {NULL},
 };
 
@@ -654,7 +727,7 @@ int
 dispatch_init(PyObject *module)
 {
     if (calling_init() < 0 || entries_init(module) < 0 || PyType_Ready(&CompiledFunction_Type) < 0
-        || PyType_Ready(&CallOriginal_Type) < 0)
+        || PyType_Ready(&CallOriginal_Type) < 0 || PyType_Ready(&TailCall_Type) < 0)
         return -1;
     call_original = PyObject_New(PyObject, &CallOriginal_Type);
     if (call_original == NULL)

@@ -107,6 +107,10 @@ PyObject *dispatch_lookup(PyCodeObject *code);
  * reference to what the entry's target takes first, NULL if it takes no such. */
 Entry *dispatch_find(PyObject *compiled, PyObject *const *locals, PyObject *function, PyObject **fetched);
 
+/* What the program gets, from what a target returned: see "tail calls". Steals
+ * the reference. */
+PyObject *dispatch_finish(PyObject *result);
+
 int dispatch_init(PyObject *module);
 extern PyMethodDef dispatch_functions[];
 

@@ -127,10 +127,9 @@ frame_adopt(IFrame *f, PyObject *ops)
     return fr;
 }
 
-/* The frame of a call whose arguments map one to one onto parameters; missing
- * trailing ones come from the defaults. The caller has checked that. */
+/* A frame of a function that has not begun, without any locals. */
 Frame *
-frame_from_function(PyFunctionObject *func, PyObject *const *args, Py_ssize_t nargs, PyObject *ops)
+frame_blank(PyFunctionObject *func, PyObject *ops)
 {
     PyCodeObject *code = (PyCodeObject *)func->func_code;
     Py_ssize_t n = code->co_nlocalsplus;
@@ -153,6 +152,20 @@ frame_from_function(PyFunctionObject *func, PyObject *const *args, Py_ssize_t na
     own->return_offset = 0;
 #endif
     IFRAME_SUSPEND_AT(own, 0);
+    fr->iframe = own; /* tp_alloc zeroed the locals */
+    return fr;
+}
+
+/* The frame of a call whose arguments map one to one onto parameters; missing
+ * trailing ones come from the defaults. The caller has checked that. */
+Frame *
+frame_from_function(PyFunctionObject *func, PyObject *const *args, Py_ssize_t nargs, PyObject *ops)
+{
+    PyCodeObject *code = (PyCodeObject *)func->func_code;
+    Frame *fr = frame_blank(func, ops);
+    if (fr == NULL)
+        return NULL;
+    IFrame *own = &fr->own;
     for (Py_ssize_t i = 0; i < nargs; i++)
         own->localsplus[i] = Py_NewRef(args[i]);
     if (nargs < code->co_argcount) {
@@ -160,7 +173,6 @@ frame_from_function(PyFunctionObject *func, PyObject *const *args, Py_ssize_t na
         for (Py_ssize_t i = nargs; i < code->co_argcount; i++)
             own->localsplus[i] = Py_NewRef(PyTuple_GET_ITEM(func->func_defaults, i - first));
     }
-    fr->iframe = own; /* tp_alloc zeroed the remaining locals */
     return fr;
 }
 

@@ -48,7 +48,7 @@ int guards_init(PyObject *module);
 #define SOURCE_OPS(X)                                                                              \
     X(ROOT) X(LOCAL) X(FUNCTION) X(FIXED) X(CALL)                                                  \
     X(GLOBALS) X(BUILTINS) X(CLOSURE) X(DEFAULTS) X(KWDEFAULTS) X(CODE)                            \
-    X(METHOD_FUNC) X(METHOD_SELF) X(CELL) X(SLOT) X(REFERENT)                                      \
+    X(METHOD_FUNC) X(METHOD_SELF) X(CELL) X(SLOT) X(FIELD) X(REFERENT)                             \
     X(ATTR) X(MODULE_ATTR) X(CLASS_ATTR) X(TYPE) X(INDEX) X(KEY) X(KEY_AT)
 
 /* What must be true of a value. */

@@ -52,6 +52,11 @@ node_argument(Node *node, PyObject *arg)
             return bad("a slot source needs the descriptor of a member that holds an object");
         node->key = Py_NewRef(arg);
         return 0;
+    case SOURCE_FIELD:
+        if (!Py_IS_TYPE(arg, &PyGetSetDescr_Type) || ((PyGetSetDescrObject *)arg)->d_getset->get == NULL)
+            return bad("a field source needs the descriptor of a C type's field");
+        node->key = Py_NewRef(arg);
+        return 0;
     case SOURCE_CALL:
         if (!PyTuple_CheckExact(arg) || PyTuple_GET_SIZE(arg) != 3
             || !PyCFunction_Check(PyTuple_GET_ITEM(arg, 0)) || !PyTuple_CheckExact(PyTuple_GET_ITEM(arg, 1)))

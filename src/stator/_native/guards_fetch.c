@@ -171,6 +171,24 @@ slot_value(PyObject *descriptor, PyObject *o)
     return slot == NULL ? NULL : *slot;
 }
 
+/* What a getter of a C type answers. The object holds the answer, so it stays
+ * when the reference is dropped. Only for getters of which that is true, and
+ * which run no Python code; torch keeps the Python side of a gradient alive. */
+static PyObject *
+field_value(PyObject *descriptor, PyObject *o)
+{
+    PyGetSetDescrObject *d = (PyGetSetDescrObject *)descriptor;
+    if (!PyObject_TypeCheck(o, PyDescr_TYPE(d)))
+        return NULL;
+    PyObject *value = d->d_getset->get(o, d->d_getset->closure);
+    if (value == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    Py_DECREF(value);
+    return value;
+}
+
 /* A deque's layout is private; its own C functions run no other code. */
 static PyTypeObject *deque_type;
 
@@ -269,6 +287,8 @@ fetch(Node *node, PyObject *base, PyObject *const *locals, PyObject *function)
         return PyCell_Check(base) ? PyCell_GET(base) : NULL;
     case SOURCE_SLOT:
         return slot_value(node->key, base);
+    case SOURCE_FIELD:
+        return field_value(node->key, base);
     case SOURCE_REFERENT:
         if (!PyWeakref_CheckRef(base))
             return NULL;

@@ -75,6 +75,7 @@ typedef struct {
 
 /* frame.c */
 Frame *frame_adopt(IFrame *f, PyObject *ops);
+Frame *frame_blank(PyFunctionObject *func, PyObject *ops);
 Frame *frame_from_function(PyFunctionObject *func, PyObject *const *args, Py_ssize_t nargs, PyObject *ops);
 Frame *frame_view(PyObject *gen, IFrame *f, PyObject *ops);
 int frame_prepare(Frame *fr);

@@ -425,6 +425,26 @@ op_call(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t nargs)
     return result;
 }
 
+/* push(frame, function) -> a frame behind `frame` that has not begun and has no
+ * locals, to be put into the middle of a call. */
+static PyObject *
+op_push(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t nargs)
+{
+    ARITY("push", 2)
+    if (check_frame(args, nargs) < 0)
+        return NULL;
+    if (!PyFunction_Check(args[1])) {
+        PyErr_SetString(PyExc_TypeError, "push() takes a Python function");
+        return NULL;
+    }
+    Frame *callee = frame_blank((PyFunctionObject *)args[1], FRAME(0)->ops);
+    if (callee != NULL && window_push(FRAME(0), callee) < 0) {
+        window_failed();
+        Py_CLEAR(callee);
+    }
+    return (PyObject *)callee;
+}
+
 /* As _PyStack_UnpackDict(): append the values to `list`, answer the names. */
 static PyObject *
 unpack_keywords(PyObject *kwargs, PyObject *list)
@@ -589,6 +609,7 @@ PyMethodDef ops_functions[] = {
     OPERATION(store_cell, "store_cell(frame, cell, value or NULL)"),
     OPERATION(call, "call(frame, callable, args, kwnames) -> value or Frame"),
     OPERATION(call_ex, "call_ex(frame, callable, args, kwargs) -> value or Frame, or NULL if args is not iterable"),
+    OPERATION(push, "push(frame, function) -> a new frame behind it, without locals"),
     OPERATION(call_native, "call_native(frame, callable, *args)"),
     OPERATION(instruction, "instruction(frame, thunk, *operands)"),
     OPERATION(make_function, "make_function(frame, code)"),

@@ -315,7 +315,7 @@ dispatch_frame(PyThreadState *ts, IFrame *f, int throwflag)
     PyObject *result = entry_call(entry, fetched, f->localsplus, n);
     Py_DECREF(entry);
     pop_husk(ts, f);
-    return result;
+    return dispatch_finish(result);
 }
 
 static PyObject *

@@ -12,6 +12,7 @@ from stator._native import _core as core
 from stator._native._core import NULL, Frame, is_python_class
 from stator.capture.locks import is_lock
 from stator.capture.names import Names
+from stator.capture.printing import file_method
 from stator.capture.tensors import Tensors
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break
@@ -260,6 +261,12 @@ class Attributes(Names):
         if found is not None and type(found.value) is types.FunctionType:
             world.know(found.value)
             return types.MethodType(found.value, obj)
+        written = file_method(obj, name, found)
+        if written is not None:
+            return written
+        method = None if found is None else self.tensors.own.draws.method(obj, found.value)
+        if method is not None:
+            return method
         raise Break(f"an attribute of an object of type {cls.__qualname__} is read: {name}")
 
     def setattr(self, frame: Frame, obj: Any, name: str, value: Any) -> None:
@@ -278,7 +285,8 @@ class Attributes(Names):
     def delattr(self, frame: Frame, obj: Any, name: str) -> None:
         cls = type(obj)
         if self.tensors.holds(cls):
-            raise Break(f"the attribute {name} of a tensor is deleted")
+            self.tensors.delattr(frame, obj, name)
+            return
         if not self._may_store(obj, name, NULL):
             return
         self.world.class_attribute(cls, "__delattr__")

@@ -21,10 +21,16 @@ from stator import contracts, objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture import marks, warned
+from stator.capture.copies import COPIES
 from stator.capture.decimals import Decimals, is_decimal
+from stator.capture.formatting import FORMATTING
 from stator.capture.library import LIBRARY
 from stator.capture.locks import Locks, is_lock
+from stator.capture.logged import LOGGING
+from stator.capture.printing import PRINTING, Once, may_speak, once
+from stator.capture.scalar_calls import SCALARS
 from stator.capture.special import SPECIAL
+from stator.capture.text import makes_text
 from stator.capture.values import is_torch_value
 from stator.capture.warned import WARNINGS
 from stator.contracts import Contract, Depth, SymInt, Verdict
@@ -40,7 +46,12 @@ if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
 
 SPECIAL.update(LIBRARY)
+SPECIAL.update(COPIES)
 SPECIAL.update(WARNINGS)
+SPECIAL.update(FORMATTING)
+SPECIAL.update(PRINTING)
+SPECIAL.update(LOGGING)
+SPECIAL.update(SCALARS)
 _NATIVE: Final = TypeSet(
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
@@ -116,6 +127,7 @@ class Calls:
         self.made = tracer.world.made
         self.locks = Locks(tracer.world)
         self.generators: list[weakref.ref[Any]] = []
+        self.made_at: dict[int, int] = {}  # in which step a generator was made, by id
         self.decimals = Decimals(self.world)
         self.context: dict[int, Any] = {}  # values of context variables, by their id
         self.context_before: dict[int, Any] = {}
@@ -123,6 +135,11 @@ class Calls:
         self._contracts: dict[int, Contract | None] = {}
         self._called: set[int] = set()
         self._alive: list[Any] = []
+        self.made_caches: set[int] = set()  # ids of what `functools.lru_cache` made in the trace
+        self.once: list[Once] = []  # calls of functions with a cache that may show something
+        self.cached_codes: set[types.CodeType] = set()  # of other functions with a cache
+        self.warned: set[tuple[Any, ...]] = set()  # what was shown since the filters changed
+        self.filters_mutated = False
 
     # ------------------------------------------------------------------ the kinds of callables
 
@@ -134,6 +151,8 @@ class Calls:
             if mark is not None:
                 return self.marked(frame, mark, callable, args, kwnames)
             cls = type(callable)
+            if self.tensors.own.draws.handles(callable):
+                return self.tensors.own.draws.call(frame, callable, *_split(args, kwnames))
             if self.arrays.handles(callable, args):
                 return self.arrays.call(frame, callable, *_split(args, kwnames))
             if cls is types.FunctionType:
@@ -148,13 +167,18 @@ class Calls:
             elif cls is functools.partial:
                 args, kwnames = _unpack_partial(callable, args, kwnames)
                 callable = callable.func
-            elif cls is functools._lru_cache_wrapper and not self.world.is_world(callable):
+            elif cls is functools._lru_cache_wrapper and id(callable) in self.made_caches:
                 self.values.ready(args, Depth.DEEP, calls=True)  # they are hashed
                 return self._native_call(frame, callable, args, kwnames)
             elif cls is functools._lru_cache_wrapper:
                 # The cache would keep objects of the trace, and answers of another one.
-                callable = callable.__wrapped__
+                cache, callable = callable, callable.__wrapped__
                 self.world.know(callable)
+                if may_speak(callable):
+                    given = [cache, callable, *_packed(args, kwnames)]
+                    return self.function(frame, once, given, None)
+                if type(callable) is types.FunctionType:
+                    self.cached_codes.add(callable.__code__)
             elif cls is CompiledFunction:
                 callable = callable.__wrapped__
                 self.world.know(callable)
@@ -178,7 +202,7 @@ class Calls:
                     callable = _field(method.owner, "func")(callable)
                     continue
                 if _is_c_type(base, "_lru_cache_wrapper"):
-                    if not self.world.is_world(callable):
+                    if id(callable) in self.made_caches:
                         self.values.ready(args, Depth.DEEP, calls=True)  # they are hashed
                         return self._native_call(frame, callable, args, kwnames)
                     callable = self.tracer.getattr(frame, callable, "__wrapped__")
@@ -228,7 +252,7 @@ class Calls:
                 special = objects.lookup(cls, "__iter__") or objects.lookup(cls, "__getitem__")
                 if special is None:
                     return NULL
-                args = self.native(frame, tuple, [args], None)
+                args = self.tracer.texts.collected(frame, args)
         else:
             self.values.ready(args, Depth.SHALLOW)
         positional = list(args)
@@ -307,6 +331,7 @@ class Calls:
         """Generators made in the trace are closed at its end."""
         if _GENERATORS.holds(type(value)) and not self.world.is_world(value):
             self.generators.append(weakref.ref(value))
+            self.made_at[id(value)] = self.tracer.steps - 1
 
     def admit(self, frame: Frame, function: Any) -> None:
         """A frame begins: parameters that took their defaults hold raw world objects."""
@@ -363,6 +388,11 @@ class Calls:
             frame.result = result
             frame.finish()
             return True
+        text = self.tracer.texts.answer(frame)
+        if text is not None:
+            frame.result = text
+            frame.finish()
+            return True
         rule = self.rule(function)
         if rule is not None and rule.kind is not leaves.Kind.EVALUATE:
             args, kwargs = _arguments(frame)
@@ -377,9 +407,8 @@ class Calls:
         if function.__module__ in _SYMBOL_MODULES and function.__qualname__.startswith(
             _SYMBOL_NAMES
         ):
-            args, kwargs = _arguments(frame)
-            method = functools.partial(function, **kwargs)
-            frame.result = self.tensors.symbolic(method, *args, checked=False)
+            args, _ = _arguments(frame)
+            frame.result = self.tensors.scalars.method(frame, function, args)
             frame.finish()
             return True
         if function.__name__ in _DESCRIPTOR_METHODS and frame.code.co_argcount > 1:
@@ -431,7 +460,7 @@ class Calls:
             if handler is not None:
                 positional, keywords = _split(args, kwnames)
                 return handler(self, frame, callable, [bound, *positional], keywords)
-            if _is_c_type(type(bound), "_lru_cache_wrapper") and not self.world.is_world(bound):
+            if _is_c_type(type(bound), "_lru_cache_wrapper") and id(bound) in self.made_caches:
                 return core.call(frame, callable, args, kwnames)  # a cache of the program's own
         contract = self.contract(callable)
         if contract is None and _is_value_method(callable):
@@ -452,6 +481,11 @@ class Calls:
         bound: tuple[Any, ...] = (),
     ) -> Any:
         """Runs C code under its contract."""
+        texts = self.tracer.texts
+        if not texts.open and makes_text(callable):
+            with texts.window():
+                result = self.run(frame, callable, args, kwnames, contract, bound)
+            return texts.split(frame, result)
         if contract.verdict is Verdict.FORBIDDEN:
             assert contract.reason is not None
             if contract.reason is contracts.Reason.HIDDEN_STATE and is_decimal(callable):
@@ -476,8 +510,9 @@ class Calls:
                 continue
             if CONSTANTS.holds(type(value)):
                 continue
-            if self.tensors.is_symbol(value) and spec.symint is not SymInt.PASS:
-                raise Break(f"{describe(callable)} needs a size that depends on values")
+            specialized = spec.symint is not SymInt.PASS and not texts.open
+            if specialized and self.tensors.has_symbols(value, spec.depth):
+                raise Break(f"{describe(callable)} needs a number that depends on values")
             if spec.mutated and self.arrays.holds(type(value)):
                 raise Break(f"{describe(callable)} changes a numpy array")
             self.values.ready(
@@ -544,6 +579,10 @@ class Calls:
         if CONSTANTS.holds(cls):
             return result
         self.note(result)
+        made = objects.is_subtype(type(callable), type)
+        if made and _is_c_type(objects.layout_base(cls), "_lru_cache_wrapper"):
+            self.made_caches.add(id(result))
+            self.world.keep(result)
         if cls is types.FunctionType and not self.world.is_world(result):
             if callable is types.FunctionType:
                 self.made[id(result)] = result
@@ -568,7 +607,9 @@ class Calls:
                 raise Break(f"no contract says what the C class {describe(cls)} does")
             return self.run(frame, cls, args, kwnames, contract)
         if objects.lookup(cls, "__del__") is not None:
-            raise Break(f"an object of class {cls.__qualname__} is made, which has a finalizer")
+            # A variable of a continuation lives as long as its call, not until it is deleted.
+            reason = f"an object of class {cls.__qualname__} is made, which has a finalizer"
+            raise Break(reason, whole=True)
         self.world.protocol(cls, ("__new__", "__init__"))
         self.world.protocol(type(cls), ("__call__",))
         base = objects.layout_base(cls)
@@ -618,6 +659,11 @@ def _split(args: list[Any], kwnames: tuple[str, ...] | None) -> tuple[list[Any],
         return args, {}
     count = len(args) - len(kwnames)
     return args[:count], dict(zip(kwnames, args[count:], strict=True))
+
+
+def _packed(args: list[Any], kwnames: tuple[str, ...] | None) -> list[Any]:
+    positional, keywords = _split(args, kwnames)
+    return [tuple(positional), keywords]
 
 
 def _unpack_partial(

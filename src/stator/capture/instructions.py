@@ -4,6 +4,7 @@ In: the operands of an instruction. Out: its result, after the operands were mad
 """
 
 import builtins
+import contextlib
 import importlib.util
 import sys
 import types
@@ -17,7 +18,8 @@ from stator.capture.decimals import is_decimal
 from stator.capture.locks import is_lock
 from stator.capture.operators import specials
 from stator.contracts import Depth, Verdict
-from stator.diagnostics.breaks import Break, stack
+from stator.diagnostics.breaks import Break
+from stator.effects.texts import Text
 from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:
@@ -31,6 +33,18 @@ _INSTRUCTION_SPECIALS: Final = specials(
     "iter getitem len next enter exit aenter aexit hash eq format str repr match_args await aiter "
     "anext keys instancecheck subclasscheck"
 )
+
+
+def _is_held(name: str, index: int, count: int) -> bool:
+    """Whether an operand becomes a value in a dict, at which nobody looks."""
+    match name:
+        case "BUILD_MAP":
+            return index % 2 == 1
+        case "BUILD_CONST_KEY_MAP":
+            return index < count - 1
+        case "MAP_ADD":
+            return index == 2
+    return False
 
 
 class Instructions:
@@ -72,10 +86,12 @@ class Instructions:
             return self._import_from(frame, thunk, operands)
         if name == "PRINT_EXPR":
             raise Break("sys.displayhook shows the value of an expression")
+        texts = self.tracer.texts
         if name in text.FORMATS:
             for value in operands:
-                if self.tensors.holds(type(value)) or type(value) is text.TensorText:
-                    return self._tensor_text(frame, operands)
+                if texts.holds(value):
+                    arg = thunk.__code__.co_code[2 * len(operands) + 1]
+                    return texts.instruction(frame, name, arg, operands)
         if name == "BEFORE_WITH" and is_lock(type(operands[0])):
             self.calls.locks.call(operands[0], "__enter__")
             return operands[0].__exit__, True
@@ -85,11 +101,14 @@ class Instructions:
         depth = Depth.DEEP if name in _DEEP else Depth.SHALLOW
         attributes = name == "MATCH_CLASS"
         ready = []
-        for value in operands:
+        for index, value in enumerate(operands):
             if self.tensors.holds(type(value)):
                 value = self._tensor_operand(frame, name, value)
+            elif type(value) is Text and _is_held(name, index, len(operands)):
+                pass
             elif not CONSTANTS.holds(type(value)):
-                self.values.ready(value, depth, attributes=attributes)
+                with texts.window() if name in _DEEP else contextlib.nullcontext():
+                    self.values.ready(value, depth, attributes=attributes)
                 if is_python_class(type(value)):
                     self.world.protocol(type(value), _INSTRUCTION_SPECIALS)
             ready.append(value)
@@ -97,6 +116,9 @@ class Instructions:
             self._check_manager(operands[0])
         outer, self.tensors.frame = self.tensors.frame, frame
         try:
+            if name in _DEEP:
+                with texts.window():
+                    return texts.split(frame, core.instruction(frame, thunk, *ready))
             return core.instruction(frame, thunk, *ready)
         finally:
             self.tensors.frame = outer
@@ -114,12 +136,6 @@ class Instructions:
         if name in ("UNPACK_SEQUENCE", "UNPACK_EX"):
             return tuple(self.tensors.iter(frame, value))
         return value
-
-    def _tensor_text(self, frame: Frame, parts: tuple[Any, ...]) -> text.TensorText:
-        made = text.TensorText(parts, stack(frame))
-        self.world.opaque[id(made)] = text.NAME
-        self.world.keep(made)
-        return made
 
     def _check_manager(self, manager: Any) -> None:
         """C context managers need contracts: locks and files must not be taken while tracing."""

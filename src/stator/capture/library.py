@@ -119,7 +119,7 @@ def _new_lock(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
 
 def _cache(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """Methods of a `functools.lru_cache` that the program has made itself."""
-    if not args or calls.world.is_world(args[0]):
+    if not args or id(args[0]) not in calls.made_caches:
         raise Break("a cache that existed before the call is inspected or cleared")
     bound = type(function) is types.BuiltinFunctionType
     return _plain(calls, frame, function, args[1:] if bound else args, kwargs)
@@ -213,41 +213,6 @@ def _pickler(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwarg
     return calls.construct(frame, twin, values, tuple(kwargs) or None)
 
 
-def _print(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """`print` to an object that the program has made, such as a StringIO."""
-    if not _PRINT_KEYWORDS.issuperset(kwargs):
-        return _plain(calls, frame, function, args, kwargs)  # raises
-    file = kwargs.get("file")
-    if file is None:
-        file = calls.tracer.getattr(frame, sys, "stdout")  # which the program may have replaced
-        kwargs = {**kwargs, "file": file}
-    if file is None or (calls.world.is_world(file) and id(file) not in calls.world.records):
-        raise Break("builtins.print writes to the console")
-    return calls.function(frame, _printed, [*args, *kwargs.values()], tuple(kwargs) or None)
-
-
-_PRINT_KEYWORDS: Final = frozenset({"sep", "end", "file", "flush"})
-
-
-def _printed(
-    *values: Any, sep: Any = None, end: Any = None, file: Any = None, flush: Any = False
-) -> None:
-    """As `builtin_print`."""
-    if sep is not None and not isinstance(sep, str):
-        raise TypeError(f"sep must be None or a string, not {type(sep).__name__}")
-    if end is not None and not isinstance(end, str):
-        raise TypeError(f"end must be None or a string, not {type(end).__name__}")
-    first = True
-    for value in values:
-        if not first:
-            file.write(" " if sep is None else sep)
-        first = False
-        file.write(str(value))
-    file.write("\n" if end is None else end)
-    if flush:
-        file.flush()
-
-
 # What pickle encodes with: looking a codec up for the first time imports its module.
 _ENCODINGS: Final = frozenset(
     {"ascii", "latin-1", "latin1", "utf-8", "raw-unicode-escape", "unicode-escape"}
@@ -286,7 +251,6 @@ LIBRARY: Final[dict[int, Handler]] = {
     id(_GET): _context_get,
     id(ContextVar.__dict__["set"]): _context_set,
     id(ContextVar.__dict__["reset"]): _context_reset,
-    id(builtins.print): _print,
     **{id(function): _asked for function in _asked_functions},
     **{id(function): _by_twin(twin) for function, twin in _twins.items()},
     **dict.fromkeys(_members(functools._lru_cache_wrapper, "cache_info", "cache_clear"), _cache),

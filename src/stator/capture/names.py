@@ -5,17 +5,24 @@ the shadow of the dict, or into a table of cells: the world is written to when t
 """
 
 import types
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from stator._native import _core as core
 from stator._native._core import NULL, Frame
 from stator.capture.tensors import Tensors
 from stator.capture.values import Values
 from stator.diagnostics.breaks import Break
-from stator.guards import CellContents, Fixed
+from stator.guards import CellContents, Fixed, Source
 from stator.world import MISSING, Record, World
 
 _UNREAD: Final = object()
+
+
+class Waiting(NamedTuple):
+    """A constant that the program has in a variable, and has not looked at: it is not guarded."""
+
+    raw: Any
+    source: Source
 
 
 class Names:
@@ -30,6 +37,28 @@ class Names:
         self.own_namespaces: set[int] = set()  # ids of those that the program made
         self.cells: dict[int, Any] = {}  # contents of world cells, read or written
         self.written_cells: dict[int, types.CellType] = {}
+        # By id of the frame, which is kept alive, and index.
+        self._waiting: dict[int, tuple[Frame, dict[int, Waiting]]] = {}
+
+    # ------------------------------------------------------------------ variables
+
+    def put(self, frame: Frame, index: int, value: Any) -> None:
+        """Gives a variable its first value."""
+        if type(value) is Waiting:
+            self._waiting.setdefault(id(frame), (frame, {}))[1][index] = value
+            value = NULL
+        frame[index] = value
+
+    def pending(self, frame: Frame, index: int) -> Any:
+        known = self._waiting.get(id(frame))
+        found = None if known is None else known[1].pop(index, None)
+        return NULL if found is None else self.world.wrap(found.raw, found.source)
+
+    def variable(self, frame: Frame, index: int) -> Any:
+        """What a variable holds when the trace is interrupted."""
+        value = frame[index]
+        known = self._waiting.get(id(frame))
+        return known[1].get(index, NULL) if value is NULL and known is not None else value
 
     # ------------------------------------------------------------------ names
 

@@ -7,7 +7,6 @@ In: a tracer whose program has ended. Out: net effects on world objects, for `ef
 import builtins
 import types
 import warnings
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,36 +14,31 @@ import torch
 
 from stator import objects
 from stator._native._core import NULL
+from stator.capture.changes import changes as changes_of
+from stator.capture.names import Waiting
+from stator.capture.printing import Unknown
 from stator.capture.tensors import CONSTANT_TYPES, SYMBOLS
-from stator.capture.text import TensorText
 from stator.capture.tracer import Tracer
 from stator.capture.warned import filters
 from stator.diagnostics.breaks import Break, Place
 from stator.effects import (
-    AttrDel,
-    AttrSet,
-    ByteArrayContents,
     CannotRebuild,
     CellDel,
     CellSet,
     ClassAttrSet,
     Constant,
-    DequeContents,
-    DictContents,
     Effect,
     Fetched,
     KeySet,
-    ListContents,
     Output,
+    Perform,
     Ref,
-    SetContents,
-    SlotDel,
-    SlotSet,
 )
+from stator.effects.node import Node
+from stator.effects.texts import Mention, Text
 from stator.guards import Fixed, NotAliased
 from stator.objects import TypeSet
-from stator.world import MISSING, Record
-from stator.world.records import DICTS, SETS, pairs
+from stator.world import Record
 
 _CONSTANTS = TypeSet(*CONSTANT_TYPES)
 
@@ -72,9 +66,15 @@ class Resolver:
             if cls is torch.Size and any(type(size) is not int for size in value):
                 raise CannotRebuild("a torch.Size whose sizes depend on values")
             return Constant(value)
-        if cls is TensorText:
+        if cls is Waiting:
+            return Fetched(value.source)
+        if cls is Text:
             self.places = value.places
-            raise CannotRebuild("a text that mentions a tensor")
+            return None
+        if cls is Unknown:
+            raise CannotRebuild("the number of characters that were written")
+        if cls is Mention:
+            return self._mention(value)
         source = self._world.origins.get(id(value))
         if self._tracer.arrays.holds(cls) and source is None:
             return self._array(value)
@@ -83,7 +83,7 @@ class Resolver:
         if self._tracer.tensors.holds(cls):
             if source is not None:
                 return Fetched(source)
-            return self._output(value)
+            return None if self._tracer.tensors.own.has_state(value) else self._output(value)
         if SYMBOLS.holds(cls):
             return self._output(value)
         if source is not None:
@@ -106,6 +106,21 @@ class Resolver:
         if id(value) in self._namespaces:
             return Constant(value)
         return None
+
+    def remade(self, value: Any) -> Node | None:
+        """A tensor to which the program has given attributes."""
+        if not self._tracer.tensors.holds(type(value)):
+            return None
+        return self._tracer.tensors.own.recipe(value, self._output(value))
+
+    def _mention(self, mention: Mention) -> Ref | None:
+        """A tensor as it was when the program showed it."""
+        if mention.region:
+            raise CannotRebuild("a text that mentions a tensor from inside of a region")
+        self._tracer.texts.settle(mention)
+        if mention.looks is not None:
+            return None
+        return self(mention.settled) or self._output(mention.settled)
 
     def _output(self, value: Any) -> Output:
         key = id(value)
@@ -133,9 +148,10 @@ class Resolver:
 
 def effects(tracer: Tracer) -> Iterator[Effect]:
     """What the program changed in the world."""
+    yield from tracer.tensors.own.effects()
     records = [record for record in tracer.world.records.values() if record.owner is None]
     for record in records:
-        changes = [*_contents(record), *_attributes(record), *_slots(record)]
+        changes = list(changes_of(record))
         if changes:
             _check_filters(tracer, record, changes)
             _guard_distinct(tracer, record, records)
@@ -146,6 +162,23 @@ def effects(tracer: Tracer) -> Iterator[Effect]:
         cell_target = tracer.world.origins[cell_id]
         value = tracer.cells[cell_id]
         yield CellDel(cell_target) if value is NULL else CellSet(cell_target, value)
+    yield from tracer.performed
+
+
+def state_effects(tracer: Tracer) -> Iterator[Effect]:
+    """torch's state that the program leaves changed: a graph itself leaves none behind."""
+    with torch._C.DisableTorchFunction():
+        left = tracer.tensors.state.balance()
+    setter = Fixed(torch._C._set_grad_enabled, "set_grad_enabled")
+    if left.grad is not None:
+        yield Perform(setter, (left.grad,))
+    for scope in left.scopes:
+        enter = objects.lookup(type(scope.holder), "__enter__")
+        if enter is None:
+            raise Break(f"{scope.kind} is entered for good")
+        yield Perform(Fixed(enter.value, f"enter_{scope.kind}"), (scope.holder,))
+    if left.inner_grad is not None:
+        yield Perform(setter, (left.inner_grad,))
 
 
 def _check_filters(tracer: Tracer, record: Record, changes: list[Effect]) -> None:
@@ -173,77 +206,3 @@ def _guard_distinct(tracer: Tracer, changed: Record, records: list[Record]) -> N
     )
     if others:
         tracer.world.guard(changed.source, NotAliased(others))
-
-
-def _contents(record: Record) -> Iterator[Effect]:
-    if not record.filled:
-        for key in record.items:
-            if key in record.writes:
-                yield KeySet(record.source, key, record.items[key])
-        return
-    if record.initial is None:
-        return
-    shadow, base = record.shadow, record.base
-    if base is bytearray:
-        content = bytes(bytearray.__iter__(shadow))
-        if content != record.initial:
-            yield ByteArrayContents(record.source, content)
-    elif DICTS.holds(base):
-        now = pairs(shadow, base)
-        if not _same_pairs(now, record.initial):
-            yield DictContents(record.source, tuple(now))
-    elif SETS.holds(base):
-        items = list(set.__iter__(shadow))
-        if len(items) != len(record.initial) or any(item not in record.initial for item in items):
-            yield SetContents(record.source, tuple(items))
-    else:
-        items = list(base.__iter__(shadow))  # type: ignore[attr-defined]
-        if not _same_items(items, record.initial):
-            kind = DequeContents if base is deque else ListContents
-            yield kind(record.source, tuple(items))
-
-
-def _same_items(now: list[Any], before: list[Any]) -> bool:
-    return len(now) == len(before) and all(a is b for a, b in zip(now, before, strict=True))
-
-
-def _same_pairs(now: list[tuple[Any, Any]], before: list[tuple[Any, Any]]) -> bool:
-    return len(now) == len(before) and all(
-        a is c and b is d for (a, b), (c, d) in zip(now, before, strict=True)
-    )
-
-
-def _attributes(record: Record) -> Iterator[Effect]:
-    own = record.dict
-    if own is None:
-        return
-    cls = type(record.shadow)
-    for name, value in list(own.items()):
-        if record.attributes.get(name, MISSING) is not value:
-            yield AttrSet(record.source, name, value, cls)
-    for name, before in record.attributes.items():
-        if name not in own and before is not MISSING:
-            raw = record.raw_dict
-            if raw is not None and name in raw:
-                yield AttrDel(record.source, name, cls)
-
-
-def _slots(record: Record) -> Iterator[Effect]:
-    for descriptor, before in record.fields:
-        now = descriptor.__get__(record.shadow)
-        if now is not before:
-            yield SlotSet(record.source, descriptor, now)
-    if record.slots is None:
-        return
-    for name, descriptor in objects.slots(type(record.shadow)).items():
-        try:
-            now = descriptor.__get__(record.shadow)
-        except AttributeError:
-            now = MISSING
-        before = record.slots[name]
-        if now is before:
-            continue
-        if now is MISSING:
-            yield SlotDel(record.source, descriptor)
-        else:
-            yield SlotSet(record.source, descriptor, now)

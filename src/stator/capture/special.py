@@ -17,7 +17,7 @@ import torch
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
-from stator.capture import autograd
+from stator.capture import autograd, scalars
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break
 from stator.graph import leaves
@@ -146,6 +146,8 @@ def _type(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
         value = args[0]
         if calls.tensors.holds(type(value)):
             return leaves.python_type(value)
+        if calls.tensors.is_symbol(value):
+            return scalars.python_type(value)
         return calls.world.know(type(value)) if is_python_class(type(value)) else type(value)
     contract = calls.contract(type)
     if contract is None:
@@ -175,6 +177,28 @@ def _by_contract(calls: "Calls", frame: Frame, function: Any, args: list[Any], k
     return calls.run(frame, function, [*args, *kwargs.values()], tuple(kwargs) or None, contract)
 
 
+def _method(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """A C method by its contract; it may be bound, and has its object in front all the same."""
+    bound = type(function) is types.BuiltinFunctionType
+    contract = calls.contract(function)
+    assert contract is not None
+    rest = args[1:] if bound else args
+    first = (args[0],) if bound else ()
+    return calls.run(
+        frame, function, [*rest, *kwargs.values()], tuple(kwargs) or None, contract, first
+    )
+
+
+def _append(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`items.append(x)` does not look at what is there already."""
+    if not kwargs and len(args) == 2:
+        record = calls.world.records.get(id(args[0]))
+        if record is not None and not record.filled and record.base is list:
+            list.append(args[0], args[1])
+            return None
+    return _method(calls, frame, function, args, kwargs)
+
+
 def _dict_get(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`d.get(key)` of a dict that is not filled reads one key."""
     if not kwargs and 2 <= len(args) <= 3:
@@ -187,14 +211,7 @@ def _dict_get(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
                 return args[2] if len(args) == 3 else None
         if record is not None:
             calls.world.fill(record)
-    bound = type(function) is types.BuiltinFunctionType
-    contract = calls.contract(function)
-    assert contract is not None
-    rest = args[1:] if bound else args
-    first = (args[0],) if bound else ()
-    return calls.run(
-        frame, function, [*rest, *kwargs.values()], tuple(kwargs) or None, contract, first
-    )
+    return _method(calls, frame, function, args, kwargs)
 
 
 def _vars(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
@@ -242,7 +259,10 @@ def _iter(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
 
 
 def _isinstance(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """A fake tensor is an instance of what the tensor it stands for is."""
+    """A fake tensor is an instance of what the tensor it stands for is; a symbol of a number."""
+    if len(args) == 2 and not kwargs and calls.tensors.is_symbol(args[0]):
+        stand_in = scalars.python_type(args[0])(0)
+        return _by_contract(calls, frame, function, [stand_in, args[1]], kwargs)
     if len(args) == 2 and not kwargs and calls.tensors.holds(type(args[0])):
         kind = leaves.python_type(args[0])
         for cls in _classes(args[1]):
@@ -279,7 +299,7 @@ def _identity(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
     if len(args) == 1 and not kwargs:
         value = args[0]
         record = calls.world.records.get(id(value))
-        in_copy = frame.globals is copy.__dict__  # the keys of its memo, nothing else
+        in_copy = id(frame.globals) in _COPYING  # the keys of its memo, nothing else
         by_address = function is builtins.id or _hashed_by_address(type(value))
         if record is not None and record.owner is None and by_address and not in_copy:
             return function(calls.world.pin(value))
@@ -289,6 +309,11 @@ def _identity(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
             calls.world.guard(source, IsWeak(raw))
             return builtins.id(raw)
     return _by_contract(calls, frame, function, args, kwargs)
+
+
+_COPYING: Final = frozenset(
+    id(module.__dict__) for module in (copy, torch._tensor, torch.nn.parameter)
+)
 
 
 def _hashed_by_address(cls: type) -> bool:
@@ -378,6 +403,7 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(objects.type_dict(type)["__setattr__"]): _type_setattr,
     id(objects.type_dict(type)["__delattr__"]): _type_delattr,
     id(objects.type_dict(dict)["get"]): _dict_get,
+    id(objects.type_dict(list)["append"]): _append,
     id(logging.Logger.isEnabledFor): _substitute(_is_enabled_for),
     id(threading.get_ident): _get_ident,
     id(torch.autograd.Function.__dict__["apply"].__func__): autograd.apply,

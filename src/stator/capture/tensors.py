@@ -4,27 +4,31 @@ In: operations that involve a tensor. Out: fake tensors, answers, or a `Break` w
 needed. A torch function mode catches the calls that C code makes on its own (`sum([t, u])`).
 """
 
+import contextlib
 import operator
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from torch.overrides import TorchFunctionMode
 
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import arrays, ranges
+from stator.capture.indexing import Indexing
 from stator.capture.operators import ARITHMETIC
+from stator.capture.scalars import SYMBOLS as SYMBOLS
+from stator.capture.scalars import Scalars
+from stator.capture.tensor_state import TensorState
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break
 from stator.graph import DataDependent, OperatorError, OutputGraph, Unsupported, leaves
 from stator.graph.state import Scope, StateRecorder
-from stator.guards import Attr, Callback, Equal, Is, NoAttr, Source, State
+from stator.guards import Attr, Equal, Is, NoAttr, Source, State
 from stator.guards.tensors import tensor_match
 from stator.objects import TypeSet
 from stator.world import MISSING, World
@@ -36,7 +40,6 @@ CONSTANT_TYPES: Final = (
     torch.memory_format,
     torch.Size,
 )
-SYMBOLS: Final = TypeSet(torch.SymInt, torch.SymFloat, torch.SymBool)
 _TENSORS: Final = TypeSet(FakeTensor, torch.SymInt, torch.SymFloat, torch.SymBool)
 _DATA_HINT: Final = (
     "the value is known at run time only: use torch.where or torch.cond, or move the branch out "
@@ -79,6 +82,9 @@ class Tensors:
         world.special.update({id(kind): self._constant for kind in CONSTANT_TYPES})
         world.foreign = self._foreign
         self.arrays = arrays.Arrays(self, world)
+        self.own = TensorState(self)
+        self.scalars = Scalars(self)
+        self.indexing = Indexing(self.scalars)
 
     # ------------------------------------------------------------------ from the world
 
@@ -119,8 +125,13 @@ class Tensors:
 
     def record(self, frame: Frame | None, target: Any, args: Any, kwargs: Any = None) -> Any:
         """One node, or an answer."""
+        if kwargs and type(kwargs.get("generator")) is torch.Generator:
+            return self.own.draws.operator(frame, target, args, kwargs)
         self.ready((args, kwargs), Depth.DEEP)
         args, kwargs = self.arrays.numbers((args, kwargs), target)
+        if kwargs and kwargs.get("requires_grad") is True:
+            made = self.record(frame, target, args, {**kwargs, "requires_grad": False})
+            return self.own.requires_grad_(frame, made)
         trace = None if frame is None or frame.finished else self.stack_trace(frame)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -144,6 +155,8 @@ class Tensors:
         owner = getattr(func, "__self__", None)
         if name == "__get__" and type(owner) is types.GetSetDescriptorType:
             return self.attribute(args[0], owner.__name__)
+        if name in _CONVERSIONS:
+            raise Break(f"C code needs the value of a tensor (Tensor.{name})", _DATA_HINT)
         return self.call(self.frame, func, list(args), kwargs)
 
     def call(self, frame: Frame | None, function: Any, args: list[Any], kwargs: Any) -> Any:
@@ -160,6 +173,10 @@ class Tensors:
         converted = self.arrays.torch_call(frame, function, args, kwargs)
         if converted is not arrays.MISSING:
             return converted
+        if rule.kind in (leaves.Kind.FORBIDDEN, leaves.Kind.RECORD):
+            found = self.scalars.torch_call(frame, function, args, kwargs)
+            if found is not MISSING:
+                return found
         match rule.kind:
             case leaves.Kind.RECORD:
                 target, first = leaves.target_of(function)
@@ -169,6 +186,10 @@ class Tensors:
             case leaves.Kind.STATE:
                 with torch._C.DisableTorchFunction():
                     return self.change_state(rule.action, function, args, kwargs)
+            case leaves.Kind.OWN:
+                _, first = leaves.target_of(function)
+                with torch._C.DisableTorchFunction():
+                    return self.own.call(frame, rule.action, [*first, *args], kwargs)
             case leaves.Kind.FORBIDDEN:
                 raise Break(rule.reason)
         raise AssertionError(rule)
@@ -224,28 +245,39 @@ class Tensors:
             )
         else:
             scope = self.state.enter_inference_mode(own["mode"])
+        scope.holder = holder
         self.scopes.setdefault(id(holder), []).append(scope)
         return holder if action == "enter_autocast" else None
+
+    @contextlib.contextmanager
+    def without_grad(self) -> Iterator[None]:
+        """Grad mode is off inside, in the graph too."""
+        enabled = torch.is_grad_enabled()
+        with torch._C.DisableTorchFunction():
+            self.state.set_grad_enabled(False)
+        try:
+            yield
+        finally:
+            with torch._C.DisableTorchFunction():
+                self.state.set_grad_enabled(enabled)
 
     # ------------------------------------------------------------------ symbolic numbers
 
     def is_symbol(self, *values: Any) -> bool:
         return any(SYMBOLS.holds(type(value)) for value in values)
 
-    def symbolic(self, function: Any, *operands: Any, checked: bool = True) -> Any:
-        """An operator on symbolic numbers, which torch carries out."""
-        for value in operands if checked else ():
-            if not SYMBOLS.holds(type(value)) and type(value) not in (int, float, bool):
-                raise Break(f"an operator between a size and a {type(value).__qualname__}")
-        try:
-            with torch._C.DisableTorchFunction():
-                return function(*operands)
-        except GuardOnDataDependentSymNode:
-            raise Break("a branch depends on a size that depends on values", _DATA_HINT) from None
-        except Exception as error:
-            raised = error
-        raised.__traceback__ = None
-        return core.raise_user(raised)
+    def has_symbols(self, value: Any, depth: Depth) -> bool:
+        """Whether C code that reads a value this deep comes across a symbolic number."""
+        if not self.graph.symbols:
+            return False
+        kind = type(value)
+        if SYMBOLS.holds(kind):
+            return True
+        if depth is not Depth.DEEP:
+            return False
+        if kind is dict:
+            return self.has_symbols([*dict.keys(value), *dict.values(value)], depth)
+        return _HOLDERS.holds(kind) and any(self.has_symbols(item, depth) for item in value)
 
     # ------------------------------------------------------------------ operations
 
@@ -275,19 +307,23 @@ class Tensors:
         operators = (self.world.class_attribute(cls, name) for name in names)
         return not any(each is not None and is_python_class(each.owner) for each in operators)
 
-    def truth(self, value: torch.Tensor) -> bool:
+    def truth(self, frame: Frame, value: torch.Tensor) -> bool:
         known = ranges.truth(self.graph.node(value))
-        if known is None:
-            raise Break("a branch depends on the value of a tensor", _DATA_HINT)
-        return known
+        return self.scalars.tensor_truth(frame, value) if known is None else known
 
     def contains(self, frame: Frame, container: torch.Tensor, item: Any) -> bool:
         raise Break("`in` depends on the values of a tensor", _DATA_HINT)
 
     def getitem(self, frame: Frame, obj: torch.Tensor, key: Any) -> Any:
+        self.ready(key, Depth.DEEP)
+        obj, key = self.indexing.read(frame, obj, key)
+        if type(key) is tuple and not key:
+            return obj  # all of it was selected
         return self.record(frame, operator.getitem, (obj, key))
 
     def setitem(self, frame: Frame, obj: torch.Tensor, key: Any, value: Any) -> None:
+        self.ready(key, Depth.DEEP)
+        obj, key = self.indexing.written(frame, obj, key)
         self.record(frame, operator.setitem, (obj, key, value))
 
     def iter(self, frame: Frame, obj: torch.Tensor) -> Any:
@@ -302,10 +338,13 @@ class Tensors:
         rule = leaves.attribute(name)
         if rule is not None:
             return self.attribute(obj, name)
+        kept = self.own.attribute(obj, name)
+        if kept is not MISSING:
+            return kept
         kind = leaves.python_type(obj)
         found = self.world.class_attribute(kind, name)
         if found is None:
-            return self._own_attribute(frame, obj, name)
+            return self.own_attribute(frame, obj, name)
         value = found.value
         if type(value) is types.FunctionType:
             self.world.know(value)
@@ -325,25 +364,17 @@ class Tensors:
                 return leaves.constant_attribute(obj, name)
             case leaves.Kind.RECORD:
                 return self.record(self.frame, getattr, (obj, name))
-            case leaves.Kind.INPUT:
-                return self._gradient(obj)
+            case leaves.Kind.OWN:
+                with torch._C.DisableTorchFunction():
+                    return getattr(self.own, rule.action)(obj)
             case leaves.Kind.FORBIDDEN:
                 raise Break(rule.reason)
         raise Break(f"the attribute {name} of a tensor is read")
 
-    def _gradient(self, obj: torch.Tensor) -> None:
+    def own_attribute(self, frame: Frame | None, obj: torch.Tensor, name: str) -> Any:
+        """An attribute that a program has set on a tensor before the call."""
         given = self.inputs.get(id(obj))
-        if given is not None:
-            raw, source = given
-            with torch._C.DisableTorchFunction():
-                if raw.grad is not None:
-                    raise Break("the gradient of an input is read")
-            self.world.guard(source, Callback(_no_gradient, "has no gradient"))
-
-    def _own_attribute(self, frame: Frame, obj: torch.Tensor, name: str) -> Any:
-        """An attribute that the program has set on a tensor."""
-        given = self.inputs.get(id(obj))
-        if given is not None:
+        if given is not None and not self.own.deleted(obj, name):
             raw, source = given
             own = objects.instance_dict(raw)
             if own is not None and name in own:
@@ -352,12 +383,18 @@ class Tensors:
         kind = leaves.python_type(obj).__name__
         return core.raise_user(AttributeError(f"'{kind}' object has no attribute '{name}'"))
 
-    def setattr(self, frame: Frame, obj: torch.Tensor, name: str, value: Any) -> None:
-        if name == "data" and value is obj:
-            return  # the memory it has already
-        raise Break(f"the attribute {name} of a tensor is set")
+    def setattr(self, frame: Frame | None, obj: torch.Tensor, name: str, value: Any) -> None:
+        with torch._C.DisableTorchFunction():
+            self.own.setattr(frame, obj, name, value)
+
+    def delattr(self, frame: Frame | None, obj: torch.Tensor, name: str) -> None:
+        with torch._C.DisableTorchFunction():
+            self.own.delattr(frame, obj, name)
 
 
+_HOLDERS: Final = TypeSet(list, tuple, torch.Size, set, frozenset)
+# What C code asks a tensor for when it needs a number.
+_CONVERSIONS: Final = frozenset({"__index__", "__int__", "__float__", "__complex__", "__bool__"})
 _OPERANDS: Final = TypeSet(
     int, float, bool, complex, str, bytes, type(None), list, tuple, dict, torch.Size, torch.dtype
 )
@@ -366,11 +403,6 @@ _OPERANDS: Final = TypeSet(
 _NOT_IN_PLACE: Final[dict[Any, Any]] = {
     getattr(operator, f"__i{name}__"): getattr(operator, f"__{name}__") for name in ARITHMETIC
 }
-
-
-def _no_gradient(tensor: torch.Tensor) -> bool:
-    with torch._C.DisableTorchFunction():
-        return tensor.grad is None
 
 
 def leaves_name(function: Any) -> str:

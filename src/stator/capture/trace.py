@@ -5,12 +5,11 @@ state included, is different afterwards, whether it succeeds or not.
 """
 
 import contextlib
-import dis
-import functools
+import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CellType, FunctionType
 from typing import Any, Final
 
 import torch
@@ -18,18 +17,25 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 
 from stator._native import _core as core
-from stator.capture.outcome import Resolver, effects
+from stator.bytecode import decode
+from stator.bytecode.liveness import FRAME_READERS
+from stator.capture.names import Waiting
+from stator.capture.outcome import Resolver, effects, state_effects
 from stator.capture.tensors import RecordingMode, Tensors
-from stator.capture.tracer import Tracer
+from stator.capture.tracer import Suspended, Tracer, frames, resume
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break, Place
 from stator.effects import CannotRebuild, Plan, plan
 from stator.effects.exits import entries
+from stator.effects.suspension import Suspension, suspension
 from stator.evaluator import InternalError
 from stator.evaluator.loop import evaluate
 from stator.evaluator.operations import plain
+from stator.evaluator.points import Point, Slot
 from stator.graph import OutputGraph, Recorded
 from stator.graph.arrays import Edges
+from stator.graph.prologue import Prologue
+from stator.graph.retry import Retry, retry_of
 from stator.graph.state import StateRecorder, preserved
 from stator.guards import (
     CLOSURE,
@@ -67,12 +73,51 @@ class Trace:
     """
     broken: Break | None = None
     raised: BaseException | None = None
+    retry: Retry | None = None
+    """How to call the graph, if the program is to run in its place when a check in it fails."""
     edges: Edges = field(default_factory=Edges)
     """Which inputs and outputs of the graph are numpy arrays."""
+    prologue: Prologue = field(default_factory=Prologue)
+    """What happens before the graph. It takes the last of the inputs, and makes some itself."""
+    suspension: Suspension | None = None
+    """How the program goes on, if the trace ends in the middle."""
+    steps: int = 0
+    """How many instructions of the outermost loop have run before it ended."""
+    unfit: bool = False
+    """It can't end here, since the next instruction can't be carried out on its own."""
+    before: int | None = None
+    """If it can't end here: an earlier step, where it may."""
+    operators: tuple[Any, ...] = ()
+    """What was recorded, for comparison with another trace of the same call."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is traced: a call of a function, or the rest of one."""
+
+    function: FunctionType
+    bound: Sequence[Any]
+    """The values of its parameters, or those that the points need."""
+    points: tuple[Point, ...] = ()
+    """Where it begins, if in the middle."""
+
+    @property
+    def place(self) -> Place:
+        if self.points:
+            point = self.points[-1]
+            line = decode(point.code).line_of(point.unit) or point.code.co_firstlineno
+            return Place(point.code.co_filename, line, point.code.co_qualname)
+        code = self.function.__code__
+        return Place(code.co_filename, code.co_firstlineno, code.co_qualname)
 
 
 def capture(function: FunctionType, bound: Sequence[Any]) -> Trace:
-    """Traces one call of a function."""
+    """Traces one call of a function, as one graph."""
+    return trace(Task(function, bound))
+
+
+def trace(task: Task, limit: int = sys.maxsize) -> Trace:
+    """Traces a call, to its end or for so many instructions of the outermost loop."""
     start = torch_state_guards()
     device, foreign = _function_modes()
     if device is not None:
@@ -89,21 +134,25 @@ def capture(function: FunctionType, bound: Sequence[Any]) -> Trace:
         with StateRecorder(graph) as state:
             tensors = Tensors(graph, world, state)
             tracer = Tracer(tensors, world)
+            tracer.limit = limit
             tensors.ready = tracer.values.ready
             tensors.stack_trace = tracer.stack_trace
             try:
-                return _capture(tracer, function, bound, start)
+                return _trace(tracer, task, start)
             finally:
                 tracer.close()
 
 
-def _capture(
-    tracer: Tracer, function: FunctionType, bound: Sequence[Any], start: list[Guard]
-) -> Trace:
+def _trace(tracer: Tracer, task: Task, start: list[Guard]) -> Trace:
     world, graph = tracer.world, tracer.tensors.graph
     world.guards += start
     try:
-        args, kwargs = _parameters(tracer, function, bound)
+        if task.points:
+            tracer.resumed = task.points, _resumed_values(tracer, task)
+            function, args, kwargs = resume, [frames], {}
+        else:
+            function = task.function
+            args, kwargs = _parameters(tracer, function, task.bound)
         with _modes(tracer):
             result, raised = _run(tracer, function, args, kwargs)
         if tracer.stopped is not None:
@@ -112,11 +161,18 @@ def _capture(
     except Break as signal:
         stopped = tracer.stopped or signal
         stopped.__traceback__ = None
-        code = function.__code__
-        stopped.places = stopped.places or (
-            Place(code.co_filename, code.co_firstlineno, code.co_qualname),
+        stopped.places = stopped.places or (task.place,)
+        return Trace(
+            world.guards,
+            None,
+            [],
+            None,
+            broken=stopped,
+            steps=_last_step(tracer),
+            unfit=tracer.unfit,
+            before=tracer.before,
+            operators=_operators(graph),
         )
-        return Trace(world.guards, None, [], None, broken=stopped)
     finally:
         tracer.calls.decimals.end()
         _close_generators(tracer)
@@ -167,6 +223,8 @@ def _running(
         outcome = core.run_with(tracer, function, *args, **kwargs), False
     except (Break, InternalError):
         raise
+    except Suspended:
+        outcome = None, False
     except BaseException as error:
         if tracer.stopped is not None:
             raise tracer.stopped from None
@@ -208,12 +266,14 @@ def _parameters(
         world.origins[id(cell)] = Index(CLOSURE, index)
     names = code.co_varnames
     count = code.co_argcount
-    read = parameters_read(code)
+    lazily = not FRAME_READERS.intersection(code.co_names)
 
     def wrapped(index: int) -> Any:
-        if index not in read and CONSTANTS.holds(type(bound[index])):
-            return bound[index]  # nobody looks at it
-        return tracer.world.wrap(bound[index], Local(index, names[index]))
+        raw, source = bound[index], Local(index, names[index])
+        if lazily and CONSTANTS.holds(type(raw)) and names[index] not in code.co_cellvars:
+            tracer.parameters[index] = Waiting(raw, source)
+            return raw
+        return world.wrap(raw, source)
 
     args = [wrapped(i) for i in range(count)]
     position = count + code.co_kwonlyargcount
@@ -228,21 +288,42 @@ def _parameters(
     return args, kwargs
 
 
-@functools.lru_cache(1000)
-def parameters_read(code: CodeType) -> frozenset[int]:
-    """The parameters that a function reads, by index; all of them if it may ask for its locals."""
-    names = code.co_varnames
-    if set(code.co_names) & _FRAME_READERS:
-        return frozenset(range(len(names)))
-    read = {names.index(name) for name in code.co_cellvars if name in names}
-    for instruction in dis.get_instructions(code):
-        if "FAST" in instruction.opname and instruction.opname != "STORE_FAST":
-            found = instruction.argval
-            read.update(names.index(n) for n in (found if type(found) is tuple else (found,)))
-    return frozenset(read)
+def _resumed_values(tracer: Tracer, task: Task) -> list[Any]:
+    """The values of the frames with which a trace begins, wrapped."""
+    world = tracer.world
+    given = iter(enumerate(task.bound))
+    values = []
+    for point in task.points:
+        names = decode(point.code).localsplus
+        lazily = not FRAME_READERS.intersection(point.code.co_names)
+        for variable in point.locals:
+            index, raw = next(given)
+            source = Local(index, names[variable])
+            if type(raw) is CellType:
+                world.keep(raw)
+                world.origins[id(raw)] = source
+                values.append(raw)
+            elif CONSTANTS.holds(type(raw)) and lazily:
+                values.append(Waiting(raw, source))
+            else:
+                values.append(world.wrap(raw, source))
+        for position, kind in enumerate(point.stack):
+            if kind in (Slot.VALUE, Slot.HANDLED):
+                index, raw = next(given)
+                values.append(world.wrap(raw, Local(index, f"stack[{position}]")))
+    return values
 
 
-_FRAME_READERS: Final = frozenset({"locals", "vars", "dir", "eval", "exec", "_getframe", "stack"})
+def _last_step(tracer: Tracer) -> int:
+    """Before which instruction of the outermost loop the trace must end, since it can't go on."""
+    if tracer.stopped is not None:
+        return tracer.stopped_at
+    return tracer.steps if tracer.suspended is not None else tracer.steps - 1
+
+
+def _operators(graph: OutputGraph) -> tuple[Any, ...]:
+    nodes = (node for node in graph.graph.nodes if node.op != "placeholder")
+    return tuple((node.op, str(node.target)) for node in nodes)
 
 
 def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Trace:
@@ -255,23 +336,42 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
     if raised and result is tracer.tensors.refusal:
         # What a fake kernel says need not be what the real one does: the program itself will tell.
         return Trace(tracer.world.guards, None, [], None, raised=result)
+    middle = None
+    if tracer.suspended is not None:
+        middle = suspension(tracer.suspended)
+        if middle is None:
+            tracer.unfit = True
+            raise Break("the program can't be split here")
+    operators = _operators(graph)
     resolver = Resolver(tracer)
-    changes = list(effects(tracer))
+    changes = [*effects(tracer), *state_effects(tracer)]
     try:
         passed = entries(result, _OURS) if raised else ()
-        made = plan(result, changes, resolver, raises=raised, traceback=passed)
+        wanted = () if middle is None else middle.values
+        made = plan(result, changes, resolver, raises=raised, traceback=passed, values=wanted)
     except CannotRebuild as error:
         what = "raises" if raised else "returns or keeps"
+        if middle is not None:
+            what = "needs, where it would be split,"
+        tracer.before = tracer.calls.made_at.get(id(error.value))
         signal = Break(f"the function {what} {error}")
         signal.places = resolver.places
         raise signal from None
     tracer.arrays.check_end()
     tracer.world.guard_hashed()
     _guard_mutation(tracer, graph)
+    own = tracer.tensors.own
+    marked = own.finish(resolver.outputs)
     # Before an exception, all operators run: a kernel may refuse what a fake one lets pass.
     recorded = graph.finish(resolver.outputs, whole=raised)
+    retry = retry_of(graph, recorded)
+    if graph.assumptions and retry is None:
+        raise Break("values are checked in a graph that can't be undone if the check fails")
     trivial = not any(node.op not in ("placeholder", "output") for node in graph.graph.nodes)
-    inputs = [tracer.tensors.sources[id(given.value)] for given in recorded.inputs]
+    needed = None if trivial and not resolver.outputs else recorded
+    values = [] if needed is None else [each.value for each in recorded.inputs]
+    prologue, rest = own.prologue(values, marked)
+    inputs = [tracer.tensors.sources[id(value)] for value in rest] + own.given
     given = tracer.arrays.inputs
     edges = Edges(
         tuple(i for i, each in enumerate(recorded.inputs) if id(each.value) in given),
@@ -280,17 +380,22 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
     )
     return Trace(
         tracer.world.guards,
-        None if trivial and not resolver.outputs else recorded,
+        needed,
         inputs,
         made,
         raised=result if raised else None,
+        retry=retry,
         edges=edges,
+        prologue=prologue,
+        suspension=middle,
+        steps=tracer.steps,
+        operators=operators,
     )
 
 
 def _guard_mutation(tracer: Tracer, graph: OutputGraph) -> None:
     """A graph that changes an input is right only while no other input is the same memory."""
-    inputs = graph.fakes.inputs
+    inputs = [each for each in graph.fakes.inputs if not tracer.tensors.own.is_made(each.real)]
     with torch._C.DisableTorchFunction():
         changed = [each for each in inputs if not each.untouched()]
         if not changed or len(inputs) < 2:

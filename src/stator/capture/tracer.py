@@ -7,26 +7,46 @@ else CPython does itself (`core`), after the values it will look at have been ma
 
 import functools
 import linecache
+import sys
 import types
 from collections import OrderedDict, defaultdict
+from collections.abc import Sequence
 from typing import Any, Final
 
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
-from stator.capture import operators
+from stator.capture import formatting, operators
 from stator.capture.attributes import Attributes
 from stator.capture.calls import Calls
 from stator.capture.instructions import Instructions
+from stator.capture.names import Waiting
 from stator.capture.tensors import Tensors
+from stator.capture.text import Texts
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break, Place, stack
-from stator.evaluator import InternalError
+from stator.effects import Perform
+from stator.effects.texts import Text
+from stator.evaluator import Abort, InternalError
 from stator.evaluator.loop import evaluate
+from stator.evaluator.points import Activation, Point, activations, restore
 from stator.objects import TypeSet
 from stator.world import MISSING, World
 
 _PLAIN_SIZED: Final = TypeSet(list, dict, OrderedDict, defaultdict)
+
+
+class Suspended(Abort):
+    """Ends a trace where it is to be split."""
+
+
+def frames() -> Any:
+    """Evaluated, this becomes the frames with which a trace begins."""
+
+
+def resume(start: Any) -> Any:
+    """What is evaluated, with `frames`, when a trace begins in the middle."""
+    return start()
 
 
 class Tracer(Attributes):
@@ -36,7 +56,18 @@ class Tracer(Attributes):
         super().__init__(tensors, world)
         self.calls = Calls(self)
         self.instructions = Instructions(self)
+        self.texts = Texts(self)
+        self.base: types.CodeType | None = None  # of the frame that began: below it are not ours
+        self.performed: list[Perform] = []  # what is put off until the graph has run, in order
         self.stopped: Break | None = None
+        self.stopped_at = 0  # the instruction of the outermost loop
+        self.limit = sys.maxsize  # instructions of the outermost loop, before the trace ends
+        self.ticks: Any = None  # those left
+        self.suspended: list[Activation] | None = None  # the frames when they had run out
+        self.unfit = False  # the instruction where it was interrupted can't run on its own
+        self.before: int | None = None  # a step before which the trace could end, if not here
+        self.parameters: dict[int, Waiting] = {}  # of the first frame, those that nobody reads yet
+        self.resumed: tuple[Sequence[Point], Sequence[Any]] = ((), ())  # where the trace begins
         self._held: list[Any] = []
         self._depth = 0  # frames that C code has started, the first one included
 
@@ -64,7 +95,16 @@ class Tracer(Attributes):
             if answered:
                 return True
         self._depth += 1
-        done = evaluate(frame)
+        in_window = self.texts.suspend()
+        if self._depth == 1:
+            self.base = sys._getframe(1).f_code
+            for index, value in self.parameters.items():
+                self.put(frame, index, value)
+            self.ticks = iter(range(self.limit))
+            done = evaluate(frame, self.ticks, self.suspend)
+        else:
+            done = evaluate(frame)
+        frame.result = self.texts.resume(in_window, frame.result)
         self._depth -= 1
         try:
             if done:
@@ -73,14 +113,33 @@ class Tracer(Attributes):
                 return True
         except Break as signal:
             frame.result = signal
-        if type(frame.result) is Break and self.stopped is None:
-            self.stopped = frame.result
+        if type(frame.result) is Break:
+            self._stopped(frame.result)
         return False
+
+    def _stopped(self, signal: Break) -> Break:
+        if self.stopped is None:
+            self.stopped = signal
+            self.stopped_at = self.steps - 1
+        return self.stopped
+
+    @property
+    def steps(self) -> int:
+        """How many instructions of the outermost loop have begun."""
+        return 0 if self.ticks is None else self.limit - int(self.ticks.__length_hint__())
+
+    def suspend(self, frame: Frame) -> BaseException:
+        """The instructions have run out: the trace ends here."""
+        self.hold_generators()
+        self.suspended = activations(frame, resume.__code__, self.variable)
+        return Suspended()
 
     def close(self) -> None:
         """Lets go of the world: the parts of a tracer refer to each other in circles."""
-        for part in (self.instructions, self.calls, self.values, self.tensors, self.world, self):
+        parts = self.instructions, self.calls, self.texts, self.values, self.tensors, self.world
+        for part in parts:
             part.__dict__.clear()
+        self.__dict__.clear()
 
     def hold_generators(self) -> None:
         """The trace is broken off: suspended generators must not be closed by CPython."""
@@ -88,14 +147,15 @@ class Tracer(Attributes):
 
     def stop(self, frame: Frame, signal: Break) -> Break:
         """Notes why the trace ends, in case C code swallows the signal."""
-        signal.at(frame)
-        if self.stopped is None:
-            self.stopped = signal
-        return self.stopped
+        return self._stopped(signal.at(frame))
 
     # ------------------------------------------------------------------ operators
 
     def binary(self, frame: Frame, op: int, a: Any, b: Any) -> Any:
+        if type(a) is str and operators.BINARY[op] in formatting.MODULO:
+            result = formatting.percent(self.calls, frame, a, b)
+            if result is not MISSING:
+                return result
         result = self._operator(frame, operators.BINARY[op], a, b)
         if result is not MISSING:
             return result
@@ -134,12 +194,14 @@ class Tracer(Attributes):
         kinds = [type(value) for value in operands if not operators.NUMBERS.holds(type(value))]
         if not kinds:
             return MISSING
+        if any(kind is Text for kind in kinds):
+            return self.texts.concatenated(frame, function, *operands)
         if any(map(self.tensors.holds, kinds)):
             return self.tensors.operator(frame, function, *operands)
         if any(map(self.arrays.holds, kinds)):
             return self.arrays.operator(frame, function, *operands)
         if self.tensors.is_symbol(*operands):
-            return self.tensors.symbolic(function, *operands)
+            return self.tensors.scalars.operate(frame, function, *operands)
         return MISSING
 
     def _ready_operands(
@@ -156,9 +218,9 @@ class Tracer(Attributes):
     def truth(self, frame: Frame, value: Any) -> bool:
         cls = type(value)
         if self.tensors.holds(cls):
-            return self.tensors.truth(value)
+            return self.tensors.truth(frame, value)
         if self.tensors.is_symbol(value):
-            return bool(self.tensors.symbolic(bool, value))
+            return self.tensors.scalars.truth(frame, value)
         if id(value) in self.world.opaque and not (
             objects.lookup(cls, "__bool__") or objects.lookup(cls, "__len__")
         ):
@@ -271,6 +333,8 @@ class Tracer(Attributes):
     def next(self, frame: Frame, iterator: Any) -> Any:
         if id(iterator) in self.world.opaque:
             raise Break(f"an iterator of type {type(iterator).__qualname__} is advanced")
+        if type(iterator) is types.GeneratorType:
+            return self.texts.passed(frame, core.next, iterator)
         self.world.protocol(type(iterator), ("__next__",))
         return core.next(frame, iterator)
 
@@ -286,6 +350,8 @@ class Tracer(Attributes):
     ) -> Any:
         if self.stopped is not None:
             raise self.stopped
+        if callable is frames:
+            return restore(frame, *self.resumed, self.put)
         return self.calls.call(frame, callable, args, kwnames)
 
     def call_ex(self, frame: Frame, callable: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:

@@ -12,6 +12,7 @@ from stator._native._core import is_python_class
 from stator.capture.operators import specials
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break
+from stator.effects.texts import Text
 from stator.objects import TypeSet
 from stator.world import World
 from stator.world.kinds import BUILTIN_METHOD
@@ -35,6 +36,7 @@ class Values:
         self.world = world
         self._known = known  # C types that are handled elsewhere, such as tensors
         self._numpy = numpy  # arrays and scalars whose values are known
+        self.renders = False  # C code makes texts: it may look at those that mention tensors
 
     def ready(
         self, value: Any, depth: Depth, *, attributes: bool = False, calls: bool = False
@@ -56,9 +58,9 @@ class Values:
             world.fill(record)
             if attributes:
                 world.fill_attributes(record)
-        elif id(value) in world.opaque:
+        elif id(value) in world.opaque and not (self.renders and cls is Text):
             raise Break(f"C code reads an object of type {world.opaque[id(value)]}")
-        if calls:
+        if calls and cls is not Text:
             self.callbacks(cls)
         if depth is Depth.DEEP:
             base = objects.layout_base(cls)

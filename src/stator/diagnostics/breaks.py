@@ -4,7 +4,9 @@
 `CaptureError` is what the user gets: the line, the reason, and what to do.
 """
 
-from typing import NamedTuple
+from pathlib import Path
+from types import CodeType
+from typing import Final, NamedTuple
 
 from stator._native._core import Frame
 from stator.evaluator import Abort
@@ -27,12 +29,16 @@ def place(frame: Frame) -> Place:
     return Place(code.co_filename, frame.info.line(code, frame.ip - 1), code.co_qualname)
 
 
+_OURS: Final = str(Path(__file__).parents[1])
+
+
 def stack(frame: Frame) -> tuple[Place, ...]:
-    """A frame and those that called it, the innermost last."""
+    """A frame and those that called it, the innermost last; without stator's own."""
     places = []
     step: Frame | None = frame
     while step is not None:
-        places.append(place(step))
+        if not step.code.co_filename.startswith(_OURS):
+            places.append(place(step))
         step = step.caller
     return tuple(reversed(places))
 
@@ -40,11 +46,15 @@ def stack(frame: Frame) -> tuple[Place, ...]:
 class Break(Abort):
     """Something can't be in the graph."""
 
-    def __init__(self, reason: str, hint: str = "") -> None:
+    def __init__(self, reason: str, hint: str = "", *, whole: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.hint = hint
+        self.whole = whole
+        """The program can't be split around it: what is traced runs as it is, as a whole."""
         self.places: tuple[Place, ...] = ()
+        self.instruction: tuple[CodeType, int] | None = None
+        """The instruction of the outermost loop, which is where the program can be split."""
 
     def at(self, frame: Frame) -> "Break":
         """Notes where it happened: the frames of one loop after the other, from the inside."""
@@ -54,6 +64,7 @@ class Break(Abort):
         found = stack(frame)
         if self.places[: len(found)] != found:
             self.places = found + self.places
+            self.instruction = frame.code, frame.info.unit(frame.ip - 1)
         return self
 
 

@@ -5,11 +5,12 @@ is. Such decisions are entries with guards like any other, so which of two paths
 never matters.
 """
 
+import contextlib
 import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
@@ -18,14 +19,21 @@ from stator import config, guards
 from stator._native._core import CALL_ORIGINAL, Bucket, CompiledFunction, Entry, attach, lookup
 from stator.backends import BackendError
 from stator.backends.registry import load
-from stator.capture import CaptureError, Trace, capture
+from stator.capture import CaptureError, Trace
+from stator.capture.restart import split
+from stator.capture.trace import Task, trace
+from stator.driver.attempts import attempting
 from stator.driver.backend import compile_recorded
+from stator.driver.continuations import LIMIT
 from stator.driver.errors import RecompileError, RecompileLimitError
 from stator.driver.fallback import is_plain, unbinding
 from stator.driver.ledger import Compilation, Label, Ledger, Recompile, open_ledger
 from stator.driver.options import Options
+from stator.effects.suspension import Exit, Suspension
 from stator.emit import residual
+from stator.emit.ending import Ending
 from stator.evaluator import InternalError
+from stator.evaluator.points import Point
 
 _PACKAGE: Final = str(Path(__file__).parents[1])
 
@@ -81,12 +89,18 @@ class Compiler:
     """Compiles calls of one function: the `miss` of its `CompiledFunction`."""
 
     def __init__(
-        self, options: Options, label: Label, ledger: Ledger, shared: Ledger | None = None
+        self,
+        options: Options,
+        label: Label,
+        ledger: Ledger,
+        shared: Ledger | None = None,
+        points: tuple[Point, ...] = (),
     ) -> None:
         self.options = options
         self.label = label
         self.ledger = ledger
         self.shared = shared
+        self.points = points  # where it begins, if it is a continuation
 
     def reset(self) -> None:
         """Forgets what was compiled."""
@@ -177,32 +191,82 @@ class Compiler:
     # ------------------------------------------------------------------ one entry
 
     def _install(self, function: FunctionType, ledger: Ledger, bound: Any) -> Any:
-        trace = _traced(function, bound, self.options.backend)
+        task = Task(function, bound, self.points)
+        trace = self._traced(task)
+        error = ending = None
         if trace.broken is not None:
             error = CaptureError.of(self.label.name, trace.broken)
-            return self._eager(function, ledger, trace, error)
+            found = None
+            may_split = not (self.options.fullgraph or trace.broken.whole)
+            if may_split and len(ledger.continuations) < LIMIT:
+                found = self._split(task, trace)
+            if found is None:
+                return self._eager(function, ledger, trace, error)
+            trace = found
+        if trace.suspension is not None:
+            ending = self._ending(ledger, trace.suspension)
         if trace.plan is None:
             return self._as_it_is(function, ledger, trace, "an operator of torch raises")
         graph = code = None
         if trace.recorded is not None:
             code = trace.recorded.module.code
-            graph = trace.edges.around(compile_recorded(trace.recorded, self.options))
+            graph = compile_recorded(trace.recorded, self.options)
+            if trace.retry is not None:
+                graph = trace.retry.around(graph)
+            graph = trace.edges.around(graph)
+        graph = trace.prologue.around(graph, retry=trace.retry is not None)
         made = residual(
             trace.plan,
             code=function.__code__,
             inputs=trace.inputs if graph is not None else (),
             graph=graph,
             name=self.label.name,
+            ending=ending,
+            namespace=self.points[0].globals if self.points else function.__globals__,
         )
-        found = tuple(trace.guards)
-        tree = guards.compile(found, outputs=made.sources)
+        target, sources = made.function, made.sources
+        if trace.retry is not None:
+            fetches = bool(sources)
+            target = attempting(target, function.__code__, fetches=fetches)
+            sources = (*sources, guards.FUNCTION)
+        kept = tuple(trace.guards)
+        tree = guards.compile(kept, outputs=sources)
         if not tree.check(bound, function):
             failure = tree.explain(bound, function)
             raise AssertionError(f"a guard fails on the call it was made from: {failure}")
-        entry = self._add(ledger, tree, made.function, bool(made.sources))
-        done = Compilation(entry, found, code, made.text)
+        entry = self._add(ledger, tree, target, bool(sources))
+        done = Compilation(entry, kept, code, made.text, broken=error)
         ledger.compilations.append(done)
         return entry
+
+    def _traced(self, task: Task) -> Trace:
+        with _now_tracing():
+            load(self.options.backend)
+            return trace(task)
+
+    def _split(self, task: Task, first: Trace) -> Trace | None:
+        with _now_tracing():
+            return split(task, first)
+
+    def _ending(self, ledger: Ledger, found: Suspension) -> Ending:
+        """The compiled continuations behind an instruction."""
+
+        def compiled(way: Exit | None) -> CompiledFunction | None:
+            if way is None or not way.points:
+                return None
+            return ledger.continuations.at(way.points, make)
+
+        def make(function: FunctionType, points: tuple[Point, ...]) -> CompiledFunction:
+            code = function.__code__
+            mine = open_ledger(code, self.options, Bucket(code))
+            mine.continuations = ledger.continuations
+            last = Task(function, (), points).place
+            name = self.label.name.partition(", resumed")[0]
+            label = Label(f"{name}, resumed in {last.function}", last.file, last.line)
+            miss = Compiler(self.options, label, mine, points=points)
+            return CompiledFunction(function, miss, bucket=mine.bucket)
+
+        return Ending(found, compiled(found.way), compiled(found.other), compiled(found.caught))
 
     def _add(
         self, ledger: Ledger, tree: guards.GuardTree, target: Callable[..., Any], fetch: bool
@@ -247,13 +311,11 @@ class Compiler:
             warnings.warn(text, stacklevel=_level_outside())
 
 
-def _traced(
-    function: FunctionType, bound: tuple[Any, ...], backend: str | Callable[..., Any]
-) -> Trace:
+@contextlib.contextmanager
+def _now_tracing() -> Iterator[None]:
     _tracing.now = True
     try:
-        load(backend)
-        return capture(function, bound)
+        yield
     finally:
         _tracing.now = False
 

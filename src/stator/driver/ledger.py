@@ -14,6 +14,8 @@ from types import CodeType, FunctionType
 from typing import Final
 
 from stator._native._core import Bucket, Entry
+from stator.diagnostics.breaks import CaptureError
+from stator.driver.continuations import Continuations
 from stator.driver.options import Options
 from stator.guards import Guard
 
@@ -49,6 +51,8 @@ class Compilation:
     """What runs, as Python code."""
     eager: str | None = None
     """Why the entry runs the function as it is, if it does."""
+    broken: CaptureError | None = None
+    """Why the program was split behind this entry, if it was."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ class Ledger:
     recompiles: deque[Recompile] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     warned: set[str] = field(default_factory=set)
     full: bool = False  # the limit was reached, and the user was told
+    continuations: Continuations = field(default_factory=Continuations)
 
     def count(self) -> None:
         self.compiles += 1
@@ -96,6 +101,7 @@ class Ledger:
         self.recompiles.clear()
         self.warned.clear()
         self.full = False
+        self.continuations.clear()
         self.bucket.clear()
 
 

@@ -21,6 +21,8 @@ from stator.guards.text import show
 class CannotRebuild(Exception):  # noqa: N818 - an answer, not an error
     """A value has no recipe; the text says which and why."""
 
+    value: Any = None
+
 
 # -- where a value comes from --
 
@@ -72,6 +74,13 @@ class Effect:
 @dataclass(frozen=True, eq=False, repr=False)
 class ListContents(Effect):
     """The list has exactly these items."""
+
+    items: tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ListExtended(Effect):
+    """The list has these items, too, at its end."""
 
     items: tuple[Any, ...]
 
@@ -181,10 +190,18 @@ class ClassAttrDel(Effect):
     name: str
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Perform(Effect):
+    """The function at `target` is called: `print`, for one. Calls come in program order, last."""
+
+    args: tuple[Any, ...]
+    keywords: tuple[tuple[str, Any], ...] = ()
+
+
 def values_of(effect: Effect) -> Iterator[Any]:
     """The values an effect writes, as they are to be resolved."""
     match effect:
-        case ListContents() | SetContents() | DequeContents():
+        case ListContents() | ListExtended() | SetContents() | DequeContents():
             yield from effect.items
         case DictContents():
             for key, value in effect.pairs:
@@ -197,3 +214,7 @@ def values_of(effect: Effect) -> Iterator[Any]:
             yield effect.key
         case AttrSet() | SlotSet() | CellSet() | ClassAttrSet():
             yield effect.value
+        case Perform():
+            yield from effect.args
+            for _, value in effect.keywords:
+                yield value

@@ -11,7 +11,7 @@ Stage: effects. In: the result, the effects, and the tracer's `resolve`. Out: a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from stator.effects.model import (
     Effect,
     KeyDel,
     KeySet,
+    Perform,
     Ref,
     Resolve,
     SetContents,
@@ -58,14 +59,16 @@ def plan(
     *,
     raises: bool = False,
     traceback: tuple[Entry, ...] = (),
+    values: Sequence[Any] = (),
 ) -> Plan:
     """The steps that build the result and write the effects; raises CannotRebuild.
 
     `resolve` is asked once per object, and not about exact constants. With `raises`, the result is
-    an exception that leaves the function.
+    an exception that leaves the function. `values` are wanted too, if the trace ends in the middle.
     """
     planner = Planner(resolve)
-    planner.collect(result)
+    for value in (result, *values):
+        planner.collect(value)
     for effect in effects:
         for value in values_of(effect):
             planner.collect(value)
@@ -74,7 +77,8 @@ def plan(
     planner.share_dicts()
     planner.order()
     applied = tuple(Apply(planner.applied(effect)) for effect in effects)
-    return Plan(tuple(planner.steps), applied, planner.bound(Raw(result), None), raises, traceback)
+    made, *others = (planner.bound(Raw(value), None) for value in (result, *values))
+    return Plan(tuple(planner.steps), applied, made, raises, traceback, tuple(others))
 
 
 def _keys(effect: Effect) -> Sequence[Any]:
@@ -94,6 +98,8 @@ class Planner:
 
     def __init__(self, resolve: Resolve) -> None:
         self._resolve = resolve
+        # A resolver may have recipes of its own, for values that only it knows.
+        self._remade: Callable[[Any], Node | None] = getattr(resolve, "remade", _no_recipe)
         self._refs: dict[int, Ref | None] = {}
         self._alive: list[Any] = []  # ids are keys: nothing that was seen may die
         self.nodes: dict[int, Node] = {}
@@ -118,9 +124,13 @@ class Planner:
         pending = [value]
         while pending:
             value = pending.pop()
-            if id(value) in self.nodes or self.resolve(value) is not None:
-                continue
-            node = recipe(value)
+            try:
+                if id(value) in self.nodes or self.resolve(value) is not None:
+                    continue
+                node = self._remade(value) or recipe(value)
+            except CannotRebuild as error:
+                error.value = value
+                raise
             if node is None:
                 self._refs[id(value)] = Constant(value)
                 continue
@@ -283,12 +293,19 @@ class Planner:
             case DictContents():
                 pairs = tuple((ready(key), ready(value)) for key, value in effect.pairs)
                 return replace(effect, pairs=pairs)
+            case Perform():
+                keywords = tuple((name, ready(value)) for name, value in effect.keywords)
+                return replace(effect, args=tuple(map(ready, effect.args)), keywords=keywords)
             case _:
                 changes: dict[str, Any] = {}
                 for name in {f.name for f in fields(effect)} & {"items", "key", "value"}:
                     value = effect.__dict__[name]
                     changes[name] = tuple(map(ready, value)) if name == "items" else ready(value)
                 return replace(effect, **changes)
+
+
+def _no_recipe(value: Any) -> None:
+    return None
 
 
 def _name(node: Node) -> str:

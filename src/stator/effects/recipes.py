@@ -14,7 +14,7 @@ from enum import EnumMeta
 from typing import Any, Final
 
 from stator import objects
-from stator.effects import arrays, callables, containers, instances, iterators
+from stator.effects import arrays, callables, containers, instances, iterators, texts
 from stator.effects.model import CannotRebuild
 from stator.effects.node import Node, Recipe, qualname_of
 
@@ -61,6 +61,8 @@ EXACT: Final[dict[type, Recipe]] = {
     staticmethod: callables.wrapping_node,
     classmethod: callables.wrapping_node,
     property: callables.property_node,
+    texts.Text: texts.text_node,
+    texts.Mention: texts.mention_node,
 }
 # By layout base: these have subclasses, with a dict and slots.
 LAYOUTS: Final[dict[type, Recipe]] = {

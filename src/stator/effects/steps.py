@@ -30,6 +30,12 @@ class Helper(Enum):
     """(C `__setstate__`, iterator, state): without the warning that itertools gives since 3.12."""
     UNION = "union"
     """(types): their union, as by `|`."""
+    SHOWN = "shown"
+    """(tensor, name of a grad_fn, requires_grad, is a parameter): a tensor that is shown so."""
+    LOG = "log"
+    """What `emit.reports.log` says; performed, as the next ones are."""
+    WARN = "warn"
+    SHOW_WARNING = "show_warning"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -207,6 +213,8 @@ class Plan:
     """The result is an exception that leaves the function."""
     traceback: tuple[Entry, ...] = ()
     """The lines the exception passed, the outermost first."""
+    values: tuple[Expr, ...] = ()
+    """What is wanted for going on, if the trace ends in the middle."""
 
     def __str__(self) -> str:
         last = "raise" if self.raises else "return"

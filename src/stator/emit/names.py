@@ -1,7 +1,7 @@
 """Names of a residual function's text: parameters, values, and the objects it refers to.
 
-Stage: emit. Objects come in as globals of the generated function, under names that say what they
-are. Nothing is asked of them: names come from `type(x)` and C fields.
+Stage: emit. Objects come in as free variables of the generated function, under names that say what
+they are. Nothing is asked of them: names come from `type(x)` and C fields.
 """
 
 from __future__ import annotations
@@ -58,12 +58,12 @@ def parameters(code: CodeType) -> list[str]:
 
 
 class Names:
-    """The names in use, and the objects behind those that are globals."""
+    """The names in use, and the objects behind those that are not of values."""
 
     def __init__(self, taken: list[str]) -> None:
         self._taken = set(taken)
         self._known: dict[Any, str] = {}
-        self.globals: dict[str, Any] = {"__builtins__": {}}  # the text needs none
+        self.objects: dict[str, Any] = {}
 
     def fresh(self, wanted: str) -> str:
         """The wanted name, with a number if it is taken."""
@@ -75,12 +75,12 @@ class Names:
         return name
 
     def of(self, value: Any, wanted: str | None = None) -> str:
-        """The name of a global that holds this very object."""
+        """The name that stands for this very object."""
         key = same(value)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = self.fresh(identifier(wanted or describe(value)))
-            self.globals[found] = value
+            self.objects[found] = value
         return found
 
 

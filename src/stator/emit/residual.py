@@ -16,13 +16,15 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 from stator.effects import model, steps
+from stator.effects.exits import Entry
 from stator.effects.instances import dict_descriptor
 from stator.effects.node import name_of
 from stator.emit import runtime
+from stator.emit.ending import Ending
 from stator.emit.fetching import Fetching
 from stator.emit.names import Names, identifier, literal, parameters
-from stator.emit.traceback import placed
-from stator.guards import Source
+from stator.emit.text import compiled
+from stator.guards import Fixed, Source
 
 _WIDTH: Final = 60  # a value used once stands where it is used, if it is no longer than this
 
@@ -43,33 +45,37 @@ def residual(
     inputs: Sequence[Source],
     graph: Callable[..., Sequence[Any]] | None,
     name: str,
+    ending: Ending | None = None,
+    namespace: dict[str, Any] | None = None,
 ) -> Residual:
-    """The function for calls of `code`, whose bound parameters it takes positionally."""
-    writer = Writer(plan, code, inputs, graph)
+    """The function for calls of `code`, whose bound parameters it takes positionally.
+
+    With an ending, it goes on natively where the plan's values have been made. The namespace is
+    what it shows as its globals; it uses none of them.
+    """
+    writer = Writer(plan, code, inputs, graph, ending)
     text = writer.text()
-    function = compiled(text, f"<stator residual {name}>", code, writer.names.globals)
-    if plan.traceback:
-        function = FunctionType(
-            placed(function.__code__, plan.traceback[0]), function.__globals__, code.co_name
-        )
+    places = plan.traceback if ending is None else ending.suspension.places
+    like = Entry(f"<stator residual {name}>", 0, code.co_name, code.co_qualname)
+    function = compiled(
+        text,
+        places[0] if places else like,
+        writer.names.objects,
+        namespace={} if namespace is None else namespace,
+    )
     return Residual(function, tuple(writer.fetching.sources), text)
 
 
-def compiled(text: str, file: str, like: CodeType, namespace: dict[str, Any]) -> FunctionType:
-    """The one function a text defines, with the name of the code it stands for."""
-    module = compile(text, file, "exec", dont_inherit=True)
-    (code,) = (const for const in module.co_consts if type(const) is CodeType)
-    code = code.replace(co_name=like.co_name, co_qualname=like.co_qualname)
-    return FunctionType(code, namespace, like.co_name)
-
-
-def expressions(plan: steps.Plan) -> Iterator[steps.Expr]:
-    """All expressions of a plan, in order."""
+def expressions(plan: steps.Plan, ending: Ending | None) -> Iterator[steps.Expr]:
+    """All expressions of a plan, in order, each as often as it is used."""
     for step in plan.builds:
         yield step.value
     for apply in plan.effects:
         yield from model.values_of(apply.effect)
-    yield plan.result
+    if ending is None:
+        yield plan.result
+    else:
+        yield from (plan.values[number] for number in ending.numbers())
 
 
 class Writer:
@@ -81,8 +87,10 @@ class Writer:
         code: CodeType,
         inputs: Sequence[Source],
         graph: Callable[..., Sequence[Any]] | None,
+        ending: Ending | None,
     ) -> None:
         self._plan = plan
+        self._ending = ending
         self._code = code
         self._inputs = inputs
         self._graph = graph
@@ -99,7 +107,7 @@ class Writer:
         """What is needed from where: inputs first, so that they are fetched in a row."""
         for source in self._inputs if self._graph is not None else ():
             self.fetching.add(source)
-        for expr in expressions(self._plan):
+        for expr in expressions(self._plan, self._ending):
             for leaf in steps.leaves(expr):
                 match leaf:
                     case model.Fetched():
@@ -126,19 +134,27 @@ class Writer:
         effects = [line for apply in self._plan.effects for line in self._effect(apply.effect)]
         if self._graph is not None:
             call = f"{self.names.of(self._graph, 'graph')}({self.fetching.arguments(self._inputs)})"
-            if self._uses_of_outputs == 1 and not builds and not effects:
+            alone = not builds and not effects and self._ending is None
+            if self._uses_of_outputs == 1 and alone:
                 self._outputs = call  # where its one output is used: `return graph(x)[0]`
                 builds = self._builds()
             else:
                 yield f"{self._outputs} = {call}" if self._uses_of_outputs else call
         yield from builds
         yield from effects
+        if self._ending is not None:
+            yield from self._ending.statements(self.names, self._wanted)
+            return
         result = self._expr(self._plan.result)
         if self._plan.raises:
             frames = self.names.of(self._plan.traceback[1:], "frames")
             yield f"{self.names.of(runtime.leave)}({result}, {frames})"
         else:
             yield f"return {result}"
+
+    def _wanted(self, number: int) -> str:
+        """A value with which the program goes on."""
+        return self._expr(self._plan.values[number])
 
     def _builds(self) -> list[str]:
         return [line for step in self._plan.builds for line in self._build(step)]
@@ -156,7 +172,8 @@ class Writer:
 
     def _may_move(self, expr: steps.Expr) -> bool:
         """To where it is used: also between effects, if building it can't fail."""
-        return not self._plan.effects or isinstance(expr, steps.Tuple | steps.List)
+        free = not self._plan.effects and self._ending is None
+        return free or isinstance(expr, steps.Tuple | steps.List)
 
     def _effect(self, effect: model.Effect) -> Iterator[str]:
         target = self.fetching.text(effect.target)
@@ -164,6 +181,9 @@ class Writer:
         match effect:
             case model.ListContents():
                 yield helper(runtime.set_list, target, expr(steps.List(effect.items)))
+            case model.ListExtended():
+                call = names.of(list.extend, "list_extend")
+                yield f"{call}({target}, {expr(steps.List(effect.items))})"
             case model.DictContents():
                 yield helper(runtime.set_dict, target, expr(steps.Dict(effect.pairs)))
             case model.SetContents():
@@ -201,6 +221,12 @@ class Writer:
             case model.ClassAttrDel():
                 name = model.Constant(effect.name)
                 yield f"{names.of(type.__delattr__, 'type_delattr')}({target}, {expr(name)})"
+            case model.Perform():
+                given = [*map(expr, effect.args), *(f"{k}={expr(v)}" for k, v in effect.keywords)]
+                function = effect.target.value if type(effect.target) is Fixed else None
+                if isinstance(function, steps.Helper):
+                    target = names.of(runtime.HELPERS[function])
+                yield f"{target}({', '.join(given)})"
             case _:
                 raise ValueError(f"no such effect: {type(effect).__name__}")
 

@@ -18,6 +18,8 @@ from stator import objects
 from stator._native._core import get_handled_exception
 from stator.effects.exits import Entry
 from stator.effects.steps import Helper
+from stator.emit import reports
+from stator.emit.looks import shown
 from stator.emit.traceback import chain
 
 EVERYTHING: Final = slice(None)
@@ -68,6 +70,10 @@ HELPERS: Final[dict[Helper, Callable[..., Any]]] = {
     Helper.DEAD_REFERENCE: dead_reference,
     Helper.SET_STATE: set_state,
     Helper.UNION: union,
+    Helper.SHOWN: shown,
+    Helper.LOG: reports.log,
+    Helper.WARN: reports.warn,
+    Helper.SHOW_WARNING: reports.show_warning,
 }
 
 # -- effects --

@@ -23,12 +23,7 @@ def chain(places: Sequence[Entry]) -> TracebackType | None:
     """A traceback of frames that have ended."""
     made: TracebackType | None = None
     for place in reversed(places):
-        code = _TEMPLATE.replace(
-            co_filename=place.file,
-            co_name=place.name,
-            co_qualname=place.qualname,
-            co_firstlineno=place.line,
-        )
+        code = placed(_TEMPLATE, place).replace(co_name=place.name)
         frame = FunctionType(code, {"sys": sys})()
         made = TracebackType(made, frame, 0, place.line)
     return made

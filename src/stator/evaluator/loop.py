@@ -5,20 +5,39 @@ whether it is a value (or a yielded value) or an exception. A call of a Python f
 frame and goes on in it; only calls that come back through C code start another loop.
 """
 
-from typing import Any
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 from stator._native._core import Frame, is_user_error
 from stator.evaluator.errors import Abort, InternalError
+from stator.evaluator.points import Lasti, is_suspendable
 from stator.evaluator.registry import EXIT, RERAISE, Signal
 from stator.objects import is_subtype
 
 
-def evaluate(frame: Frame) -> bool:
+_FOREVER: Final = range(sys.maxsize)
+
+
+def _never(frame: Frame) -> BaseException:
+    raise AssertionError("the instructions have run out")
+
+
+def evaluate(
+    frame: Frame,
+    ticks: Iterator[int] | None = None,
+    stop: Callable[[Frame], BaseException] = _never,
+) -> bool:
     """Run a base frame to its end or suspension: True for a value, False for an exception.
+
+    Each instruction takes one of the `ticks`. When there are no more, the exception that `stop`
+    makes of the innermost frame is raised in its place.
 
     A signal handler may raise between any two steps of this code. Such an exception counts as
     raised by the instruction that runs, or by the call that has just returned.
     """
+    if ticks is None:
+        ticks = iter(_FOREVER)
     f: Any = frame
     signal: Any = frame.thrown
     frame.thrown = None
@@ -32,7 +51,7 @@ def evaluate(frame: Frame) -> bool:
                 if f is None:
                     return False
             instructions = f.info.instructions
-            while True:
+            for _ in ticks:
                 handler, operand, f.ip = instructions[f.ip]
                 signal = handler(f, operand)
                 if signal is not None:
@@ -40,6 +59,8 @@ def evaluate(frame: Frame) -> bool:
                         break
                     f = signal
                     instructions = f.info.instructions
+            else:
+                raise stop(f)
         except BaseException as exc:
             if isinstance(signal, BaseException):  # own: this is the exception being unwound
                 failures += 1
@@ -81,7 +102,7 @@ def unwind(f: Any, raised: BaseException | Signal) -> Frame | None:
         if handler is not None and catchable:
             f.truncate(handler.depth)
             if handler.lasti:
-                f.stack.append(raised_at)
+                f.stack.append(Lasti(raised_at) if is_suspendable(f.code) else raised_at)
             f.stack.append(exc)
             f.ip = handler.target
             return f  # type: ignore[no-any-return]

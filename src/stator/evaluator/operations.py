@@ -15,7 +15,7 @@ from types import CellType, CodeType, FunctionType, SimpleNamespace
 from typing import Any, Final, Protocol, cast
 
 from stator._native import _core as core
-from stator._native._core import Frame
+from stator._native._core import NULL, Frame
 from stator.evaluator.loop import evaluate
 
 
@@ -58,6 +58,10 @@ class Operations(Protocol):
     def delete_name(self, frame: Frame, name: str, /) -> None: ...
     def lookup_name(self, frame: Frame, mapping: Any, name: str, /) -> Any: ...
 
+    # variables; asked when one has no value, and before one loses it
+    def pending(self, frame: Frame, index: int, /) -> Any:
+        """The value of a variable that was not put into the frame yet, or NULL. Asked once."""
+
     # cells; NULL stands for an empty one
     def load_cell(self, frame: Frame, cell: CellType, /) -> Any: ...
     def store_cell(self, frame: Frame, cell: CellType, value: Any, /) -> None: ...
@@ -81,8 +85,14 @@ NAMES: Final = frozenset(name for name in Operations.__dict__ if name[0] != "_")
 
 def plain() -> Operations:
     """A fresh object with the operations of plain CPython, to be changed in parts."""
-    operations = {name: core.__dict__[name] for name in NAMES - {"evaluate"}}
-    return cast(Operations, SimpleNamespace(evaluate=evaluate, **operations))
+    operations = {name: core.__dict__[name] for name in NAMES - {"evaluate", "pending"}}
+    return cast(
+        Operations, SimpleNamespace(evaluate=evaluate, pending=_nothing_pending, **operations)
+    )
+
+
+def _nothing_pending(frame: Frame, index: int) -> Any:
+    return NULL
 
 
 PLAIN: Final = plain()

@@ -72,6 +72,28 @@ class Arguments:
             for key, item in result.items():
                 self.bind(item, Item(node, key))
 
+    def bind_numbers(self, result: Any, node: fx.Node | Item) -> None:
+        """Notes that the symbolic numbers in `result`, read from a tensor, come from `node`."""
+        if isinstance(result, torch.SymInt | torch.SymFloat | torch.SymBool):
+            self._symbols.define_scalar(result, lambda: self._of_item(node))
+        elif isinstance(result, list | tuple):
+            for index, item in enumerate(result):
+                self.bind_numbers(item, Item(node, index))
+
+    def _of_item(self, item: fx.Node | Item) -> fx.Node:
+        return self._take(item) if isinstance(item, Item) else item
+
+    def sharing(self, tensor: torch.Tensor) -> bool:
+        """Whether another tensor has the same memory."""
+        memory = tensor.untyped_storage()._cdata
+        others = (other for other in self._alive if other is not tensor)
+        return any(other.untyped_storage()._cdata == memory for other in others)
+
+    def rebind(self, tensor: torch.Tensor, node: fx.Node, old: fx.Node | None = None) -> None:
+        """From now on the graph has another node for a tensor (if it still has the old one)."""
+        if old is None or self._nodes[id(tensor)] is old:
+            self._nodes[id(tensor)] = node
+
     def tracks(self, value: object) -> bool:
         return id(value) in self._nodes
 

@@ -65,6 +65,10 @@ class FakeInput:
     context: StatefulSymbolicContext | None
     version: int | None
     requires_grad: bool
+    starts_with_grad: bool = False
+    """Whether it is made to require grad before the graph."""
+    starts_with_shape: tuple[int, ...] | None = None
+    """The shape it is given before the graph."""
 
     def untouched(self) -> bool:
         """Whether tracing left the fake as it was made."""
@@ -84,8 +88,8 @@ class Fakes:
     """The fake mode, the shape environment and the fakes of the inputs."""
 
     def __init__(self) -> None:
-        # Sizes that depend on values become symbols (`nonzero`); values themselves don't.
-        self.shape_env = ShapeEnv(allow_scalar_outputs=False, allow_dynamic_output_shape_ops=True)
+        # Values that are read (`item`) and sizes that depend on values (`nonzero`) become symbols.
+        self.shape_env = ShapeEnv(allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True)
         self.mode = FakeTensorMode(shape_env=self.shape_env)
         self.inputs: list[FakeInput] = []
         self.touched = False  # set by whoever changes a fake in a way its version does not show
@@ -112,7 +116,14 @@ class Fakes:
             return self.mode, [made.fake for made in self.inputs]
         # All of them, so that inputs that share memory still do.
         mode = FakeTensorMode(shape_env=self.shape_env)
-        return mode, [_fake(mode, i.real, i.source, i.context) for i in self.inputs]
+        fakes = [_fake(mode, i.real, i.source, i.context) for i in self.inputs]
+        for made, fake in zip(self.inputs, fakes, strict=True):
+            if made.starts_with_grad:
+                fake.requires_grad_()
+            if made.starts_with_shape is not None:
+                with mode:
+                    fake.resize_(made.starts_with_shape)
+        return mode, fakes
 
 
 def _fake(

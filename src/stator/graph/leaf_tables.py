@@ -37,7 +37,6 @@ FORBIDDEN_MODULES: Final[dict[str, str]] = {
     "torch.onnx": "it drives another compiler",
     "torch.package": "it loads files",
     "torch.profiler": "profiling happens at run time",
-    "torch.random": "it reads or changes the random number generator's state",
     "torch.cuda.random": "it reads or changes the random number generator's state",
     "torch.serialization": "it reads or writes files",
     "torch.utils.cpp_extension": "it runs a compiler",
@@ -103,6 +102,7 @@ ANSWERS: Final[dict[str, Any]] = {
 
 # Answered while tracing, by calling them.
 CONSTANT: Final[tuple[str, ...]] = (
+    "torch._C._accelerator_getAccelerator",
     "torch._C._functorch.maybe_current_level",
     "torch._C._are_functorch_transforms_active",
     "torch._C._get_cudnn_allow_tf32",
@@ -256,6 +256,23 @@ STATE: Final[dict[str, str]] = {
     "torch.autograd.grad_mode.inference_mode.__exit__": "exit",
 }
 
+# ---------------------------------------------------------------------------- kept by the trace
+
+# State of tensors that a graph does not hold; the value names the method of `TensorState`.
+OWN: Final[dict[str, str]] = {
+    "torch.get_rng_state": "get_rng_state",
+    "torch.manual_seed": "manual_seed",
+    "torch.nn.Buffer": "buffer",
+    "torch.nn.Parameter": "parameter",
+    "torch.random.get_rng_state": "get_rng_state",
+    "torch.random.manual_seed": "manual_seed",
+    "torch.random.set_rng_state": "set_rng_state",
+    "torch.set_rng_state": "set_rng_state",
+}
+OWN_METHODS: Final[frozenset[str]] = frozenset(
+    {"__deepcopy__", "detach_", "requires_grad_", "resize_", "retain_grad", "set_"}
+)
+
 # ---------------------------------------------------------------------------- forbidden
 
 _VALUES: Final = "it needs the values in a tensor, which are not known while tracing"
@@ -289,16 +306,12 @@ FORBIDDEN: Final[dict[str, str]] = {
     "torch.from_file": "it reads a file",
     "torch.is_nonzero": _VALUES,
     "torch.Generator": "a random number generator is not part of a graph",
-    "torch.nn.Parameter": _SUBCLASS,
     "torch.nn.parameter.UninitializedParameter": _SUBCLASS,
     "torch.compile": "it drives another compiler",
     "torch.load": "it reads files",
     "torch.save": "it writes files",
-    "torch.get_rng_state": _RNG,
     "torch.initial_seed": _RNG,
-    "torch.manual_seed": _RNG,
     "torch.seed": _RNG,
-    "torch.set_rng_state": _RNG,
     "torch.set_anomaly_enabled": _STATE,
     "torch.set_autocast_cache_enabled": _STATE,
     "torch.set_autocast_dtype": _STATE,
@@ -340,8 +353,6 @@ FORBIDDEN_METHODS: Final[dict[str, str]] = {
             "register_hook",
             "register_post_accumulate_grad_hook",
             "reinforce",
-            "requires_grad_",
-            "retain_grad",
         ],
         _AUTOGRAD,
     ),
@@ -370,7 +381,6 @@ FORBIDDEN_METHODS: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(
         [
-            "__deepcopy__",
             "__dir__",
             "__format__",
             "__reduce__",
@@ -402,7 +412,6 @@ CONSTANT_ATTRIBUTES: Final[frozenset[str]] = frozenset(
         "is_cpu",
         "is_cuda",
         "is_ipu",
-        "is_leaf",
         "is_maia",
         "is_meta",
         "is_mkldnn",
@@ -429,8 +438,13 @@ CONSTANT_ATTRIBUTES: Final[frozenset[str]] = frozenset(
 RECORDED_ATTRIBUTES: Final[frozenset[str]] = frozenset(
     {"H", "T", "data", "imag", "mH", "mT", "real"}
 )
-# Read from the real tensor, as a graph input of its own.
-INPUT_ATTRIBUTES: Final[frozenset[str]] = frozenset({"grad", "_grad"})
+# Kept by the trace; the value names the method of `TensorState`.
+OWN_ATTRIBUTES: Final[dict[str, str]] = {
+    "_grad": "grad",
+    "grad": "grad",
+    "grad_fn": "grad_fn",
+    "is_leaf": "is_leaf",
+}
 FORBIDDEN_ATTRIBUTES: Final[dict[str, str]] = {
     "__array_interface__": _MEMORY,
     "__cuda_array_interface__": _MEMORY,
@@ -439,6 +453,5 @@ FORBIDDEN_ATTRIBUTES: Final[dict[str, str]] = {
     "_cdata": _MEMORY,
     "_version": "it counts changes that happen at run time",
     "grad_dtype": _AUTOGRAD,
-    "grad_fn": _AUTOGRAD,
     "volatile": _AUTOGRAD,
 }

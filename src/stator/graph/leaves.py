@@ -26,7 +26,7 @@ class Kind(Enum):
     EVALUATE = "evaluate"  # Python code, evaluated like the user's
     CONSTANT = "constant"  # answered while tracing
     STATE = "state"  # changes global state, in the graph too
-    INPUT = "input"  # an attribute that is read from the real tensor, as another graph input
+    OWN = "own"  # the trace keeps it itself: state of tensors
     FORBIDDEN = "forbidden"  # not in a graph
 
 
@@ -79,6 +79,7 @@ def _named() -> dict[int, tuple[Any, Rule]]:
         *((path, CONSTANT) for path in tables.CONSTANT),
         *((path, CONSTANT) for path in tables.ANSWERS),
         *((path, Rule(Kind.STATE, action=action)) for path, action in tables.STATE.items()),
+        *((path, Rule(Kind.OWN, action=action)) for path, action in tables.OWN.items()),
         *((path, _forbidden(reason)) for path, reason in tables.FORBIDDEN.items()),
     ]
     for path, rule in entries:
@@ -159,6 +160,8 @@ def method(name: str) -> Rule:
     """The rule of a tensor method."""
     if name in tables.CONSTANT_METHODS:
         return CONSTANT
+    if name in tables.OWN_METHODS:
+        return Rule(Kind.OWN, action=name)
     if name in tables.FORBIDDEN_METHODS:
         return _forbidden(f"Tensor.{name}: {tables.FORBIDDEN_METHODS[name]}")
     if name in tables.EVALUATED_METHODS:
@@ -277,8 +280,8 @@ def attribute(name: str) -> Rule | None:
         return CONSTANT
     if name in tables.RECORDED_ATTRIBUTES:
         return RECORD
-    if name in tables.INPUT_ATTRIBUTES:
-        return Rule(Kind.INPUT)
+    if name in tables.OWN_ATTRIBUTES:
+        return Rule(Kind.OWN, action=tables.OWN_ATTRIBUTES[name])
     if name in tables.FORBIDDEN_ATTRIBUTES:
         return _forbidden(f"Tensor.{name}: {tables.FORBIDDEN_ATTRIBUTES[name]}")
     return None

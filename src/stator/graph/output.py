@@ -19,15 +19,20 @@ import torch.utils._device
 from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import OpOverload, OpOverloadPacket
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from torch.fx.experimental.symbolic_shapes import DimDynamic, compute_unbacked_bindings
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    PendingUnbackedSymbolNotFound,
+    compute_unbacked_bindings,
+)
 from torch.fx.passes.runtime_assert import insert_deferred_runtime_asserts
 
 from .arguments import Arguments, Item
-from .errors import Unsupported
+from .errors import DataDependent, Unsupported
 from .failures import failure_of, quiet
 from .fakes import Fakes, InputSource, tensors_in, version
 from .naming import Names
-from .purity import KEEP, has_effect, may_drop
+from .purity import KEEP, UNCOUNTED, has_effect, may_drop
+from .scalars import Assumptions, assuming, call_by_name, has_numbers
 from .symbols import Origin, Symbols
 
 Target: TypeAlias = Callable[..., Any] | tuple[str, str]  # a function, or ("method", name)
@@ -98,6 +103,7 @@ class OutputGraph:
         self.fakes = Fakes()
         self.symbols = Symbols(self.graph, lambda: self._placeholders[-1][0])
         self.arguments = Arguments(self.graph, self.symbols)
+        self.assumptions = Assumptions(self.shape_env)
         self.default_device: torch.device | None = None  # set by a mode that is not seen here
         self._names = Names()
         self._inputs: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
@@ -106,6 +112,7 @@ class OutputGraph:
         self._attributes: dict[str, torch.Tensor] = {}
         self._regions: dict[str, torch.nn.Module] = {}
         self._real: list[torch.Tensor] = []  # ids in _inputs stay taken
+        self.written: set[int] = set()  # storages of tensors that were changed in place
 
     @property
     def fake_mode(self) -> FakeTensorMode:
@@ -219,12 +226,18 @@ class OutputGraph:
         operands = list(tensors_in((args, kwargs)))
         before = [version(tensor) for tensor in operands]
         result = self._run(target, args, kwargs)
-        changed = any(
-            old != version(tensor) or (old is None and has_effect(_bare_name(target)))
+        written = [
+            tensor
             for old, tensor in zip(before, operands, strict=True)
-        )
+            if old != version(tensor) or (old is None and has_effect(_bare_name(target)))
+        ]
+        changed = bool(written)
+        uncounted = _bare_name(target) in UNCOUNTED
+        self.written.update(map(storage_of, operands if uncounted else written))
         produced = list(tensors_in(result))
-        if result is NotImplemented or not (produced or changed or result is None):
+        self.assumptions.note(target)
+        read = bool(self.shape_env.pending_fresh_unbacked_symbols) and has_numbers(result)
+        if result is NotImplemented or not (produced or changed or result is None or read):
             return result
         for tensor in produced:
             if not isinstance(tensor, FakeTensor):
@@ -237,14 +250,21 @@ class OutputGraph:
             self.fakes.touched = True
         self.arguments.bind(result, node)
         if self.shape_env.pending_fresh_unbacked_symbols:
-            self._bind_sizes(node, result, produced)
+            self._bind_symbols(node, result, produced)
         return result
 
-    def _bind_sizes(self, node: fx.Node, result: Any, produced: Sequence[torch.Tensor]) -> None:
-        """A result whose sizes depend on values: their symbols are bound to the node."""
-        bindings = compute_unbacked_bindings(self.shape_env, result)
+    def _bind_symbols(self, node: fx.Node, result: Any, produced: Sequence[torch.Tensor]) -> None:
+        """A result with numbers or sizes that depend on values: they are bound to the node."""
+        if node.graph is not self.symbols.graph:
+            raise Unsupported("a number that depends on values, in a region of its own")
+        try:
+            bindings = compute_unbacked_bindings(self.shape_env, result)
+        except PendingUnbackedSymbolNotFound:
+            name = operator_name(node.target if callable(node.target) else ("", str(node.target)))
+            raise DataDependent(f"{name} needs the values in a tensor") from None
         if bindings:
             node.meta["unbacked_bindings"] = bindings
+        self.arguments.bind_numbers(result, node)
         for tensor in produced:
             self.symbols.define_result(tensor, self.arguments.node(tensor))
 
@@ -254,8 +274,13 @@ class OutputGraph:
                 if not self.symbols:
                     return run_target(target, args, kwargs)
                 with enable_python_dispatcher():
-                    return run_target(target, args, kwargs)
+                    return assuming(
+                        self.shape_env,
+                        lambda: run_target(target, args, kwargs),
+                        tensors_in((args, kwargs)),
+                    )
         except Exception as error:
+            self.shape_env.pending_fresh_unbacked_symbols.clear()  # of no use to the next call
             raise failure_of(
                 error,
                 operator_name(target),
@@ -362,19 +387,25 @@ class OutputGraph:
         }
         if self.shape_env.deferred_runtime_asserts:
             insert_deferred_runtime_asserts(module, self.shape_env, "graph")
+            call_by_name(self.graph)
             module.recompile()
         return Recorded(module, inputs, examples, mode)
 
     def _drop_unused(self) -> None:
         for node in reversed(self.graph.nodes):
-            if not node.users and may_drop(node):
+            if not node.users and may_drop(node) and not self._is_checked(node):
                 self.graph.erase_node(node)
+
+    def _is_checked(self, node: fx.Node) -> bool:
+        """Whether something is assumed of a number that a node reads from a tensor."""
+        bindings = node.meta.get("unbacked_bindings", ())
+        return bool(bindings) and not self.assumptions.symbols.isdisjoint(bindings)
 
     def _protect_constants(self, outputs: Sequence[Any]) -> None:
         """A constant that is changed or returned is copied first: the next call needs it again."""
-        returned = {_storage(tensor) for tensor in tensors_in(list(outputs))}
+        returned = {storage_of(tensor) for tensor in tensors_in(list(outputs))}
         for node, fake, made in self._constants:
-            if node.users and (version(fake) != made or _storage(fake) in returned):
+            if node.users and (version(fake) != made or storage_of(fake) in returned):
                 with self.graph.inserting_after(node):
                     copy = self.graph.call_function(torch.clone, (node,))
                 copy.meta["example_value"] = fake
@@ -397,7 +428,8 @@ def _check_capturable(tensor: torch.Tensor) -> None:
         raise Unsupported("a tensor inside vmap or grad can't be a graph input")
 
 
-def _storage(tensor: torch.Tensor) -> int:
+def storage_of(tensor: torch.Tensor) -> int:
+    """Which memory a tensor looks into."""
     return int(tensor.untyped_storage()._cdata)
 
 

@@ -8,7 +8,7 @@ as a graph node *and* applied to the fake tensors, as torch itself does at run t
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import torch
 import torch.fx as fx
@@ -242,12 +242,22 @@ class Scope:
     kind: str
     node: fx.Node
     guard: Any
+    holder: Any = None
+    """The context manager that the program uses for it."""
 
 
 _EXIT: Final[dict[str, Callable[[Any], None]]] = {
     "autocast": _exit_autocast,
     "inference": _exit_inference_mode,
 }
+
+
+class Leftover(NamedTuple):
+    """What a program has changed for good: grad mode, scopes entered then, grad mode again."""
+
+    grad: bool | None
+    scopes: list[Scope]
+    inner_grad: bool | None
 
 
 class StateRecorder:
@@ -298,6 +308,19 @@ class StateRecorder:
     def _opened(self, scope: Scope) -> Scope:
         self._open.append(scope)
         return scope
+
+    def balance(self) -> "Leftover":
+        """Records that the graph leaves everything as it found it; answers what it would not."""
+        scopes = list(self._open)
+        inner = torch.is_grad_enabled()
+        for scope in reversed(scopes):
+            self.exit(scope)
+        outer = torch.is_grad_enabled()
+        self.set_grad_enabled(self._grad)
+        entered = outer and not any(scope.kind == "inference" for scope in scopes)
+        return Leftover(
+            outer if outer != self._grad else None, scopes, inner if inner != entered else None
+        )
 
     def exit(self, scope: Scope) -> None:
         """Leaves a scope; they nest, so it must be the innermost."""

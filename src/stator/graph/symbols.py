@@ -22,6 +22,26 @@ from .errors import Unsupported
 SymbolicNumber: TypeAlias = torch.SymInt | torch.SymFloat | torch.SymBool
 
 
+def _function(target: Callable[..., Any]) -> Any:
+    """A call of one of torch's functions in the graph, written as such: torch functions are off."""
+
+    def write(*args: Any) -> Any:
+        proxies = [arg for arg in args if isinstance(arg, fx.Proxy)]
+        if not proxies:
+            return target(*args)
+        return proxies[0].tracer.create_proxy("call_function", target, args, {})
+
+    return staticmethod(write)
+
+
+class _Written(OptimizedPythonReferenceAnalysis):  # type: ignore[misc, unused-ignore]
+    """An expression as nodes."""
+
+    not_ = _function(torch.sym_not)
+    maximum = _function(torch.sym_max)
+    minimum = _function(torch.sym_min)
+
+
 @dataclass(frozen=True)
 class Origin:
     """Where a symbolic number is read: `input.method(*args)`, or the input itself."""
@@ -55,16 +75,39 @@ class Symbols:
     """The origin of each symbol, and the nodes of the expressions used so far."""
 
     def __init__(self, graph: fx.Graph, last_placeholder: Callable[[], fx.Node]) -> None:
-        self._graph = graph
+        self.graph = graph
         self._last_placeholder = last_placeholder
         self._tracer = GraphAppendingTracer(graph)
         self._nodes: dict[sympy.Basic, fx.Node] = {}
         self._defined: dict[sympy.Symbol, Fact] = {}  # the first one that reads just the symbol
         self._results: dict[sympy.Symbol, tuple[fx.Node, int, torch.SymInt]] = {}
+        self._scalars: dict[sympy.Basic, Callable[[], fx.Node]] = {}  # numbers read from tensors
         self.facts: list[Fact] = []
 
     def __bool__(self) -> bool:
-        return bool(self.facts) or bool(self._results)
+        return bool(self.facts) or self.unbacked
+
+    @property
+    def unbacked(self) -> bool:
+        """Whether there are numbers that depend on values in tensors."""
+        return bool(self._results) or bool(self._scalars)
+
+    def define_scalar(self, number: SymbolicNumber, read: Callable[[], fx.Node]) -> None:
+        """Notes that a number which was read from a tensor is the result of the node `read()`."""
+        expr = number.node.expr
+        symbol = expr.args[0] if isinstance(expr, sympy.Eq) else expr
+        known = symbol in self._defined or symbol in self._results or symbol in self._scalars
+        if known or not isinstance(symbol, sympy.Symbol):
+            return
+        self._scalars[expr] = read
+        if symbol is not expr:  # a bool: its symbol is 1 if it is true
+            self._scalars[symbol] = lambda: self._bit(self._node(expr), symbol, number)
+
+    def _bit(self, truth: fx.Node, symbol: sympy.Symbol, number: Any) -> fx.Node:
+        node = self.graph.call_function(torch.sym_ite, (truth, 1, 0))
+        node.meta["source_fn_stack"] = [(node.name, torch.sym_ite)]
+        node.meta["example_value"] = number.node.shape_env.create_symintnode(symbol, hint=None)
+        return node
 
     def define_result(self, fake: torch.Tensor, node: fx.Node) -> None:
         """Notes sizes of a result that depend on values: they are read from the result itself."""
@@ -73,7 +116,7 @@ class Symbols:
             if isinstance(size, torch.SymInt) and isinstance(size.node.expr, sympy.Symbol):
                 symbol = size.node.expr
                 if symbol not in self._defined and symbol not in self._results:
-                    if node.graph is not self._graph:
+                    if node.graph is not self.graph:
                         raise Unsupported("a size that depends on values, in a region of its own")
                     self._results[symbol] = node, dim, size
 
@@ -108,7 +151,12 @@ class Symbols:
     def _node(self, expr: sympy.Basic) -> fx.Node:
         known = self._nodes.get(expr)
         if known is None:
-            made = self._symbol(expr) if isinstance(expr, sympy.Symbol) else self._expression(expr)
+            if expr in self._scalars:
+                made = self._scalars[expr]()
+            elif isinstance(expr, sympy.Symbol):
+                made = self._symbol(expr)
+            else:
+                made = self._expression(expr)
             known = self._nodes[expr] = made
         return known
 
@@ -117,15 +165,15 @@ class Symbols:
             symbol: fx.Proxy(self._node(symbol), self._tracer)
             for symbol in sorted(expr.free_symbols, key=str)
         }
-        last = next(iter(reversed(self._graph.nodes)), None)
-        made = sympy_interp(OptimizedPythonReferenceAnalysis, env, expr)
+        last = next(iter(reversed(self.graph.nodes)), None)
+        made = sympy_interp(_Written, env, expr)
         self._describe_since(last)
         node: fx.Node = made.node
         return node
 
     def _describe_since(self, last: fx.Node | None) -> None:
         """Metadata for the nodes behind `last`: their values follow from their arguments'."""
-        new = list(itertools.takewhile(lambda n: n is not last, reversed(self._graph.nodes)))
+        new = list(itertools.takewhile(lambda n: n is not last, reversed(self.graph.nodes)))
         for node in reversed(new):
             args = fx.map_arg(node.args, lambda n: n.meta["example_value"])
             assert callable(node.target)
@@ -142,15 +190,15 @@ class Symbols:
         origin = fact.origin
         if origin.method is None:
             return origin.placeholder
-        with self._graph.inserting_after(self._last_placeholder()):
-            node = self._graph.call_method(origin.method, (origin.placeholder, *origin.args))
+        with self.graph.inserting_after(self._last_placeholder()):
+            node = self.graph.call_method(origin.method, (origin.placeholder, *origin.args))
         node.meta["source_fn_stack"] = [(node.name, origin.method)]
         node.meta["example_value"] = fact.number
         return node
 
     def _result_size(self, result: fx.Node, dim: int, number: torch.SymInt) -> fx.Node:
-        with self._graph.inserting_after(result):
-            node = self._graph.call_function(torch.ops.aten.sym_size.int, (result, dim))
+        with self.graph.inserting_after(result):
+            node = self.graph.call_function(torch.ops.aten.sym_size.int, (result, dim))
         node.meta["source_fn_stack"] = [(node.name, node.target)]
         node.meta["example_value"] = number
         return node

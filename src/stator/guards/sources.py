@@ -329,6 +329,25 @@ class Slot(Step):
         return f"{self.of}.{self.descriptor.__name__}"
 
 
+@reads("FIELD", "descriptor")
+@dataclass(slots=True, eq=False)
+class Field(Step):
+    """What a field of a C type holds, by its descriptor: the gradient of a tensor.
+
+    Only for getters that answer an object which the base holds, and that run no Python code.
+    """
+
+    descriptor: types.GetSetDescriptorType
+
+    def read(self, base: Any, call: Call) -> Any:
+        if self.descriptor.__objclass__ not in type(base).__mro__:
+            raise Missing
+        return self.descriptor.__get__(base)
+
+    def text(self) -> str:
+        return f"{self.of}.{self.descriptor.__name__}"
+
+
 @reads("INDEX", "index")
 @dataclass(slots=True, eq=False)
 class Index(Step):

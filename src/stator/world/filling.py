@@ -161,7 +161,10 @@ class Filling:
             known[i] if i in known else self.wrap(item, Index(record.source, i))
             for i, item in enumerate(items)
         ]
-        base.extend(record.shadow, wrapped)  # type: ignore[attr-defined]
+        if base is list:
+            list.__setitem__(record.shadow, slice(0, 0), wrapped)  # before what was appended
+        else:
+            base.extend(record.shadow, wrapped)  # type: ignore[attr-defined]
         record.initial = list(wrapped)
 
     def _fill_dict(self, record: Record) -> None:
@@ -220,6 +223,8 @@ class Filling:
         cls = type(key)
         if record.owner is not None:
             return self.attribute(record.owner, key) if cls is str else MISSING
+        if record.grown:
+            return MISSING
         if cls is int and record.base is list:
             size = list.__len__(record.raw)
             index = key + size if key < 0 else key
@@ -276,7 +281,7 @@ class Filling:
         if record.plain_length is None:
             record.plain_length = size
             self.guard(record.source, Length(size))
-        return size
+        return size + (list.__len__(record.shadow) if record.grown else 0)
 
 
 def _value_at(source: Source, key: Any) -> Source:

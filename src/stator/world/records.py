@@ -66,6 +66,14 @@ class Record:
         self.plain_keys: bool | None = None  # whether keys are hashed by C code alone
 
     @property
+    def grown(self) -> bool:
+        """Whether the program has appended to a list that is not filled: that needs no reading.
+
+        The shadow holds what was appended; the rest is put before it when it is filled.
+        """
+        return not self.filled and self.base is list and list.__len__(self.shadow) > 0
+
+    @property
     def raw_dict(self) -> dict[str, Any] | None:
         """The raw object's own attributes; asked late, since asking may make the dict."""
         if self._raw_dict is MISSING:

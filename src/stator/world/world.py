@@ -157,18 +157,20 @@ class World(Filling):
                 return self._wrap_bound(raw, bound_to, source)
         if type(raw) is BUILTIN_METHOD and type(raw.__self__) is not re.Pattern:
             return self._wrap_opaque(raw, source)
-        if type(raw) is types.FunctionType and raw.__closure__ and not is_fixed(source):
-            return self._wrap_closure(raw, source)
+        if type(raw) is types.FunctionType and not is_fixed(source):
+            if raw.__closure__ or "<locals>" in raw.__qualname__:
+                return self._wrap_nested(raw, source)
         self.guard(source, Is(raw))
         return self.know(raw)
 
-    def _wrap_closure(self, raw: Any, source: Source) -> Any:
+    def _wrap_nested(self, raw: Any, source: Source) -> Any:
         """A function that a program makes again and again: its code and cells say what it is."""
         self.guard(source, TypeIs(types.FunctionType))
         self.guard(Code(source), Is(raw.__code__))
         self.guard(GlobalsOf(source), Is(raw.__globals__))
-        self.guard(Closure(source), Length(len(raw.__closure__)))
-        for index, cell in enumerate(raw.__closure__):
+        if raw.__closure__:
+            self.guard(Closure(source), Length(len(raw.__closure__)))
+        for index, cell in enumerate(raw.__closure__ or ()):
             self.remember_cell(cell, Index(Closure(source), index))
         return self.remember(raw, raw, source)
 

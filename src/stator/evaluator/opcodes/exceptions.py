@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from stator._native import _core as core
 from stator._native._core import Frame
+from stator.evaluator.points import Saved, is_suspendable
 from stator.evaluator.registry import RERAISE, Signal, opcode
 from stator.evaluator.thunks import thunk
 
@@ -43,13 +44,15 @@ def _again(f: Frame, exc: BaseException) -> Signal:
 def push_exc_info(f: Frame, _: Any) -> None:
     stack = f.stack
     exc = stack[-1]
-    stack[-1] = core.swap_handled_exception(exc)
+    previous = core.swap_handled_exception(exc)
+    stack[-1] = Saved(previous) if is_suspendable(f.code) else previous
     stack.append(exc)
 
 
 @opcode("POP_EXCEPT")
 def pop_except(f: Frame, _: Any) -> None:
-    core.set_handled_exception(f.stack.pop())
+    previous = f.stack.pop()
+    core.set_handled_exception(previous.exception if type(previous) is Saved else previous)
 
 
 @opcode("WITH_EXCEPT_START")

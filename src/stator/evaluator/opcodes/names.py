@@ -15,14 +15,18 @@ from stator.evaluator.registry import Handler, opcode, select
 def load_fast(f: Frame, index: int) -> None:
     value = f[index]
     if value is NULL:
-        f.unbound(index)
+        value = f.ops.pending(f, index)
+        if value is NULL:
+            f.unbound(index)
+        f[index] = value
     f.stack.append(value)
 
 
 @opcode("LOAD_FAST_AND_CLEAR")
 def load_fast_and_clear(f: Frame, index: int) -> None:
     """Save a variable that an inlined comprehension hides (3.12+); it may be unbound."""
-    f.stack.append(f[index])
+    value, pending = f[index], f.ops.pending(f, index)
+    f.stack.append(pending if value is NULL else value)
     f[index] = NULL
 
 
@@ -33,7 +37,8 @@ def store_fast(f: Frame, index: int) -> None:
 
 @opcode("DELETE_FAST")
 def delete_fast(f: Frame, index: int) -> None:
-    if f[index] is NULL:
+    pending = f.ops.pending(f, index)
+    if f[index] is NULL and pending is NULL:
         f.unbound(index)
     f[index] = NULL
 

@@ -1,0 +1,404 @@
+"""Random numbers: drawn anew in every call, before the graph, in program order.
+
+In: calls of random number generators (`random`, numpy's, `torch.Generator`), and of torch's own
+seed. Out: stand-ins for what they draw, which are inputs of the graph, and steps before the graph
+(`graph.prologue`) that draw for real; or a `Break`.
+
+A draw depends on the generator alone, as long as its arguments are constants, and nothing in a
+graph touches these generators. So all draws of a trace can come first. torch's own generator is
+different: operators of the graph use it. It can be seeded before the graph if no operator before
+has used it, and after the graph if none does so behind.
+
+While tracing, another generator of the same kind is asked: it tells types, shapes and errors.
+"""
+
+import copy
+import random
+import sys
+import types
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+import torch.fx as fx
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import _disable_current_modes
+
+from stator._native._core import Frame
+from stator.capture.autograd_leaves import user_call
+from stator.contracts import Depth
+from stator.diagnostics.breaks import Break
+from stator.effects import Effect, Perform
+from stator.graph.fakes import version
+from stator.graph.prologue import Given, Made, Step
+from stator.graph.purity import RANDOM, is_torch_function
+from stator.guards import Callback, Fixed
+from stator.world.kinds import CONSTANTS
+
+if TYPE_CHECKING:
+    from stator.capture.tensors import Tensors
+
+_PYTHON: Final = frozenset(
+    "random uniform randint randrange gauss normalvariate lognormvariate expovariate "
+    "vonmisesvariate gammavariate betavariate paretovariate weibullvariate triangular "
+    "getrandbits choice choices sample".split()
+)
+_NUMPY: Final = frozenset(
+    "beta binomial chisquare choice dirichlet exponential f gamma geometric gumbel hypergeometric "
+    "integers laplace logistic lognormal logseries multinomial multivariate_normal "
+    "negative_binomial noncentral_chisquare noncentral_f normal pareto permutation poisson power "
+    "rand randint randn random random_sample rayleigh standard_cauchy standard_exponential "
+    "standard_gamma standard_normal standard_t triangular uniform vonmises wald weibull "
+    "zipf".split()
+)
+_PICKERS: Final = frozenset({"choice", "choices", "sample"})
+_LARGEST: Final = 2**63 - 1
+
+
+class Draws:
+    """The random numbers of one trace."""
+
+    def __init__(self, tensors: "Tensors") -> None:
+        self._tensors = tensors
+        self._world = tensors.world
+        self._after: list[tuple[Any, tuple[Any, ...]]] = []  # calls behind the graph
+        self._used_before = 0  # random operators in the graph when the first of them was made
+        self._made: dict[int, Made] = {}  # what steps have made, by id of the stand-in
+        self._versions: dict[int, int | None] = {}  # of those
+
+    # ------------------------------------------------------------------ generators
+
+    def handles(self, callable: Any) -> bool:
+        """Whether a callable is a method of a random number generator."""
+        cls = type(callable)
+        if cls is not types.MethodType and cls is not types.BuiltinFunctionType:
+            numpy = sys.modules.get("numpy.random")
+            return numpy is not None and callable is numpy.seed  # the only one that is a function
+        return _kind(type(callable.__self__)) is not None
+
+    def method(self, generator: Any, found: Any) -> Any:
+        """A method of a generator of the world, from what its class has; None if it is none."""
+        cls = type(generator)
+        if _kind(cls) is None or type(found) not in (types.MethodDescriptorType, _CYTHON):
+            return None
+        return found.__get__(generator, cls)
+
+    def call(
+        self, frame: Frame, method: Any, args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        owner, name = getattr(method, "__self__", None), method.__name__
+        kind = _kind(type(owner))
+        if kind is None:  # np.random.seed
+            owner, kind = self._world.know(sys.modules["numpy.random"].mtrand._rand), "numpy"
+        if not self._world.is_world(owner):
+            raise Break("a random number generator made in the call is used")
+        if kind == "torch":
+            return self._torch_method(frame, owner, name, args, kwargs)
+        names = _PYTHON if kind == "python" else _NUMPY
+        if name not in names and name != "seed":
+            raise Break(f"{type(owner).__name__}.{name} of a random number generator is called")
+        args, kwargs = self._constants((args, kwargs))
+        if name in _PICKERS and kind == "python":
+            _check_population(args, kwargs)
+        if name == "seed" and (not args or args[0] is None):
+            raise Break("a random number generator is seeded by the system")
+        example = user_call(_call, _twin(owner), name, args, kwargs)
+        where = self._generator(owner)
+        if name == "seed":
+            self._step(_call, (where, name, args, kwargs), None)
+            return None
+        return self._stand_in(frame, where, name, args, kwargs, example)
+
+    def _generator(self, owner: Any) -> Given:
+        return self._tensors.own.world_object(self._world.origins[id(owner)])
+
+    def _constants(self, value: Any) -> Any:
+        """The arguments, as they are now: the step has a copy of its own."""
+        self._tensors.ready(value, Depth.DEEP)
+        for part in _parts(value):
+            if not (CONSTANTS.holds(type(part)) or self._is_known_array(part)):
+                raise Break(f"random numbers are drawn by an object of type {type(part).__name__}")
+        return copy.deepcopy(value)
+
+    def _is_known_array(self, value: Any) -> bool:
+        arrays = self._tensors.arrays
+        if arrays.tables is None or not arrays.holds(type(value)):
+            return type(value) is type and value in (int, float, bool)
+        return not arrays.is_symbolic(value) and arrays.is_plain_dtype(value.dtype)
+
+    def _step(self, run: Callable[..., Any], args: tuple[Any, ...], real: Any) -> Made:
+        steps = self._tensors.own.steps
+        steps.append((Step(run, args, saved=_saved), real))
+        return Made(len(steps) - 1)
+
+    def _stand_in(
+        self, frame: Frame, where: Given, name: str, args: Any, kwargs: Any, example: Any
+    ) -> Any:
+        cls = type(example)
+        arrays = self._tensors.arrays
+        if cls is float or cls is int:
+            if cls is int and not -_LARGEST <= _bound(name, args, example) <= _LARGEST:
+                raise Break("a random integer of more than 63 bits is drawn")
+            real = _number(example)
+            fake = self._input(real)
+            self._step(_draw_number, (where, name, args, kwargs), real)
+            return self._tensors.scalars.item(frame, fake)
+        if cls is list and example and {type(item) for item in example} in ({int}, {float}):
+            real = _number(example)
+            fake = self._input(real)
+            self._step(_draw_number, (where, name, args, kwargs), real)
+            return self._tensors.scalars.tolist(frame, fake)
+        if arrays.tables is not None and cls is arrays.tables.array:
+            arrays.torch_dtype(example.dtype)
+            with _disable_current_modes(), torch._C.DisableTorchFunction():
+                real = torch.from_numpy(example)
+            fake = self._input(real)
+            arrays.inputs.add(id(real))
+            self._step(_call, (where, name, args, kwargs), real)
+            return arrays.add(arrays.model(example.shape, example.dtype, example.strides), fake)
+        raise Break(f"a random {cls.__name__} is drawn")
+
+    def _input(self, real: torch.Tensor) -> torch.Tensor:
+        self._world.keep(real)
+        made: torch.Tensor = self._tensors.graph.add_input("drawn", real)
+        return made
+
+    # ------------------------------------------------------------------ torch.Generator
+
+    def _torch_method(
+        self, frame: Frame, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        if owner is torch.default_generator:
+            raise Break("torch's default generator is used as an object")
+        if name == "manual_seed" and len(args) == 1 and not kwargs and type(args[0]) is int:
+            user_call(_twin(owner).manual_seed, args[0])
+            self._step(_call, (self._generator(owner), name, args, kwargs), None)
+            return owner
+        raise Break(f"Generator.{name} of a random number generator is called")
+
+    def operator(self, frame: Frame | None, target: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """A torch function that draws from a generator of the program's: before the graph."""
+        owner = kwargs["generator"]
+        options = {key: value for key, value in kwargs.items() if key != "generator"}
+        if not self._world.is_world(owner) or owner is torch.default_generator:
+            raise Break("a generator made in the call, or torch's own, is passed to an operator")
+        if isinstance(target, tuple) or getattr(target, "__name__", "") not in _FACTORIES:
+            raise Break("an operator draws from a generator and works on tensors")
+        if self._tensors.graph.default_device is not None:
+            raise Break("an operator draws from a generator under a default device")
+        self._tensors.ready((args, options), Depth.DEEP)
+        parts = list(_parts((args, options)))
+        if not all(CONSTANTS.holds(type(part)) or _is_setting(part) for part in parts):
+            raise Break("an operator draws from a generator and works on tensors")
+        grad = options.pop("requires_grad", False)
+        args, options = copy.deepcopy((tuple(args), options))
+        device = owner.device
+        check = Callback(lambda g: g.device == device, f"a generator on {device}")
+        self._world.guard(self._world.origins[id(owner)], check)
+        with _disable_current_modes():
+            real = user_call(_operator, _twin(owner), target, args, options)
+        fake = self._input(real)
+        self._step(_operator, (self._generator(owner), target, args, options), real)
+        if grad is True:
+            return self._tensors.own.requires_grad_(frame, fake)
+        return fake
+
+    # ------------------------------------------------------------------ torch's own generator
+
+    def manual_seed(self, frame: Frame | None, seed: Any) -> Any:
+        """`torch.manual_seed`."""
+        if type(seed) is not int:
+            raise Break("torch.manual_seed with more than an int")
+        user_call(torch.Generator().manual_seed, seed)
+        self._seed(torch.random.manual_seed, (seed,), _saved_torch)
+        return self._world.know(torch.default_generator)
+
+    def get_rng_state(self, frame: Frame | None) -> torch.Tensor:
+        """`torch.get_rng_state`, before the graph."""
+        if self._after or self._is_random():
+            raise Break("torch.get_rng_state after random numbers were drawn")
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            real = torch.random.get_rng_state()
+        fake = self._input(real)
+        self._made[id(fake)] = self._step(torch.random.get_rng_state, (), real)
+        self._versions[id(fake)] = _version(fake)
+        return fake
+
+    def set_rng_state(self, frame: Frame | None, state: Any) -> None:
+        """`torch.set_rng_state` to a state that was asked for in the same call."""
+        made = self._made.get(id(state))
+        if made is None or _version(state) != self._versions[id(state)]:
+            raise Break("torch.set_rng_state with a state that is not asked for in the call")
+        if self._after or self._is_random():
+            self._behind(torch.random.set_rng_state, (state,))
+        else:
+            self._step(torch.random.set_rng_state, (made,), None)
+
+    def _seed(self, run: Any, args: tuple[Any, ...], saved: Any) -> None:
+        if self._after or self._is_random():
+            self._behind(run, args)
+            return
+        self._tensors.own.steps.append((Step(run, args, saved=saved), None))
+
+    def _behind(self, run: Any, args: tuple[Any, ...]) -> None:
+        if not self._after:
+            self._used_before = self._random_nodes()
+        elif self._random_nodes() != self._used_before:
+            raise Break("torch's generator is used, seeded, used and seeded again")
+        self._after.append((run, args))
+
+    def effects(self) -> Iterator[Effect]:
+        """What happens to torch's generator behind the graph."""
+        if self._after and self._random_nodes() != self._used_before:
+            raise Break("torch's generator is seeded between random operators")
+        for run, args in self._after:
+            yield Perform(Fixed(run), args)
+
+    def _is_random(self) -> bool:
+        return self._random_nodes() > 0
+
+    def _random_nodes(self) -> int:
+        graph = self._tensors.graph
+        if graph.graph is not graph.symbols.graph:
+            raise Break("torch's generator is used inside of a region of the graph")
+        return sum(map(_may_be_random, graph.graph.nodes))
+
+
+_FACTORIES: Final = frozenset({"rand", "randn", "randint", "randperm", "normal"})
+
+
+def _is_setting(value: Any) -> bool:
+    return type(value) in (torch.dtype, torch.device, torch.layout, torch.Size)
+
+
+def _may_be_random(node: fx.Node) -> bool:
+    if node.op == "call_module":
+        return True
+    if node.op == "call_method":
+        return str(node.target).rstrip("_") in RANDOM
+    if node.op != "call_function":
+        return False
+    if isinstance(node.target, OpOverload):
+        return torch.Tag.nondeterministic_seeded in node.target.tags
+    if not is_torch_function(node.target):
+        return True
+    return getattr(node.target, "__name__", "").rstrip("_") in RANDOM
+
+
+_CYTHON: Final = type(getattr(sys.modules.get("numpy.random"), "seed", None))
+
+
+def _kind(cls: type) -> str | None:
+    """Which library a class of random number generators is of; exact types only."""
+    if cls is random.Random:
+        return "python"
+    if cls is torch.Generator:
+        return "torch"
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None and (cls is numpy.RandomState or cls is numpy.Generator):
+        return "numpy"
+    return None
+
+
+def _twin(owner: Any) -> Any:
+    """Another generator of the same kind."""
+    cls = type(owner)
+    if cls is random.Random:
+        return random.Random(0)
+    if cls is torch.Generator:
+        return torch.Generator(owner.device)
+    numpy = sys.modules["numpy.random"]
+    return numpy.RandomState(0) if cls is numpy.RandomState else numpy.default_rng(0)
+
+
+def _version(tensor: torch.Tensor) -> int | None:
+    with torch._C.DisableTorchFunction():
+        return version(tensor)
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    if type(value) in (list, tuple, torch.Size):
+        for item in value:
+            yield from _parts(item)
+    elif type(value) is dict:
+        for item in value.values():
+            yield from _parts(item)
+    elif type(value) is range:
+        yield from (value.start, value.stop, value.step)
+    else:
+        yield value
+
+
+def _check_population(args: list[Any], kwargs: dict[str, Any]) -> None:
+    """What is picked must be of one type, whichever it is."""
+    population = args[0] if args else kwargs.get("population", kwargs.get("seq"))
+    if type(population) is range:
+        return
+    if type(population) not in (list, tuple):
+        raise Break("something is picked at random from more than a list of numbers")
+    kinds = {type(item) for item in population}
+    if not population or kinds not in ({int}, {float}):
+        raise Break("something is picked at random that is not a number")
+    if kinds == {int} and max(map(abs, population)) > _LARGEST:
+        raise Break("a random integer of more than 63 bits is drawn")
+
+
+def _bound(name: str, args: list[Any], example: int) -> int:
+    """An integer at least as large as any that may be drawn."""
+    if name == "getrandbits":
+        return (1 << args[0]) - 1 if type(args[0]) is int and args[0] < 128 else _LARGEST + 1
+    numbers = [abs(arg) for arg in args if type(arg) is int]
+    return max([abs(example), *numbers])
+
+
+# ---------------------------------------------------------------------------- at run time
+
+
+def _call(generator: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return getattr(generator, name)(*args, **kwargs)
+
+
+def _number(value: Any) -> torch.Tensor:
+    """A number or a list of numbers, exactly."""
+    first = value[0] if type(value) is list else value
+    with _disable_current_modes(), torch._C.DisableTorchFunction():
+        dtype = torch.float64 if type(first) is float else torch.int64
+        return torch.tensor(value, dtype=dtype, device="cpu")
+
+
+def _draw_number(generator: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    return _number(getattr(generator, name)(*args, **kwargs))
+
+
+def _operator(generator: Any, target: Any, args: Any, kwargs: dict[str, Any]) -> torch.Tensor:
+    made: torch.Tensor = target(*args, generator=generator, **kwargs)
+    return made
+
+
+def _saved(*args: Any) -> Callable[[], Any]:
+    """The state of a generator, to go back to."""
+    generator = args[0] if args else None
+    match _kind(type(generator)):
+        case "python":
+            state = generator.getstate()  # type: ignore[union-attr]
+            return lambda: generator.setstate(state)  # type: ignore[union-attr]
+        case "torch":
+            saved = generator.get_state()  # type: ignore[union-attr]
+            return lambda: generator.set_state(saved)  # type: ignore[union-attr]
+        case "numpy":
+            bits = getattr(generator, "bit_generator", None) or generator._bit_generator  # type: ignore[union-attr]
+            held = bits.state
+            return lambda: setattr(bits, "state", held)
+    return _saved_torch()
+
+
+def _saved_torch(*_: Any) -> Callable[[], Any]:
+    state = torch.random.get_rng_state()
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+
+    def restore() -> None:
+        torch.random.set_rng_state(state)
+        if cuda:
+            torch.cuda.set_rng_state_all(cuda)
+
+    return restore

@@ -1,0 +1,74 @@
+"""Inputs that a graph would resize: `out=` arguments that are empty, `resize_`.
+
+In: the graph at the end of a trace. Out: steps that resize such tensors before the graph, or a
+`Break`. A backend gets inputs whose memory is as large as the graph needs it: most can't make it
+larger.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+import torch.fx as fx
+
+from stator.diagnostics.breaks import Break
+from stator.graph.fakes import FakeInput
+from stator.graph.prologue import Step
+
+if TYPE_CHECKING:
+    from stator.capture.tensors import Tensors
+
+_RESIZING: Final = frozenset({"resize_", "resize_as_"})
+
+
+def resize_early(tensors: "Tensors") -> None:
+    """Adds steps for the inputs whose memory the graph makes larger."""
+    for given in tensors.graph.fakes.inputs:
+        if tensors.own.is_made(given.real) or id(given.fake) in tensors.own.replaced:
+            continue  # its memory is new, or another's
+        if not _grows(given):
+            continue
+        node = tensors.graph.arguments.node(given.fake)
+        first = _first_user(node)
+        if first is None or not _resizes(first, node) or given.real.requires_grad:
+            raise Break("an input is made larger after it was used")
+        if "out" in first.kwargs and given.real.numel():
+            raise Break("an out= argument that is not empty is resized, of which torch warns")
+        if sum(_resizes(user, node) for user in node.users) > 1:
+            raise Break("an input is resized more than once")
+        shape = tuple(given.fake.shape)
+        if any(type(size) is not int for size in shape) or not given.fake.is_contiguous():
+            raise Break("an input is made larger, to a size that depends on values")
+        source = tensors.own.world_object(tensors.sources[id(given.real)])
+        tensors.own.steps.append((Step(_resize, (source, shape), saved=_saved), None))
+        given.starts_with_shape = shape
+        tensors.graph.fakes.touched = True
+
+
+def _grows(given: FakeInput) -> bool:
+    before = given.real.untyped_storage().nbytes()
+    after: Any = given.fake.untyped_storage().nbytes()
+    return type(after) is not int or after > before
+
+
+def _first_user(node: fx.Node) -> fx.Node | None:
+    following = node.next
+    while following.op != "root":
+        if following in node.users:
+            return following
+        following = following.next
+    return None
+
+
+def _resizes(user: fx.Node, node: fx.Node) -> bool:
+    if user.kwargs.get("out") is node:
+        return True
+    return user.op == "call_method" and user.target in _RESIZING and user.args[0] is node
+
+
+def _resize(tensor: torch.Tensor, shape: tuple[int, ...]) -> None:
+    tensor.resize_(shape)
+
+
+def _saved(tensor: torch.Tensor, _: Any) -> Any:
+    shape, strides = tuple(tensor.shape), tensor.stride()
+    return lambda: tensor.as_strided_(shape, strides)

@@ -1,0 +1,80 @@
+"""Splitting a program where it can't be captured.
+
+In: a call. Out: a trace of all of it, or of its beginning, which ends before the instruction that
+can't be captured and says how the program goes on (`Suspension`). Such an instruction may have
+begun to change what the trace made, so the call is traced again from the start, up to it.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from stator.capture.trace import Task, Trace, trace
+
+_ATTEMPTS: Final = 20
+_NEAR: Final = 8
+
+
+def split(task: Task, first: Trace) -> Trace | None:
+    """A trace of the part before what the first trace could not capture.
+
+    None if there is no such part. If the program can't be interrupted there, for it holds something
+    that no other code can make (a generator that has begun), the trace ends earlier, as late as
+    possible: then that is made natively.
+    """
+    assert first.broken is not None
+    last = trace(task, first.steps)
+    _check(first, last)
+    if last.suspension is not None:
+        return last
+    found = None
+    for step in _earlier(last):
+        attempt = trace(task, step.at)
+        step.works = attempt.suspension is not None
+        step.unfit = attempt.unfit
+        if step.works:
+            found = attempt
+    return found
+
+
+class _Try:
+    """One attempt: the step to end before, and whether that has worked."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.works = False
+        self.unfit = False  # the instruction there is none to run natively
+
+
+def _earlier(last: Trace) -> Iterator[_Try]:
+    """Where it was made, if that is known; else by bisection."""
+    if last.before is not None:
+        step = _Try(last.before)
+        yield step
+        if step.works:
+            return
+    low, high = 0, last.steps
+    for _ in range(_ATTEMPTS):
+        if high - low <= 1:
+            return
+        middle = (low + high) // 2
+        # Not every instruction can be carried out on its own; most of those before it can.
+        for at in range(middle, max(low, middle - _NEAR), -1):
+            step = _Try(at)
+            yield step
+            if step.works or not step.unfit:
+                break
+        if step.works:
+            low = step.at
+        else:
+            high = middle
+
+
+def _check(first: Trace, second: Trace) -> None:
+    """The second trace must have seen what the first one saw."""
+    count = len(second.operators)
+    if first.operators[:count] != second.operators:
+        raise ReplayError("the same call was traced twice, and other operators were recorded")
+
+
+class ReplayError(RuntimeError):
+    """A program did not do the same when it was traced again."""

@@ -1,0 +1,165 @@
+"""Calls of Python's own functions on numbers that are read from tensors: `int(t)`, `max(n, 3)`.
+
+In: calls of these functions. Out: symbolic numbers; calls on ordinary numbers run under their
+contracts.
+"""
+
+import builtins
+import math
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+import torch.fx.experimental.symbolic_shapes as symbolic_shapes
+from torch._subclasses.fake_tensor import FakeTensor
+
+from stator._native._core import Frame
+from stator.capture.scalars import HINT, SYMBOLS
+from stator.diagnostics.breaks import Break
+from stator.world import MISSING
+
+if TYPE_CHECKING:
+    from stator.capture.calls import Calls
+    from stator.capture.scalars import Scalars
+
+Handler = Callable[["Calls", Frame, Any, list[Any], dict[str, Any]], Any]
+Answer = Callable[["Scalars", Frame, list[Any]], Any]
+
+
+def _on_numbers(answer: Answer, *, tensors: bool) -> Handler:
+    """A handler for calls with a symbolic number (or a tensor) among the arguments."""
+
+    def handler(
+        calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        for value in args:
+            kind = type(value)
+            if SYMBOLS.holds(kind) or (tensors and kind is FakeTensor):
+                if kwargs:
+                    raise Break(
+                        f"{function.__name__} of a number from a tensor, with options", HINT
+                    )
+                result = answer(calls.tensors.scalars, frame, args)
+                if result is not MISSING:
+                    return result
+                break
+        return _by_contract(calls, frame, function, args, kwargs)
+
+    return handler
+
+
+def _by_contract(
+    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: dict[str, Any]
+) -> Any:
+    contract = calls.contract(function)
+    if contract is None:
+        raise Break(f"no contract says what {function!r} does")
+    return calls.run(frame, function, [*args, *kwargs.values()], tuple(kwargs) or None, contract)
+
+
+def _to_int(rounding: Any, *, by_float: bool = False) -> Answer:
+    """`by_float`: a tensor is asked for a float first, whatever it holds."""
+
+    def answer(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
+        if len(args) != 1:
+            return MISSING
+        value = args[0]
+        if by_float and type(value) is FakeTensor:
+            value = scalars.to_float(frame, value)
+        return scalars.to_int(frame, value, rounding)
+
+    return answer
+
+
+def _to_float(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
+    return scalars.to_float(frame, args[0]) if len(args) == 1 else MISSING
+
+
+def _index(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
+    if len(args) == 1 and type(args[0]) is FakeTensor:
+        return scalars.index(frame, args[0])
+    return args[0] if len(args) == 1 and type(args[0]) is torch.SymInt else MISSING
+
+
+def _truth(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
+    return scalars.truth(None, args[0]) if len(args) == 1 else MISSING
+
+
+def _operator(function: Any) -> Answer:
+    def answer(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
+        return scalars.operate(frame, function, *args)
+
+    return answer
+
+
+def _divmod(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
+    functions = (operator.floordiv, operator.mod)
+    return tuple(scalars.operate(frame, function, *args) for function in functions)
+
+
+def _round(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
+    return scalars.to_int(frame, args[0], torch.round) if len(args) == 1 else MISSING
+
+
+def _sqrt(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
+    return scalars.compute(frame, torch.sqrt, args[0], least=0.0)
+
+
+def _test(function: Any) -> Answer:
+    def answer(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
+        return scalars.test(frame, function, args[0])
+
+    return answer
+
+
+def _extreme(compare: Any, choose: Any) -> Answer:
+    """`max` and `min` of some numbers: the first of equal ones, as in CPython."""
+
+    def answer(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
+        if len(args) < 2:
+            return MISSING
+        found = args[0]
+        for value in args[1:]:
+            found = scalars.extreme(frame, compare, choose, found, value)
+        return found
+
+    return answer
+
+
+def _expect_true(
+    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: dict[str, Any]
+) -> Any:
+    """What `torch._check` asks about its condition."""
+    if type(args[0]) is torch.SymBool:
+        return calls.tensors.scalars.expect(frame, args[0])
+    return calls.evaluated(frame, function, args, kwargs)
+
+
+def _advise(
+    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: dict[str, Any]
+) -> None:
+    """Hints to torch that a number is a size: it would forget about 0 and 1."""
+
+
+SCALARS: Final[dict[int, Handler]] = {
+    id(builtins.int): _on_numbers(_to_int(torch.trunc), tensors=True),
+    id(builtins.float): _on_numbers(_to_float, tensors=True),
+    id(builtins.bool): _on_numbers(_truth, tensors=False),
+    id(builtins.abs): _on_numbers(_operator(operator.abs), tensors=False),
+    id(builtins.divmod): _on_numbers(_divmod, tensors=False),
+    id(builtins.round): _on_numbers(_round, tensors=False),
+    id(builtins.max): _on_numbers(_extreme(operator.gt, torch.sym_max), tensors=False),
+    id(builtins.min): _on_numbers(_extreme(operator.lt, torch.sym_min), tensors=False),
+    id(operator.index): _on_numbers(_index, tensors=True),
+    id(math.floor): _on_numbers(_to_int(torch.floor, by_float=True), tensors=True),
+    id(math.ceil): _on_numbers(_to_int(torch.ceil, by_float=True), tensors=True),
+    id(math.trunc): _on_numbers(_to_int(torch.trunc), tensors=False),
+    id(math.sqrt): _on_numbers(_sqrt, tensors=True),
+    id(math.isnan): _on_numbers(_test(torch.isnan), tensors=True),
+    id(math.isinf): _on_numbers(_test(torch.isinf), tensors=True),
+    id(symbolic_shapes.expect_true): _expect_true,
+    id(symbolic_shapes._advise_is_size): _advise,
+    id(symbolic_shapes._advise_is_bounded): _advise,
+    id(math.isfinite): _on_numbers(_test(torch.isfinite), tensors=True),
+}

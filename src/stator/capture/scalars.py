@@ -1,0 +1,460 @@
+"""Values of tensors as Python numbers: symbols of which only the graph knows the value.
+
+In: `t.item()`, `int(t)`, `t.tolist()`, a tensor as an index, and operators on such numbers. Out:
+symbolic numbers, each bound to a node of the graph. Where Python code needs the value itself (a
+branch, a range, a key), what is known decides, else it is a `Break`.
+
+Integers are expressions over torch's symbols: their arithmetic is exact. Floats are not: torch
+would reorder sums, and take `f == f` for true, which nan is not. So each operation on floats is
+carried out by the graph, on tensors of float64, and its result is a symbol of its own.
+"""
+
+import math
+import operator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from stator import objects
+from stator._native import _core as core
+from stator._native._core import Frame
+from stator.capture import branches
+from stator.capture.operators import ARITHMETIC
+from stator.contracts import Depth
+from stator.diagnostics.breaks import Break
+from stator.graph import leaves
+from stator.graph.scalars import symbol_of
+from stator.objects import TypeSet
+from stator.world import MISSING
+
+if TYPE_CHECKING:
+    from stator.capture.tensors import Tensors
+
+SYMBOLS: Final = TypeSet(torch.SymInt, torch.SymFloat, torch.SymBool)
+HINT: Final = (
+    "the value is known at run time only: use torch.where or torch.cond, state what is known of it "
+    "with torch._check, or move the branch out of the compiled function"
+)
+# torch's own functions, which have no annotations.
+_check: Final[Any] = torch._check
+_sym_max: Final[Any] = torch.sym_max
+_sym_not: Final[Any] = torch.sym_not
+MOST: Final = 256  # numbers that one `tolist` may read
+_EXACT: Final = 1 << 53  # as far as float64 tells integers apart
+_LONG: Final = float(1 << 63)
+_PYTHON_TYPES: Final[dict[type, type]] = {
+    torch.SymInt: int,
+    torch.SymFloat: float,
+    torch.SymBool: bool,
+}
+_PLAIN: Final = TypeSet(int, float, bool)
+_NOT_IN_PLACE: Final[dict[Any, Any]] = {
+    getattr(operator, f"__i{name}__"): getattr(operator, f"__{name}__") for name in ARITHMETIC
+}
+_COMPARE: Final[dict[Any, Any]] = {
+    operator.lt: torch.lt,
+    operator.le: torch.le,
+    operator.eq: torch.eq,
+    operator.ne: torch.ne,
+    operator.gt: torch.gt,
+    operator.ge: torch.ge,
+}
+_FLOAT: Final[dict[Any, Any]] = {
+    **_COMPARE,
+    operator.add: torch.add,
+    operator.sub: torch.sub,
+    operator.mul: torch.mul,
+    operator.truediv: torch.div,
+    operator.neg: torch.neg,
+    operator.pos: torch.clone,
+    operator.abs: torch.abs,
+}
+_INT: Final = frozenset(
+    (
+        *_COMPARE,
+        operator.add,
+        operator.sub,
+        operator.mul,
+        operator.floordiv,
+        operator.mod,
+        operator.neg,
+        operator.pos,
+    )
+)
+_DIVISIONS: Final = frozenset({operator.truediv, operator.floordiv, operator.mod})
+_LOGIC: Final = frozenset({operator.and_, operator.or_})
+_READERS: Final = frozenset({"item", "tolist", "__int__", "__float__", "__index__"})
+# How a symbolic number's own methods, which C code calls, are to be read.
+_METHODS: Final[dict[str, Any]] = {
+    **{f"__{name}__": getattr(operator, f"__{name}__") for name in ARITHMETIC},
+    **{f"__{f.__name__}__": f for f in _COMPARE},
+    "__neg__": operator.neg,
+    "__pos__": operator.pos,
+    "__abs__": operator.abs,
+}
+_REFLECTED: Final[dict[str, Any]] = {
+    f"__r{name}__": getattr(operator, f"__{name}__") for name in ARITHMETIC
+}
+
+
+# torch makes many of these methods from one piece of code: the name of the function says nothing.
+_NAMES: Final[dict[int, str]] = {
+    id(method): name for kind in _PYTHON_TYPES for name, method in objects.type_dict(kind).items()
+}
+
+
+def python_type(number: Any) -> type:
+    """What `type(n)` answers for a symbolic number."""
+    return _PYTHON_TYPES[type(number)]
+
+
+class Scalars:
+    """The numbers that one trace has read from tensors."""
+
+    def __init__(self, tensors: "Tensors") -> None:
+        self.tensors = tensors
+        self._doubles: dict[Any, torch.Tensor] = {}  # by the symbol of the float
+
+    # ------------------------------------------------------------------ reading
+
+    def torch_call(
+        self, frame: Frame | None, function: Any, args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        """A function of torch that reads values, or works on them; MISSING for all others."""
+        name = leaves.tensor_method(function)
+        if name is None:
+            known = _TORCH.get(id(function))
+            if known is None or not args or not self.tensors.has_symbols(args[0], Depth.DEEP):
+                return MISSING
+            return known(self, frame, *args, **kwargs)
+        if name not in _READERS or kwargs:
+            return MISSING
+        _, first = leaves.target_of(function)
+        args = [*first, *args]
+        if len(args) != 1 or type(args[0]) is not FakeTensor:
+            return MISSING
+        match name:
+            case "item":
+                return self.item(frame, args[0])
+            case "tolist":
+                return self.tolist(frame, args[0])
+            case "__int__":
+                return self.to_int(frame, args[0])
+            case "__float__":
+                return self.to_float(frame, args[0])
+        return self.index(frame, args[0])
+
+    def item(self, frame: Frame | None, tensor: torch.Tensor) -> Any:
+        if tensor.dtype.is_complex:
+            raise Break("a complex number is read from a tensor", HINT)
+        return self.tensors.record(frame, ("method", "item"), (tensor,))
+
+    def tolist(self, frame: Frame | None, tensor: torch.Tensor) -> Any:
+        if tensor.dim() == 0:
+            return self.item(frame, tensor)
+        if tensor.dtype.is_complex:
+            raise Break("complex numbers are read from a tensor", HINT)
+        count: Any = tensor.numel()
+        if type(count) is not int:
+            raise Break("the length of a list depends on the values in a tensor", HINT)
+        if count > MOST:
+            raise Break(f"a list of {count} numbers is read from a tensor", HINT)
+        if count == 0:
+            with torch._C.DisableTorchFunction():
+                return torch.zeros(tuple(tensor.shape)).tolist()
+        return _copied(self.tensors.record(frame, ("method", "tolist"), (tensor,)))
+
+    def index(self, frame: Frame | None, tensor: torch.Tensor) -> Any:
+        """`operator.index`, for tensors of one integer."""
+        if not is_index(tensor):
+            if tensor.dtype is torch.bool:
+                raise Break("a bool that is read from a tensor is used as an index", HINT)
+            text = "only integer tensors of a single element can be converted to an index"
+            core.raise_user(TypeError(text))
+        return self.item(frame, tensor)
+
+    def tensor(self, frame: Frame | None, data: Any, dtype: Any = None, device: Any = None) -> Any:
+        """`torch.tensor` of numbers that were read from tensors."""
+        flat = list(_flattened(data))
+        if any(not SYMBOLS.holds(type(each)) and not _PLAIN.holds(type(each)) for each in flat):
+            raise Break("torch.tensor of numbers from tensors, and other things")
+        if dtype is None:
+            kinds = {_PYTHON_TYPES.get(type(each), type(each)) for each in flat}
+            floats = torch.get_default_dtype() if float in kinds else None
+            dtype = floats or (torch.int64 if int in kinds else torch.bool)
+        options = {"dtype": dtype, "device": device}
+        return self._nested(frame, data, options)
+
+    def _nested(self, frame: Frame | None, data: Any, options: dict[str, Any]) -> Any:
+        if type(data) not in (list, tuple):
+            if type(data) is torch.SymBool:
+                data = self._bit(data)
+            return self.tensors.record(frame, torch.scalar_tensor, (data,), options)
+        parts = [self._nested(frame, each, options) for each in data]
+        if not parts or any(part.shape != parts[0].shape for part in parts):
+            raise Break("torch.tensor of nested lists with different lengths")
+        return self.tensors.record(frame, torch.stack, (parts,))
+
+    # ------------------------------------------------------------------ conversions
+
+    def to_int(self, frame: Frame | None, value: Any, rounding: Any = torch.trunc) -> Any:
+        """`int(value)`, and with another rounding what `math.floor` and the like answer."""
+        if type(value) is FakeTensor:
+            value = self.item(frame, value)
+        if type(value) is torch.SymBool:
+            return self._bit(value)
+        if type(value) is not torch.SymFloat:
+            return value if type(value) is torch.SymInt else _INTEGERS[rounding](value)
+        double = self._double(frame, value)
+        fits = self._record(frame, torch.lt, self._record(frame, torch.abs, double), _LONG)
+        self.require(self.item(frame, fits), "a float is not an integer")  # nan, inf, too large
+        rounded = self._record(frame, rounding, double)
+        whole = self.tensors.record(frame, ("method", "to"), (rounded, torch.int64))
+        return self.item(frame, whole)
+
+    def _bit(self, value: torch.SymBool) -> torch.SymInt:
+        """A bool that was read from a tensor, as an int."""
+        symbol = symbol_of(value)
+        if symbol is None:
+            raise Break("a condition on numbers from tensors is used as a number", HINT)
+        made: torch.SymInt = value.node.shape_env.create_symintnode(symbol, hint=None)
+        return made
+
+    def to_float(self, frame: Frame | None, value: Any) -> Any:
+        if type(value) is FakeTensor:
+            value = self.item(frame, value)
+        if not SYMBOLS.holds(type(value)):
+            return float(value)
+        if type(value) is torch.SymFloat:
+            return value
+        return self._float(frame, self._double(frame, value))
+
+    # ------------------------------------------------------------------ operators
+
+    def operate(self, frame: Frame | None, function: Any, *operands: Any) -> Any:
+        """An operator between numbers, one of which is known at run time only."""
+        function = _NOT_IN_PLACE.get(function, function)
+        kinds = [type(value) for value in operands]
+        for kind in kinds:
+            if not (SYMBOLS.holds(kind) or _PLAIN.holds(kind)):
+                text = f"an operator between a number from a tensor and a {kind.__qualname__}"
+                raise Break(text, HINT)
+        if function in _DIVISIONS:
+            self._require_nonzero(frame, operands[1])
+        if float in kinds or torch.SymFloat in kinds or function is operator.truediv:
+            return self._float_operator(frame, function, operands)
+        if function in _LOGIC and all(kind in (bool, torch.SymBool) for kind in kinds):
+            return self.known(lambda: function(*operands))
+        numbers = [self.to_int(frame, value) for value in operands]
+        if function is operator.abs:
+            (number,) = numbers
+            return self.known(lambda: _sym_max(number, -number))
+        power = function is operator.pow and type(numbers[1]) is int and 0 <= numbers[1] <= 8
+        if not (function in _INT or power):
+            name = getattr(function, "__name__", "?")
+            raise Break(f"the operator {name} on a number that is read from a tensor", HINT)
+        return self.known(lambda: function(*numbers))
+
+    def known(self, compute: Callable[[], Any]) -> Any:
+        try:
+            with torch._C.DisableTorchFunction():
+                return compute()
+        except GuardOnDataDependentSymNode as error:
+            raise Break(self._describe(error), HINT) from None
+
+    def _require_nonzero(self, frame: Frame | None, divisor: Any) -> None:
+        if SYMBOLS.holds(type(divisor)):
+            why = "a division by a number that is read from a tensor, and is zero"
+            self.require(self.operate(frame, operator.ne, divisor, 0), why)
+        elif not divisor:
+            raise Break("a number that is read from a tensor is divided by zero")
+
+    def _float_operator(self, frame: Frame | None, function: Any, operands: tuple[Any, ...]) -> Any:
+        target = _FLOAT.get(function)
+        if target is None:
+            name = getattr(function, "__name__", "?")
+            raise Break(f"the operator {name} on a float that is read from a tensor", HINT)
+        result = self._record(frame, target, *(self._double(frame, each) for each in operands))
+        return self.item(frame, result) if function in _COMPARE else self._float(frame, result)
+
+    def extreme(self, frame: Frame, compare: Any, choose: Any, found: Any, value: Any) -> Any:
+        """The greater (smaller) of two numbers: the first, unless the second is `compare` to it."""
+        kinds = {type(found), type(value)}
+        if kinds <= {int, torch.SymInt}:
+            return self.known(lambda: choose(found, value))
+        if not kinds <= {float, torch.SymFloat}:
+            raise Break("the greatest of several numbers, of different types", HINT)
+        first, second = self._double(frame, found), self._double(frame, value)
+        second_wins = self._record(frame, _COMPARE[compare], second, first)
+        return self._float(frame, self._record(frame, torch.where, second_wins, second, first))
+
+    def compute(self, frame: Frame, function: Any, value: Any, least: float) -> Any:
+        """A function of a float that is no less than a bound."""
+        value = self.to_float(frame, value)
+        why = f"{function.__name__} of a number that is out of range"
+        self.require(self.operate(frame, operator.ge, value, least), why)
+        return self._float(frame, self._record(frame, function, self._double(frame, value)))
+
+    def test(self, frame: Frame, function: Any, value: Any) -> Any:
+        """`math.isnan` and the like."""
+        double = self._double(frame, self.to_float(frame, value))
+        return self.item(frame, self._record(frame, function, double))
+
+    def method(self, frame: Frame | None, function: Any, args: list[Any]) -> Any:
+        """A method of a symbolic number that C code calls."""
+        name = _NAMES.get(id(function), "")
+        if name in _METHODS:
+            return self.operate(frame, _METHODS[name], *args)
+        if name in _REFLECTED:
+            return self.operate(frame, _REFLECTED[name], *reversed(args))
+        if name == "__bool__":
+            return self.truth(None, args[0])
+        what = python_type(args[0]).__qualname__
+        raise Break(f"C code needs the value of an {what} that is read from a tensor", HINT)
+
+    # ------------------------------------------------------------------ floats
+
+    def _double(self, frame: Frame | None, value: Any) -> torch.Tensor:
+        """A number as a tensor of float64, in which the graph computes."""
+        symbol = value.node.expr if type(value) is torch.SymFloat else None
+        if symbol is not None and symbol in self._doubles:
+            return self._doubles[symbol]
+        if type(value) is torch.SymBool:
+            value = self.to_int(frame, value)
+        if type(value) is torch.SymInt:
+            inside = self.known(lambda: (value <= _EXACT) & (value >= -_EXACT))
+            self.require(inside, "an integer is too large for a float")
+        elif type(value) is int:
+            value = float(value)
+        made: torch.Tensor = self.tensors.record(
+            frame, torch.scalar_tensor, (value,), {"dtype": torch.float64, "device": _CPU}
+        )
+        if symbol is not None:
+            self._doubles[symbol] = made
+        return made
+
+    def _float(self, frame: Frame | None, double: torch.Tensor) -> Any:
+        number = self.item(frame, double)
+        if type(number) is torch.SymFloat:
+            self._doubles[number.node.expr] = double
+        return number
+
+    def _record(self, frame: Frame | None, function: Any, *args: Any) -> Any:
+        return self.tensors.record(frame, function, args)
+
+    # ------------------------------------------------------------------ conditions
+
+    def truth(self, frame: Frame | None, value: Any) -> bool:
+        """Whether a number is true, as far as that is known, or as the program insists on."""
+        condition = self._condition(frame, value)
+        if type(condition) is bool:
+            return condition
+        try:
+            with torch._C.DisableTorchFunction():
+                return bool(condition)
+        except GuardOnDataDependentSymNode as error:
+            described = self._describe(error)
+        side = None if frame is None else branches.insisted(frame)
+        if side is None:
+            raise Break(described, HINT)
+        self.require(condition if side else _negated(condition), described)
+        return side
+
+    def tensor_truth(self, frame: Frame, tensor: torch.Tensor) -> bool:
+        """Whether a tensor of one element is true."""
+        count: Any = tensor.numel()
+        if type(count) is not int or count != 1:
+            # eager raises, unless there is one element after all
+            raise Break("a branch depends on the values of a tensor", HINT)
+        known = tensor.constant  # type: ignore[attr-defined]
+        if known is not None:
+            with torch._C.DisableTorchFunction():
+                return bool(known)
+        if branches.insisted(frame) is None:
+            raise Break("a branch depends on the value of a tensor", HINT)
+        return self.truth(frame, self.item(frame, tensor))
+
+    def expect(self, frame: Frame | None, condition: Any) -> bool:
+        """`torch._check`: what the program says holds, unless it is known not to."""
+        try:
+            with torch._C.DisableTorchFunction():
+                return bool(condition)
+        except GuardOnDataDependentSymNode as error:
+            self.require(condition, self._describe(error))
+            return True
+
+    def _condition(self, frame: Frame | None, value: Any) -> Any:
+        if type(value) is torch.SymBool:
+            return value
+        return self.operate(frame, operator.ne, value, 0)
+
+    def require(self, condition: Any, why: str) -> None:
+        """The graph is right only if this holds, which it will check when it runs."""
+        if type(condition) is not torch.SymBool:
+            if not condition:
+                raise Break(why)
+            return
+        try:
+            with torch._C.DisableTorchFunction():
+                _check(condition)
+        except RuntimeError:  # it is known not to hold
+            raise Break(why) from None
+        self.tensors.graph.assumptions.note(None)
+
+    def _describe(self, error: GuardOnDataDependentSymNode) -> str:
+        condition = getattr(error, "cond", None)
+        return f"a branch depends on values in tensors: {condition}"
+
+
+def is_index(tensor: torch.Tensor) -> bool:
+    """What torch takes for an integer in a slice: `x[:t]`."""
+    kind = tensor.dtype
+    if kind is torch.bool or kind.is_floating_point or kind.is_complex:
+        return False
+    count: Any = tensor.numel()
+    return type(count) is int and count == 1
+
+
+def _negated(condition: torch.SymBool) -> Any:
+    with torch._C.DisableTorchFunction():
+        return _sym_not(condition)
+
+
+def _flattened(data: Any) -> Iterator[Any]:
+    if type(data) in (list, tuple):
+        for each in data:
+            yield from _flattened(each)
+    else:
+        yield data
+
+
+def _copied(values: Any) -> Any:
+    """Lists of the program's own: those that the graph keeps must stay as they are."""
+    return list(map(_copied, values)) if type(values) is list else values
+
+
+_CPU: Final = torch.device("cpu")
+_INTEGERS: Final[dict[Any, Callable[[Any], int]]] = {
+    torch.trunc: int,
+    torch.floor: math.floor,
+    torch.ceil: math.ceil,
+    torch.round: round,
+}
+
+
+def _sym_int(scalars: Scalars, frame: Frame | None, value: Any) -> Any:
+    return scalars.to_int(frame, value)
+
+
+def _sym_float(scalars: Scalars, frame: Frame | None, value: Any) -> Any:
+    return scalars.to_float(frame, value)
+
+
+_TORCH: Final[dict[int, Callable[..., Any]]] = {
+    id(torch.tensor): Scalars.tensor,
+    id(torch.sym_int): _sym_int,
+    id(torch.sym_float): _sym_float,
+}

@@ -1,0 +1,305 @@
+"""What a tensor is besides its values: its data, its gradient, attributes.
+
+In: operations that change or read such state. Out: answers, effects on tensors of the world,
+recipes for tensors made in the call, or a `Break`. `autograd_leaves` knows what requires grad.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+import torch.fx as fx
+from torch.utils._python_dispatch import _disable_current_modes
+
+from stator import objects
+from stator._native import _core as core
+from stator._native._core import Frame
+from stator.capture.autograd_leaves import AutogradLeaves, is_dense, user_call
+from stator.capture.draws import Draws
+from stator.capture.resized import resize_early
+from stator.diagnostics.breaks import Break
+from stator.effects import AttrDel, AttrSet, Effect, Output, SlotSet
+from stator.effects.instances import dict_descriptor
+from stator.effects.model import Constant
+from stator.effects.node import Node, store
+from stator.effects.steps import SELF, Call, Dict, Raw
+from stator.graph import leaves
+from stator.guards import Callback, Field, NotAliased, Source
+from stator.world import MISSING
+
+if TYPE_CHECKING:
+    from stator.capture.tensors import Tensors
+
+_FIELDS: Final = torch._C.TensorBase.__dict__
+_DATA: Final = _FIELDS["data"]
+_GRAD: Final = _FIELDS["grad"]
+_REQUIRES_GRAD: Final = _FIELDS["requires_grad"]
+_UNREAD: Final = object()
+_NAMES: Final = {"__deepcopy__": "deepcopy"}
+_RANDOM: Final = frozenset({"get_rng_state", "manual_seed", "set_rng_state"})
+
+
+class TensorState(AutogradLeaves):
+    """The state of the tensors of one trace, where it is not what their fakes say."""
+
+    def __init__(self, tensors: "Tensors") -> None:
+        super().__init__(tensors)
+        self.draws = Draws(tensors)
+        self._attributes: dict[int, dict[str, Any]] = {}  # set by the program, by id of the fake
+        self._copied: list[torch.Tensor] = []
+        self._grads: dict[int, Any] = {}
+        self._first_grads: dict[int, Any] = {}
+        self._data: dict[int, torch.Tensor] = {}  # of world tensors: what was assigned, by id
+        self._holders: dict[int, torch.Tensor] = {}  # the fakes of those
+
+    def call(self, frame: Frame | None, action: str, args: list[Any], kwargs: Any) -> Any:
+        """A method or class whose rule is OWN."""
+        holder = self.draws if action in _RANDOM else self
+        action = _NAMES.get(action, action)
+        return getattr(holder, action)(frame, *args, **(kwargs or {}))
+
+    # ------------------------------------------------------------------ data
+
+    def set_data(self, frame: Frame | None, tensor: torch.Tensor, value: Any) -> None:
+        """`t.data = value`: from here on the graph uses the memory of `value`."""
+        if value is tensor:
+            return  # the memory it has already
+        if not self._tensors.holds(type(value)):
+            user_call(_DATA.__set__, tensor, value)
+            raise AssertionError("a value that is no tensor was assigned")
+        given = self._tensors.inputs.get(id(tensor))
+        if given is None and tensor.requires_grad:
+            raise Break("data of a tensor that requires grad is set")
+        graph = self._outermost()
+        node = graph.node(tensor)
+        if tensor.requires_grad and any(map(_tracks_grad, node.users)):
+            raise Break("data of a parameter is set after it was used")
+        if type(tensor.device) is type(value.device) and tensor.device != value.device:
+            raise Break("data of a tensor is set to one on another device")
+        alias = graph.call(getattr, (value, "data"))
+        user_call(_DATA.__set__, tensor, alias)
+        graph.fakes.touched = True
+        graph.arguments.rebind(tensor, graph.node(alias))
+        if given is not None:
+            self._data[id(tensor)] = alias
+            self._holders[id(tensor)] = tensor
+            self.replaced.add(id(tensor))
+
+    def set_(self, frame: Frame | None, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        """`t.set_(value)`: the same without autograd."""
+        if len(args) != 1 or kwargs or not self._tensors.holds(type(args[0])):
+            raise Break("Tensor.set_ with more than a tensor")
+        (value,) = args
+        if tensor.requires_grad or value.requires_grad or tensor.dtype is not value.dtype:
+            raise Break("Tensor.set_ of a tensor that requires grad, or is of another dtype")
+        self.set_data(frame, tensor, value)
+        return tensor
+
+    def resize_(self, frame: Frame | None, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        """`t.resize_(…)`; `resized` looks after inputs."""
+        graph, memory = self._tensors.graph, tensor.untyped_storage()
+        before, given = memory.nbytes(), id(tensor) in self._tensors.inputs
+        result = self._tensors.record(frame, ("method", "resize_"), (tensor, *args), kwargs)
+        if not given and memory.nbytes() != before and graph.arguments.sharing(tensor):
+            raise Break("memory is made larger that several tensors share")
+        return result
+
+    # ------------------------------------------------------------------ copies
+
+    def deepcopy(self, frame: Frame | None, tensor: torch.Tensor, memo: Any) -> Any:
+        """`copy.deepcopy(t)`: the memory is copied, once for all tensors that share it."""
+        key = id(tensor)  # as in the memo: see `special._identity`
+        if dict.__contains__(memo, key):
+            return dict.__getitem__(memo, key)
+        self.guard_leaf(tensor)
+        if not tensor.is_leaf:
+            with _disable_current_modes(), torch.enable_grad():
+                user_call(torch.ones(1, requires_grad=True).neg().__deepcopy__, {})
+        if not is_dense(tuple(tensor.shape), tensor.stride()) or tensor.storage_offset():
+            raise Break("a tensor with gaps in memory is copied deeply")
+        if any(_memory(other) == _memory(tensor) for other in self._copied if other is not tensor):
+            raise Break("tensors that share memory are copied deeply")
+        if self.grad(tensor) is not None or self._has_attributes(tensor):
+            raise Break("a tensor with a gradient or attributes is copied deeply")
+        self._copied.append(tensor)
+        with self._tensors.without_grad():
+            made = self._tensors.record(frame, ("method", "clone"), (tensor,))
+        if tensor.requires_grad:
+            self.set_requires_grad(frame, made, True)
+        dict.__setitem__(memo, key, made)
+        return made
+
+    def shallow_copy(self, frame: Frame | None, tensor: torch.Tensor) -> torch.Tensor:
+        """`copy.copy(t)`: a leaf on the same memory."""
+        if self._has_attributes(tensor):
+            raise Break("a tensor with attributes is copied")
+        if leaves.python_type(tensor) is torch.nn.Parameter:
+            return self.parameter(frame, tensor, tensor.requires_grad)
+        made: torch.Tensor = self._tensors.record(frame, ("method", "detach"), (tensor,))
+        if tensor.requires_grad:
+            self.set_requires_grad(frame, made, True)
+        return made
+
+    def _has_attributes(self, tensor: torch.Tensor) -> bool:
+        given = self._tensors.inputs.get(id(tensor))
+        if given is not None:
+            own = objects.instance_dict(given[0])
+            if own:
+                return True
+            self._world.guard(given[1], Callback(_is_bare, "without attributes"))
+        return bool(self._attributes.get(id(tensor)))
+
+    # ------------------------------------------------------------------ gradients
+
+    def grad(self, tensor: torch.Tensor) -> Any:
+        """`t.grad`."""
+        if id(tensor) in self._grads:
+            return self._grads[id(tensor)]
+        given = self._tensors.inputs.get(id(tensor))
+        found: Any = None
+        if given is not None:
+            found = self._gradient_of_input(tensor, *given)
+        self._grads[id(tensor)] = self._first_grads[id(tensor)] = found
+        self._holders[id(tensor)] = tensor
+        return found
+
+    def _gradient_of_input(self, tensor: torch.Tensor, raw: torch.Tensor, source: Source) -> Any:
+        """The gradient that a world tensor has at the start: an input of its own."""
+        self.guard_leaf(tensor)
+        if not tensor.is_leaf:
+            if raw.retains_grad:
+                raise Break("the gradient of an input that is no leaf is read")
+            return None
+        if self._tensors.graph.default_device is not None:
+            raise Break("a gradient is read under a default device")  # a mode would see guards
+        return self._world.wrap(_GRAD.__get__(raw), Field(source, _GRAD))
+
+    def set_grad(self, tensor: torch.Tensor, value: Any) -> None:
+        """`t.grad = value`: checked on another tensor, kept here."""
+        with self._tensors.graph.fake_mode:
+            twin = tensor.detach()
+        user_call(_GRAD.__set__, twin, value)
+        self._first_grads.setdefault(id(tensor), _UNREAD)
+        self._grads[id(tensor)] = value
+        self._holders[id(tensor)] = tensor
+
+    # ------------------------------------------------------------------ attributes
+
+    def attribute(self, tensor: torch.Tensor, name: str) -> Any:
+        """An attribute that the program has set in this trace; MISSING if there is none."""
+        held = self._attributes.get(id(tensor))
+        return MISSING if held is None else held.get(name, MISSING)
+
+    def setattr(self, frame: Frame | None, tensor: torch.Tensor, name: str, value: Any) -> None:
+        match name:
+            case "requires_grad":
+                if type(value) is not bool:
+                    user_call(_REQUIRES_GRAD.__set__, tensor.detach(), value)
+                    raise Break("requires_grad is set to something that is not a bool")
+                self.set_requires_grad(frame, tensor, value)
+            case "data":
+                self.set_data(frame, tensor, value)
+            case "grad" | "_grad":
+                self.set_grad(tensor, value)
+            case _:
+                self._may_store(tensor, name)
+                self._attributes.setdefault(id(tensor), {})[name] = value
+                self._holders[id(tensor)] = tensor
+
+    def delattr(self, frame: Frame | None, tensor: torch.Tensor, name: str) -> None:
+        if name in ("grad", "_grad"):
+            self.set_grad(tensor, None)
+            return
+        self._may_store(tensor, name)
+        held = self._attributes.get(id(tensor), {})
+        known = held.get(name, MISSING)
+        if known is MISSING and name not in held:
+            self._tensors.own_attribute(frame, tensor, name)  # raises if there is none
+        elif known is MISSING:
+            _no_attribute(tensor, name)
+        self._attributes.setdefault(id(tensor), {})[name] = MISSING
+        self._holders[id(tensor)] = tensor
+
+    def deleted(self, tensor: torch.Tensor, name: str) -> bool:
+        """Whether the program has deleted the attribute."""
+        held = self._attributes.get(id(tensor))
+        return held is not None and name in held and held[name] is MISSING
+
+    def _may_store(self, tensor: torch.Tensor, name: str) -> None:
+        kind = leaves.python_type(tensor)
+        found = self._world.class_attribute(kind, name)
+        if name.startswith("__") or (
+            found is not None and objects.lookup(type(found.value), "__set__") is not None
+        ):
+            raise Break(f"the attribute {name} of a tensor is set")
+
+    # ------------------------------------------------------------------ the end
+
+    def effects(self) -> Iterator[Effect]:
+        """What has to be written to tensors of the world."""
+        yield from self.switches()
+        yield from self.draws.effects()
+        for key in self._holders:
+            given = self._tensors.inputs.get(key)
+            if given is None:
+                continue
+            raw, source = given
+            if key in self._data:
+                yield SlotSet(source, _DATA, self._data[key])
+            grad = self._grads.get(key)
+            if key in self._grads and grad is not self._first_grads[key]:
+                yield SlotSet(source, _GRAD, grad)
+            own = objects.instance_dict(raw) or {}
+            for name, value in self._attributes.get(key, {}).items():
+                if value is not MISSING:
+                    yield AttrSet(source, name, value, type(raw))
+                elif name in own:
+                    yield AttrDel(source, name, type(raw))
+
+    def finish(self, outputs: Sequence[Any]) -> list[int]:
+        resize_early(self._tensors)
+        marked = super().finish(outputs)
+        inputs = self._tensors.inputs
+        if not inputs.keys().isdisjoint({*self._holders, *self.switched()}) and len(inputs) > 1:
+            # In a later call, what was changed must not be another input as well.
+            first, *others = (source for _, source in inputs.values())
+            self._world.guard(first, NotAliased(tuple(others)))
+        return marked
+
+    def has_state(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor made in the call has attributes or a gradient."""
+        key = id(tensor)
+        return any(v is not MISSING for v in self._attributes.get(key, {}).values()) or (
+            self._grads.get(key) is not None
+        )
+
+    def recipe(self, tensor: torch.Tensor, output: Output) -> Node:
+        """A result of the graph, with the attributes that the program gave it."""
+        node = Node(tensor, output)
+        held = self._attributes.get(id(tensor), {})
+        pairs = tuple((Constant(n), Raw(v)) for n, v in held.items() if v is not MISSING)
+        if pairs:
+            own = Call(dict_descriptor(torch.Tensor).__get__, (SELF,), "dict_of_Tensor")
+            node.fills.append(Call(dict.update, (own, Dict(pairs)), "dict_update"))
+        grad = self._grads.get(id(tensor))
+        if grad is not None:
+            node.fills.append(store(_GRAD, Raw(grad)))
+        return node
+
+
+def _memory(tensor: torch.Tensor) -> int:
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _is_bare(tensor: torch.Tensor) -> bool:
+    return not objects.instance_dict(tensor)
+
+
+def _tracks_grad(node: fx.Node) -> bool:
+    value = node.meta.get("example_value")
+    return not isinstance(value, torch.Tensor) or value.requires_grad
+
+
+def _no_attribute(tensor: torch.Tensor, name: str) -> None:
+    kind = leaves.python_type(tensor).__name__
+    core.raise_user(AttributeError(f"'{kind}' object has no attribute '{name}'"))

@@ -1,0 +1,84 @@
+"""Compiled continuations: what runs behind an instruction that could not be captured.
+
+Stage: driver. In: the points of a suspension. Out: a compiled function of the values they need,
+which captures the rest of the program when it is first called. The same points always give the same
+one, so a call that is split compiles nothing new when it is made again. They live with the ledger
+of the function that was split, and share its limit of how many there may be.
+"""
+
+import keyword
+from collections.abc import Callable, Sequence
+from types import CodeType, FunctionType
+from typing import Any, Final
+
+from stator._native._core import CompiledFunction
+from stator.bytecode import TABLES, decode
+from stator.emit.resume import resume
+from stator.evaluator.points import Point, Slot
+
+LIMIT: Final = 1000
+
+Make = Callable[[FunctionType, tuple[Point, ...]], CompiledFunction]
+
+
+class Continuations:
+    """Those of one function."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Any, ...], CompiledFunction] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def all(self) -> list[CompiledFunction]:
+        return list(self._known.values())
+
+    def clear(self) -> None:
+        self._known.clear()
+
+    def at(self, points: tuple[Point, ...], make: Make) -> CompiledFunction:
+        """The continuation at some points; `make` compiles the function it is given."""
+        key = tuple(point.key for point in points)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = make(native(points), points)
+        return found
+
+
+def native(points: Sequence[Point]) -> FunctionType:
+    """The rest of the program as a plain function of the values that the points need.
+
+    No traceback shows it: it has no RESUME, so for CPython its frame has not begun.
+    """
+    first = points[0].code
+    names = _names(points)
+    text = f"def rest({', '.join(names)}):\n    return go({', '.join(names)})\n"
+    module = compile(text, first.co_filename, "exec", dont_inherit=True)
+    (code,) = (const for const in module.co_consts if type(const) is CodeType)
+    units = bytearray(code.co_code)
+    for index in range(0, len(units), 2):
+        if units[index] == TABLES.opmap["RESUME"]:
+            units[index : index + 2] = bytes((TABLES.opmap["NOP"], 0))
+    code = code.replace(
+        co_code=bytes(units), co_name=first.co_name, co_qualname=first.co_qualname
+    )
+    go = resume(points, first.co_name)
+    return FunctionType(code, {"__builtins__": {}, "go": go}, first.co_name)
+
+
+def _names(points: Sequence[Point]) -> list[str]:
+    """Parameters: the user's names where they can be."""
+    names: list[str] = []
+    for point in points:
+        variables = decode(point.code).localsplus
+        wanted = [variables[index] for index in point.locals]
+        wanted += ["stack" for kind in point.stack if kind in (Slot.VALUE, Slot.HANDLED)]
+        for name in wanted:
+            if not name.isidentifier() or keyword.iskeyword(name) or not name.isascii():
+                name = "local"
+            unique, number = name, 1
+            while unique in names or unique == "go":
+                number += 1
+                unique = f"{name}_{number}"
+            names.append(unique)
+    return names

@@ -1,0 +1,176 @@
+"""A trace that ends in the middle: what runs natively then, and where the program goes on.
+
+Stage: effects. In: the activations of the program before the instruction that can't be captured.
+Out: a `Suspension`, over numbered values of the trace that the plan makes like others.
+
+    residual function:  graph, effects, values ─► the step, in the user's frames
+                          ├─ it has a result (or: true)   ─► continuation `way`
+                          ├─ false, or nothing to iterate ─► continuation `other`
+                          └─ an exception is caught       ─► continuation `caught`
+
+A continuation is known by its points (`evaluator.points`); its arguments are values of the trace,
+results of the step (`Result`), or the exception (`CAUGHT`).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from stator._native._core import NULL
+from stator.bytecode import decode
+from stator.bytecode.arguments import constant
+from stator.bytecode.liveness import live
+from stator.effects.exits import Entry
+from stator.effects.instruction import Result, Step, Way, step
+from stator.evaluator.points import Activation, Handled, Lasti, Point
+
+
+class Caught:
+    """The exception that a handler of the program catches."""
+
+
+CAUGHT: Final = Caught()
+
+Argument: TypeAlias = int | Result | Caught
+"""An int is the number of a value of the trace."""
+
+
+@dataclass(frozen=True)
+class Exit:
+    """One way on: a continuation and its arguments; without points, the one argument is returned."""
+
+    points: tuple[Point, ...]
+    arguments: tuple[Argument, ...]
+
+
+@dataclass(frozen=True)
+class Suspension:
+    """Where a trace ends, and how the program goes on."""
+
+    values: tuple[Any, ...]
+    """What is still needed, each object once."""
+    step: Step
+    operands: tuple[int | None, ...]
+    """The step's operands among the values; None for NULL."""
+    places: tuple[Entry, ...]
+    """The user's frames at this moment, the outermost first."""
+    namespaces: tuple[dict[str, Any], ...]
+    """Their globals."""
+    handled: int | None
+    """The exception that the program is handling, among the values."""
+    way: Exit
+    other: Exit | None
+    caught: Exit | None
+    catcher: int
+    """Which of the frames has the handler, if there is one."""
+
+
+def suspension(frames: Sequence[Activation]) -> Suspension | None:
+    """How to go on behind the next instruction of the last frame; None: that can't be done."""
+    if not frames:  # nothing of the program has begun
+        return None
+    innermost = frames[-1]
+    found = step(innermost)
+    if found is None:
+        return None
+    numbers = _Numbers()
+    callers = frames[:-1]
+    handled = None
+    for frame in frames:
+        for value in frame.stack:
+            if type(value) is Handled:
+                handled = numbers.of(value.exception)
+    way = _exit(numbers, callers, innermost, found.way)
+    other = None
+    if found.other is not None:
+        other = _exit(numbers, callers, innermost, found.other)
+    caught, catcher = None, -1
+    for index in reversed(range(len(frames))):
+        frame = frames[index]
+        unit = _current(frame, frame is innermost)
+        handler = decode(frame.code).handler_for(unit)
+        if handler is not None:
+            stack = list(frame.stack[: handler.depth])
+            if handler.lasti:
+                stack.append(Lasti(unit))
+            target = Way(handler.target, (*stack, CAUGHT))
+            caught, catcher = _exit(numbers, frames[:index], frame, target), index
+            break
+    operands = tuple(None if value is NULL else numbers.of(value) for value in found.operands)
+    places = tuple(_place(frame, frame is innermost) for frame in frames)
+    namespaces = tuple(frame.globals for frame in frames)
+    return Suspension(
+        tuple(numbers.values),
+        found,
+        operands,
+        places,
+        namespaces,
+        handled,
+        way,
+        other,
+        caught,
+        catcher,
+    )
+
+
+class _Numbers:
+    """Values of the trace, each object once."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._known: dict[int, int] = {}
+
+    def of(self, value: Any) -> int:
+        if id(value) not in self._known:
+            self._known[id(value)] = len(self.values)
+            self.values.append(value)
+        return self._known[id(value)]
+
+    def argument(self, value: Any) -> Argument:
+        if type(value) is Result or type(value) is Caught:
+            return value  # type: ignore[no-any-return]
+        return self.of(value)
+
+
+def _exit(
+    numbers: _Numbers, callers: Sequence[Activation], innermost: Activation, way: Way
+) -> Exit:
+    frames = [*callers, _moved(innermost, way.unit, way.stack)]
+    while (result := _returned(frames[-1])) is not NULL:
+        frames.pop()
+        if not frames:
+            return Exit((), (numbers.argument(result),))
+        caller = frames[-1]
+        frames[-1] = _moved(caller, caller.unit, (*caller.stack, result))
+    points: list[Point] = []
+    arguments: list[Argument] = []
+    for frame in frames:
+        point = frame.point(live(frame.code, frame.unit))
+        points.append(point)
+        arguments += map(numbers.argument, frame.values(point))
+    return Exit(tuple(points), tuple(arguments))
+
+
+def _moved(frame: Activation, unit: int, stack: Sequence[Any]) -> Activation:
+    return Activation(frame.code, frame.globals, unit, frame.locals, list(stack))
+
+
+def _returned(frame: Activation) -> Any:
+    """What a frame returns that does nothing else any more; NULL if it does."""
+    decoded = decode(frame.code)
+    instruction = decoded.at(frame.unit)
+    if instruction.name == "RETURN_VALUE":
+        return frame.stack[-1]
+    return constant(decoded, instruction) if instruction.name == "RETURN_CONST" else NULL
+
+
+def _current(frame: Activation, innermost: bool) -> int:
+    """The instruction a frame is at: a caller stands behind its call."""
+    decoded = decode(frame.code)
+    return decoded.at(frame.unit if innermost else frame.unit - 1).unit
+
+
+def _place(frame: Activation, innermost: bool) -> Entry:
+    code = frame.code
+    line = decode(code).line_of(_current(frame, innermost)) or code.co_firstlineno
+    return Entry(code.co_filename, line, code.co_name, code.co_qualname)

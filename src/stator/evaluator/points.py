@@ -1,0 +1,231 @@
+"""A program in the middle of a call: frames as data, and frames from data.
+
+Stage: where a traced program is split. In: the innermost of the evaluator's frames, before its next
+instruction. Out: `Activation`s, what the frames hold; `Point`s, where they stand, without what they
+hold. A point says everything that code made for it may rely on; the values are its arguments:
+
+    for each point, the outermost first: the values of `locals`, then of the stack's VALUE and
+    HANDLED slots, from the bottom
+
+A caller waits behind its call: the result is pushed on its stack when the next frame returns.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from types import BuiltinMethodType, CellType, CodeType, FunctionType, MethodDescriptorType, MethodType
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from stator._native import _core as core
+from stator._native._core import NULL, Frame
+from stator.bytecode import TABLES
+from stator.objects import lookup
+
+_GENERATORS: Final = 0x20 | 0x80 | 0x100 | 0x200
+
+
+def is_suspendable(code: CodeType) -> bool:
+    """Whether frames of this code can be taken apart: those of generators belong to CPython."""
+    return not code.co_flags & _GENERATORS
+
+
+class Saved:
+    """On the evaluator's stack: the exception that was handled before PUSH_EXC_INFO, or None."""
+
+    __slots__ = ("exception",)
+
+    def __init__(self, exception: BaseException | None) -> None:
+        self.exception = exception
+
+
+class Lasti(int):
+    """On the evaluator's stack: the unit that raised the exception being handled."""
+
+    __slots__ = ()
+
+
+class Slot(Enum):
+    """What is in a slot of the value stack."""
+
+    VALUE = "value"
+    NULL = "null"
+    HANDLED = "handled"
+    """PUSH_EXC_INFO saved the previous exception here; given is the one handled at this level."""
+
+
+Kind: TypeAlias = Slot | int
+"""An int is a `Lasti`: it is part of the point."""
+
+
+class Handled(NamedTuple):
+    """In an activation's stack: the exception that is handled at this level."""
+
+    exception: BaseException
+
+
+class Point(NamedTuple):
+    """Where a frame goes on, and which values it needs for that."""
+
+    code: CodeType
+    globals: dict[str, Any]
+    unit: int
+    """The next instruction."""
+    locals: tuple[int, ...]
+    """The variables (in localsplus) that are bound; of cells, the cell itself is the value."""
+    stack: tuple[Kind, ...]
+    """From the bottom."""
+
+    @property
+    def size(self) -> int:
+        """How many values it takes."""
+        return len(self.locals) + sum(kind in _GIVEN for kind in self.stack)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for points that are the same; code and globals count by identity."""
+        return id(self.code), id(self.globals), self.unit, self.locals, self.stack
+
+
+_GIVEN: Final = (Slot.VALUE, Slot.HANDLED)
+
+
+@dataclass
+class Activation:
+    """A frame, taken apart."""
+
+    code: CodeType
+    globals: dict[str, Any]
+    unit: int
+    """The next instruction; of a caller, the one behind its call."""
+    locals: dict[int, Any]
+    stack: list[Any]
+    """From the bottom, with NULL, `Handled` and `Lasti`."""
+
+    def point(self, live: Iterable[int]) -> Point:
+        """Where it stands, with those of its variables that are still needed."""
+        bound = tuple(index for index in sorted(live) if index in self.locals)
+        return Point(self.code, self.globals, self.unit, bound, tuple(map(_kind, self.stack)))
+
+    def values(self, point: Point) -> list[Any]:
+        """The values that its point needs."""
+        given = [self.locals[index] for index in point.locals]
+        for value in self.stack:
+            if type(value) is Handled:
+                given.append(value.exception)
+            elif _kind(value) is Slot.VALUE:
+                given.append(value)
+        return given
+
+
+def _kind(value: Any) -> Kind:
+    if value is NULL:
+        return Slot.NULL
+    if type(value) is Handled:
+        return Slot.HANDLED
+    return int(value) if type(value) is Lasti else Slot.VALUE
+
+
+def _unbind(stack: list[Any]) -> None:
+    """Methods that are about to be called, as LOAD_METHOD may leave them too: function and self.
+
+    A bound method is made again in every call; the function is always the same.
+    """
+    for index in range(len(stack) - 1):
+        first, second = stack[index], stack[index + 1]
+        method = second if TABLES.null_first else first
+        if (first if TABLES.null_first else second) is not NULL:
+            continue
+        if type(method) is MethodType:
+            stack[index : index + 2] = [method.__func__, method.__self__]
+        elif type(method) is BuiltinMethodType:
+            found = lookup(type(method.__self__), method.__name__)
+            if found is not None and type(found.value) is MethodDescriptorType:
+                stack[index : index + 2] = [found.value, method.__self__]
+
+
+def _value(frame: Frame, index: int) -> Any:
+    return frame[index]
+
+
+def activations(
+    frame: Frame,
+    base: CodeType | None = None,
+    value: Callable[[Frame, int], Any] = _value,
+) -> list[Activation]:
+    """A frame and its callers, the outermost first, up to the frame of `base`, if given.
+
+    `value` answers what a variable holds, NULL if nothing.
+    """
+    handled = core.get_handled_exception()
+    frames = []
+    step: Frame | None = frame
+    while step is not None and step.code is not base:
+        code = step.code
+        stack = list(step.stack)
+        for index in reversed(range(len(stack))):
+            saved = stack[index]
+            if type(saved) is Saved:
+                assert handled is not None, "an exception was saved, but none is handled"
+                stack[index] = Handled(handled)
+                handled = saved.exception
+        _unbind(stack)
+        # Cells and free variables come behind the others; a cell may also be a parameter's slot.
+        count = code.co_nlocals + len(code.co_freevars)
+        count += sum(name not in code.co_varnames for name in code.co_cellvars)
+        held = {index: value(step, index) for index in range(count)}
+        variables = {index: found for index, found in held.items() if found is not NULL}
+        frames.append(Activation(code, step.globals, int(step.ip), variables, stack))
+        step = step.caller
+    frames.reverse()
+    return frames
+
+
+def _put(frame: Frame, index: int, value: Any) -> None:
+    frame[index] = value
+
+
+def restore(
+    caller: Frame,
+    points: Sequence[Point],
+    values: Sequence[Any],
+    put: Callable[[Frame, int, Any], None] = _put,
+) -> Frame:
+    """Pushes the frames of some points behind a frame; answers the innermost.
+
+    `put` gives a variable its value.
+    """
+    given = iter(values)
+    frame = caller
+    for point in points:
+        frame = _restored(frame, point, given, put)
+    return frame
+
+
+def _restored(
+    caller: Frame, point: Point, given: Iterator[Any], put: Callable[[Frame, int, Any], None]
+) -> Frame:
+    code = point.code
+    variables = [(index, next(given)) for index in point.locals]
+    names = code.co_freevars
+    first_free = code.co_nlocals + sum(name not in code.co_varnames for name in code.co_cellvars)
+    cells = dict(variables)
+    closure = tuple(cells.get(first_free + index, _EMPTY) for index in range(len(names)))
+    function = FunctionType(code, point.globals, code.co_name, None, closure or None)
+    frame = core.push(caller, function)
+    for index, value in variables:
+        put(frame, index, value)
+    stack = frame.stack
+    for kind in point.stack:
+        if kind is Slot.VALUE:
+            stack.append(next(given))
+        elif kind is Slot.NULL:
+            stack.append(NULL)
+        elif kind is Slot.HANDLED:
+            stack.append(Saved(core.swap_handled_exception(next(given))))
+        else:
+            stack.append(Lasti(kind))
+    frame.ip = point.unit
+    return frame
+
+
+_EMPTY: Final = CellType()

@@ -1,0 +1,171 @@
+"""Graphs that are right only for some values: what to do when a check in them fails.
+
+In: a finished graph and its inputs. Out: a `Retry`: how to call the compiled graph so that, if it
+raises, everything is as it was before, and the program itself can run instead. Its exceptions are
+then eager's own, and values for which the graph is wrong get eager's results.
+
+What a graph may change: inputs, random number generators, torch's modes and flags. A graph that
+does anything else is not tried twice. If it changes inputs, and its checks need little of it
+(`preflight`), they are made before it runs; otherwise the inputs are copied.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+import torch.fx as fx
+from torch._ops import OpOverload
+from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
+
+from .fakes import FakeInput
+from .output import OutputGraph, Recorded
+from .preflight import preflight
+from .purity import EFFECTS, KEEP, RANDOM, UNCOUNTED, is_torch_function
+from .state import State
+
+_ASSERTS: Final = frozenset({"_assert", "_assert_scalar", "_check", "_assert_tensor_metadata"})
+_WRITES: Final = frozenset({"setitem", "__setitem__"})
+_STATES: Final = frozenset(map(id, (torch._C._set_grad_enabled, _enter_autocast, _exit_autocast)))
+
+
+class Refused(Exception):  # noqa: N818  (an outcome, not a fault)
+    """A graph has raised, and nothing has happened: the program itself can run instead."""
+
+
+@dataclass(frozen=True)
+class Retry:
+    """What to save before a graph runs: some of its inputs, torch's state, random numbers."""
+
+    changed: tuple[int, ...] = ()
+    state: bool = False
+    random: bool = False
+    checks: Callable[..., object] | None = None
+    """All that is checked, made before the graph runs. Then nothing needs to be saved."""
+
+    def around(self, graph: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
+        """The compiled graph, as a function that raises `Refused` for any exception."""
+        if self.checks is not None:
+            return _checked_before(graph, self.checks)
+        changed, random = self.changed, self.random
+        needs_state = self.state or random
+
+        def checked_graph(*args: Any) -> Sequence[Any]:
+            state = State.capture(rng=random) if needs_state else None
+            saved = [_Saved(args[index]) for index in changed]
+            try:
+                return graph(*args)
+            except Exception:
+                if state is not None:
+                    state.restore()
+                for each in saved:
+                    each.restore()
+            raise Refused
+
+        return checked_graph
+
+
+def _checked_before(
+    graph: Callable[..., Sequence[Any]], checks: Callable[..., object]
+) -> Callable[..., Sequence[Any]]:
+    def checked_graph(*args: Any) -> Sequence[Any]:
+        try:
+            with torch.no_grad():
+                checks(*args)
+        except Exception:
+            failed = True
+        else:
+            failed = False
+        if failed:
+            raise Refused
+        return graph(*args)
+
+    return checked_graph
+
+
+class _Saved:
+    """What a tensor holds."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self.tensor = tensor
+        self.version = None if tensor.is_inference() else tensor._version
+        self.values = tensor.detach().clone()
+
+    def restore(self) -> None:
+        with torch.inference_mode(self.version is None):
+            self.tensor.data.copy_(self.values)
+        if self.version is not None:
+            torch._C._autograd._unsafe_set_version_counter((self.tensor,), (self.version,))
+
+
+def retry_of(graph: OutputGraph, recorded: Recorded) -> Retry | None:
+    """How to try a graph whose sizes or numbers depend on values; None if there is no need to, or
+    if it does what can't be undone.
+    """
+    if not graph.symbols.unbacked:
+        return None
+    random = state = False
+    inputs = {graph.node(given.fake): given for given in graph.fakes.inputs}
+    changed = {node for node, given in inputs.items() if not given.untouched()}
+    for node in _nodes(recorded.module):
+        name = _name(node)
+        if not _may_run_twice(node, name):
+            return None
+        state = state or id(node.target) in _STATES or name.startswith("_set_")
+        random = random or _draws(node, name)
+        if name in UNCOUNTED:  # running statistics
+            tensors = (each for each in node.all_input_nodes if each.op == "placeholder")
+            changed.update(each for each in tensors if not each.meta["example_value"].requires_grad)
+    placeholders = [node for node in recorded.module.graph.nodes if node.op == "placeholder"]
+    changed.intersection_update(placeholders)
+    if changed and not graph.assumptions:
+        return None  # its checks hold: a copy of the inputs would be for nothing
+    if graph.fakes.touched or not all(_is_restorable(inputs[node]) for node in changed):
+        return None
+    positions = (index for index, node in enumerate(placeholders) if node in changed)
+    checks = preflight(recorded.module, graph.written) if changed and not state else None
+    return Retry(tuple(positions), state, random, checks)
+
+
+def _nodes(module: torch.nn.Module) -> Iterator[fx.Node]:
+    """The nodes of a graph, and of the regions in it."""
+    for part in module.modules():
+        if isinstance(part, fx.GraphModule):
+            yield from part.graph.nodes
+
+
+def _name(node: fx.Node) -> str:
+    if isinstance(node.target, OpOverload):
+        return str(node.target._schema.name.partition("::")[2])
+    return str(getattr(node.target, "__name__", node.target))
+
+
+def _may_run_twice(node: fx.Node, name: str) -> bool:
+    """Whether all that a node does is to change tensors, random numbers or torch's state."""
+    if "inference_mode" in name:
+        return False  # a scope that nobody could close
+    if node.op == "call_function":
+        if id(node.target) in _STATES:
+            return True
+        if not is_torch_function(node.target):
+            return False
+    if not node.op.startswith("call_") or (KEEP not in node.meta and name not in EFFECTS):
+        return True
+    return name in _ASSERTS or name in _WRITES or name not in EFFECTS
+
+
+def _draws(node: fx.Node, name: str) -> bool:
+    if isinstance(node.target, OpOverload):
+        return torch.Tag.nondeterministic_seeded in node.target.tags
+    return name.strip("_") in RANDOM or name in RANDOM
+
+
+def _is_restorable(given: FakeInput) -> bool:
+    """Whether only the values of an input are changed, not what it is."""
+    fake, real = given.fake, given.real
+    return (
+        not fake.requires_grad
+        and tuple(fake.shape) == tuple(real.shape)
+        and fake.stride() == real.stride()
+        and fake.untyped_storage().size() == real.untyped_storage().size()
+    )

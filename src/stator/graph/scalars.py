@@ -1,0 +1,130 @@
+"""Numbers that a graph reads from tensors: `x.item()`, `x.tolist()`.
+
+In: results of calls that hold symbolic numbers. Out: where a graph finds each of these numbers,
+and which conditions it has to ask for when it runs. torch's `ShapeEnv` keeps the conditions
+(`deferred_runtime_asserts`); most of them follow from the call that made the symbol, and the others
+are *assumptions*: they may turn out to be wrong.
+"""
+
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
+import torch
+import torch.fx as fx
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
+from .fakes import version
+from .symbols import SymbolicNumber
+
+_SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
+# Calls whose new symbols are sizes of what they found: that these are in range is no assumption.
+_SIZING_FUNCTIONS: Final = frozenset(
+    map(id, (operator.getitem, operator.setitem, torch.nonzero, torch.masked_select, torch.select))
+)
+_SIZING_METHODS: Final = frozenset({"nonzero", "masked_select", "select"})
+_QUESTIONS: Final = 8  # of one operation
+_check: Final[Any] = torch._check
+
+
+def has_numbers(value: object) -> bool:
+    """Whether there is a symbolic number in nested lists and tuples."""
+    if isinstance(value, list | tuple):
+        return any(map(has_numbers, value))
+    return isinstance(value, _SYMBOLIC)
+
+
+def symbol_of(number: SymbolicNumber) -> sympy.Symbol | None:
+    """The symbol that a number is; that of a bool is an int which is 1 if it is true."""
+    expr = number.node.expr
+    if isinstance(number, torch.SymBool) and isinstance(expr, sympy.Eq) and expr.args[1] == 1:
+        expr = expr.args[0]
+    return expr if isinstance(expr, sympy.Symbol) else None
+
+
+class Assumptions:
+    """Whether a graph holds only if values are as they were taken to be."""
+
+    def __init__(self, shape_env: Any) -> None:
+        self._env = shape_env
+        self._seen: dict[sympy.Symbol, int] = {}
+        self._total = 0
+        self.symbols: set[sympy.Symbol] = set()  # of which something is assumed
+
+    def __bool__(self) -> bool:
+        return bool(self.symbols)
+
+    def note(self, target: Any) -> None:
+        """A call has ended, its new symbols are still pending: what it made torch ask for."""
+        total: int = self._env.num_deferred_runtime_asserts
+        if total == self._total:
+            return
+        self._total = total
+        fresh = set(self._env.pending_fresh_unbacked_symbols)
+        for symbol, asserts in self._env.deferred_runtime_asserts.items():
+            new = asserts[self._seen.get(symbol, 0) :]
+            self._seen[symbol] = len(asserts)
+            follows = _is_sizing(target) and symbol in fresh
+            for found in new:
+                if not (follows and _is_range(found.expr)):
+                    self.symbols |= found.expr.free_symbols
+
+
+def assuming(shape_env: Any, run: Callable[[], Any], operands: Iterable[torch.Tensor]) -> Any:
+    """Runs an operation on fake tensors; what it asks about sizes is answered with the usual.
+
+    Many kernels have a way of their own for empty tensors and for dimensions of size 1, and want
+    sizes to be the same. Where that is otherwise the graph will find out.
+    """
+    tensors = [(tensor, version(tensor)) for tensor in operands]
+    for _ in range(_QUESTIONS):
+        try:
+            return run()
+        except GuardOnDataDependentSymNode as error:
+            usual = _usual(getattr(error, "cond", None))
+            if usual is None or any(version(tensor) != before for tensor, before in tensors):
+                raise
+            shape_env.pending_fresh_unbacked_symbols.clear()
+            _check(shape_env.create_symboolnode(usual))
+    return run()
+
+
+def _usual(condition: Any) -> sympy.Basic | None:
+    """What is usual: that a size is neither 0 nor 1, and that two unknown sizes are the same."""
+    if not isinstance(condition, sympy.Eq | sympy.Ne):
+        return None
+    left, right = condition.args
+    if isinstance(left, sympy.Integer):
+        left, right = right, left
+    if right.is_number:
+        return sympy.Ne(left, right) if right in (0, 1) else None
+    return sympy.Eq(left, right)
+
+
+def _is_sizing(target: Any) -> bool:
+    if isinstance(target, tuple):
+        return target[1] in _SIZING_METHODS
+    return id(target) in _SIZING_FUNCTIONS
+
+
+def _is_range(expr: sympy.Basic) -> bool:
+    """`0 <= u`, `u <= 6`."""
+    return isinstance(expr, sympy.Le | sympy.Ge) and not any(
+        isinstance(part, sympy.Add | sympy.Mul) for part in expr.args
+    )
+
+
+def call_by_name(graph: fx.Graph) -> None:
+    """Turns methods that only symbolic numbers have (`b.__sym_not__()`) into torch's functions.
+
+    torch's pass writes them; a graph that runs as it is works on plain numbers.
+    """
+    for node in list(graph.nodes):
+        if node.op == "call_method" and str(node.target).startswith("__sym_"):
+            function = getattr(torch, str(node.target).strip("_"))
+            with graph.inserting_before(node):
+                made = graph.call_function(function, node.args, node.kwargs)
+            made.meta = dict(node.meta)
+            node.replace_all_uses_with(made)
+            graph.erase_node(node)
