@@ -7,14 +7,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from stator import config, testing
     from stator.api import (
+        Explanation,
         allow_in_graph,
         assume_constant_result,
         compile,
         compile_module_,
         disable,
+        error_on_graph_break,
+        explain,
         graph_break,
         is_compiling,
         reset,
+        set_logs,
+        skip_frame,
         substitute_in_graph,
     )
     from stator.backends import (
@@ -32,6 +37,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BackendError",
     "CaptureError",
+    "Explanation",
     "InternalError",
     "RecompileError",
     "RecompileLimitError",
@@ -43,19 +49,24 @@ __all__ = [
     "compile_module_",
     "config",
     "disable",
+    "error_on_graph_break",
+    "explain",
     "graph_break",
     "is_compiling",
     "list_backends",
     "register_backend",
     "reset",
+    "set_logs",
+    "skip_frame",
     "substitute_in_graph",
     "testing",
 ]
 
 _HOMES = {
     "stator.api": (
-        "allow_in_graph assume_constant_result compile compile_module_ disable graph_break "
-        "is_compiling reset substitute_in_graph"
+        "Explanation allow_in_graph assume_constant_result compile compile_module_ disable "
+        "error_on_graph_break explain graph_break is_compiling reset set_logs skip_frame "
+        "substitute_in_graph"
     ),
     "stator.backends": "BackendError UnknownBackendError list_backends register_backend",
     "stator.capture": "CaptureError",
@@ -71,9 +82,10 @@ def __getattr__(name: str) -> object:
         return import_module(f"{__name__}.{name}")  # which binds the name
     for module, names in _HOMES.items():
         if name in names.split():
-            value = getattr(import_module(module), name)
-            globals()[name] = value
-            return value
+            # All names at once: a trace that reads one of them sees them all in place.
+            home = import_module(module)
+            globals().update({each: getattr(home, each) for each in names.split()})
+            return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -14,9 +14,31 @@ from torch import nn
 
 from stator._native._core import CompiledFunction
 from stator.capture import marks
+from stator.capture.controls import error_on_graph_break
 from stator.capture.marks import Kind, Mark
+from stator.diagnostics import logs
+from stator.diagnostics.explanation import Explanation
+from stator.diagnostics.logs import set_logs
 from stator.driver import Compiler, Options, checked, compiled_function
-from stator.driver.modules import Compiling, copied, unwrapped, wrap
+from stator.driver.explain import Explaining
+from stator.driver.modules import Compiling, called, copied, unwrapped, wrap
+
+__all__ = [
+    "Explanation",
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "compile_module_",
+    "disable",
+    "error_on_graph_break",
+    "explain",
+    "graph_break",
+    "is_compiling",
+    "reset",
+    "set_logs",
+    "skip_frame",
+    "substitute_in_graph",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=nn.Module)
@@ -96,11 +118,29 @@ def compile_module_(module: M, **options: Any) -> M:
         raise TypeError(f"compile_module_() needs a module, not {_kind(module)}")
     if not options.pop("disable", False):
         isolate = options.pop("isolate_recompiles", False)
-        given = {**_DEFAULTS, **options, "isolate": isolate}
-        if unknown := given.keys() - {*_DEFAULTS, "isolate"}:
-            raise TypeError(f"compile_module_() has no option {sorted(unknown)[0]!r}")
-        Compiling(checked(**given), _made.add).in_place(unwrapped(module))
+        chosen = _chosen("compile_module_", options, isolate)
+        Compiling(chosen, _made.add).in_place(unwrapped(module))
     return module
+
+
+def explain(fn: Callable[..., Any], **options: Any) -> Callable[..., Explanation]:
+    """Compiles a function, a method or a module anew, and tells what became of each call.
+
+    `explain(fn)(*args)` makes the call, with all it does, and answers with an `Explanation`: its
+    result, the graphs, where and why the program was split, guards, times. What other wrappers have
+    compiled is neither used nor changed. Takes the options of `compile`; the backend is "eager",
+    unless another is named.
+    """
+    explaining = Explaining(_chosen("explain", {"backend": "eager", **options}, isolate=True))
+    if isinstance(fn, nn.Module):
+        module = unwrapped(fn)
+        function, label = called(module, "__call__", options.get("name"))
+        call: Any = MethodType(explaining.compiled(function, label), module)
+    else:
+        call = _made_of(fn, "explain", explaining.compiled)
+        if isinstance(call, staticmethod | classmethod):
+            raise TypeError("stator.explain() needs a function that can be called")
+    return explaining.explained(call)
 
 
 _DEFAULTS: Final[dict[str, Any]] = {
@@ -110,28 +150,40 @@ _DEFAULTS: Final[dict[str, Any]] = {
 }
 
 
+def _chosen(who: str, options: Mapping[str, Any], isolate: bool) -> Options:
+    """Options that were given by keyword."""
+    if unknown := options.keys() - _DEFAULTS.keys():
+        raise TypeError(f"{who}() has no option {sorted(unknown)[0]!r}")
+    return checked(**{**_DEFAULTS, **options}, isolate=isolate)
+
+
 def _compiled(target: Any, options: Options) -> Any:
     """Something to compile, by what it is."""
     if isinstance(target, nn.Module):
         return wrap(unwrapped(target), Compiling(options, _made.add))
+    return _made_of(target, "compile", lambda function: _registered(function, options))
+
+
+def _made_of(target: Any, who: str, make: Callable[[FunctionType], CompiledFunction]) -> Any:
+    """What is no module, with the function in it compiled."""
     if isinstance(target, CompiledFunction):
         target = target.__wrapped__
     if isinstance(target, FunctionType):
-        return _registered(target, options)
+        return make(target)
     if isinstance(target, MethodType):
-        return MethodType(_compiled(target.__func__, options), target.__self__)
+        return MethodType(_made_of(target.__func__, who, make), target.__self__)
     if isinstance(target, staticmethod | classmethod):
-        return type(target)(_compiled(target.__func__, options))
+        return type(target)(_made_of(target.__func__, who, make))
     if isinstance(target, type):
         raise TypeError(
-            f"stator.compile() needs a function, a method or a module, not the class "
-            f"{target.__qualname__}: compile an instance of it, or its methods"
+            f"stator.{who}() needs a function, a method or a module, not the class "
+            f"{target.__qualname__}: {who} an instance of it, or its methods"
         )
     if not callable(target):
         raise TypeError(
-            f"stator.compile() needs a function, a method or a module, not {_kind(target)}"
+            f"stator.{who}() needs a function, a method or a module, not {_kind(target)}"
         )
-    return _registered(_calling(target), options)
+    return make(_calling(target))
 
 
 def _registered(function: FunctionType, options: Options) -> CompiledFunction:
@@ -161,6 +213,7 @@ def reset() -> None:
         miss = compiled.miss
         assert isinstance(miss, Compiler)
         miss.reset()
+    logs.forget()
 
 
 # ---------------------------------------------------------------------- marks
@@ -289,6 +342,13 @@ def graph_break(msg: str = "") -> None:
     """Ends the graph here; nothing outside of compiled code."""
 
 
+def skip_frame(msg: str = "") -> None:
+    """The call that is being compiled runs as it is, from its beginning; nothing elsewhere.
+
+    That holds for calls like this one: another path of the function is captured all the same.
+    """
+
+
 def is_compiling() -> bool:
     """Whether the caller is being traced; False in code that runs as it is."""
     return False
@@ -299,4 +359,5 @@ def _yes() -> bool:
 
 
 marks.put(graph_break, Mark(Kind.BREAK))
+marks.put(skip_frame, Mark(Kind.SKIP))
 marks.put(is_compiling, Mark(Kind.SUBSTITUTE, substitute=_yes))

@@ -182,6 +182,25 @@ class TestEagerPaths:
 
         def reads(x: torch.Tensor, read: bool) -> torch.Tensor:
             if read:
+                stator.skip_frame()
+            return x + 1
+
+        for order in ([True, False], [False, True]):
+            stator.reset()
+            backend = Recording()
+            compiled = eager(reads, backend=backend)
+            for read in order:
+                compiled(X, read)
+            for read in order:
+                assert torch.equal(compiled(X, read), X + 1)
+            assert len(backend.graphs) == 1
+            assert count(compiled) == (2, 2)
+            assert sorted(one.eager is None for one in compilations(compiled)) == [False, True]
+
+    def test_split_paths_are_guarded(self) -> None:
+        def reads(x: torch.Tensor, read: bool) -> torch.Tensor:
+            x = x * 2
+            if read:
                 time.sleep(0)
             return x + 1
 
@@ -189,14 +208,26 @@ class TestEagerPaths:
             stator.reset()
             backend = Recording()
             compiled = eager(reads, backend=backend)
-            with pytest.warns(UserWarning, match="This path runs eagerly"):
-                for read in order:
-                    compiled(X, read)
-            for read in order:
-                assert torch.equal(compiled(X, read), X + 1)
-            assert len(backend.graphs) == 1
+            for read in order * 2:
+                assert torch.equal(compiled(X, read), X * 2 + 1)
+            assert len(backend.graphs) == 3
             assert count(compiled) == (2, 2)
-            assert sorted(one.eager is None for one in compilations(compiled)) == [False, True]
+            assert sorted(one.broken is None for one in compilations(compiled)) == [False, True]
+
+    def test_what_can_not_be_split_is_warned_of_once(self) -> None:
+        class Ends:
+            def __del__(self) -> None: ...
+
+        def makes(x: torch.Tensor) -> torch.Tensor:
+            Ends()
+            return x + 1
+
+        compiled = eager(makes)
+        with pytest.warns(UserWarning, match="This path runs eagerly") as caught:
+            for _ in range(3):
+                assert torch.equal(compiled(X), X + 1)
+        assert len(caught) == 1
+        assert count(compiled) == (1, 2)
 
     def test_closures_of_one_code_are_not_confused(self) -> None:
         def make(offset: float) -> Any:
@@ -232,10 +263,10 @@ class TestEagerPaths:
 class TestErrors:
     @pytest.fixture
     def bug(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def capture(function: Any, bound: Any) -> Any:
+        def trace(task: Any) -> Any:
             raise LookupError("a bug")
 
-        monkeypatch.setattr("stator.driver.compiler.capture", capture)
+        monkeypatch.setattr("stator.driver.compiler.trace", trace)
 
     @pytest.mark.usefixtures("bug")
     def test_a_bug_is_seen(self) -> None:

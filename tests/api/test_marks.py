@@ -54,10 +54,15 @@ class TestDisable:
 
     def test_graph_break(self) -> None:
         disabled = stator.disable(doubled)
-        outer = compiled(lambda x: disabled(x) + 1, fullgraph=False)
-        with pytest.warns(UserWarning, match="doubled is disabled"):
-            assert torch.equal(outer(X), X * 2 + 1)
-        assert torch.equal(outer(X), X * 2 + 1)
+        backend = Recording()
+        outer = compiled(lambda x: disabled(x - 1) + 1, fullgraph=False, backend=backend)
+        for _ in range(2):
+            assert torch.equal(outer(X), (X - 1) * 2 + 1)
+        assert ["sub" in graph for graph in backend.graphs] == [True, False]
+        assert not any("mul" in graph for graph in backend.graphs)
+        (one,) = compilations(outer)
+        assert one.broken is not None
+        assert one.broken.reason == "doubled is disabled"
 
     def test_forms(self) -> None:
         @stator.disable
@@ -141,8 +146,10 @@ class TestGraphBreak:
         with pytest.raises(stator.CaptureError, match="asks for a graph break\n"):
             compiled(silent)(X)
         lenient = compiled(function, fullgraph=False)
-        with pytest.warns(UserWarning, match="look at it here"):
-            assert torch.equal(lenient(X), X + 1)
+        assert torch.equal(lenient(X), X + 1)
+        (one,) = compilations(lenient)
+        assert one.broken is not None
+        assert "look at it here" in str(one.broken)
 
     def test_outside_of_compiled_code(self) -> None:
         stator.graph_break("nothing happens")
@@ -315,13 +322,10 @@ class TestRegistry:
                 mark(wrong)
 
 
-def test_eager_paths_are_entries() -> None:
-    """A disabled function costs one trace, not one per call."""
+def test_a_break_is_an_entry() -> None:
+    """A disabled function costs one compile, not one per call."""
     disabled = stator.disable(doubled)
     outer = compiled(lambda x: disabled(x), fullgraph=False)
-    with pytest.warns(UserWarning, match="disabled"):
-        outer(X)
-    outer(X)
-    assert count(outer) == (1, 1)
-    (one,) = compilations(outer)
-    assert one.eager == "doubled is disabled"
+    for _ in range(3):
+        assert torch.equal(outer(X), X * 2)
+    assert count(outer) == (1, 2)

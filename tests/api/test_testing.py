@@ -24,6 +24,11 @@ def reads(x: torch.Tensor) -> torch.Tensor:
     return x
 
 
+def skips(x: torch.Tensor) -> torch.Tensor:
+    stator.skip_frame()
+    return x
+
+
 @pytest.fixture
 def engine() -> Conformance:
     made = Conformance()
@@ -75,13 +80,18 @@ class TestEngine:
         assert engine.verify(block.forward, compiled) is None
 
     def test_eager_path(self, engine: Conformance) -> None:
-        compiled = engine(reads, fullgraph=False, backend="eager")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compiled(X)
-        reason = engine.verify(reads, compiled)
+        compiled = engine(skips, fullgraph=False, backend="eager")
+        compiled(X)
+        reason = engine.verify(skips, compiled)
         assert reason is not None
         assert reason.startswith("a path runs eagerly: ")
+
+    def test_split(self, engine: Conformance) -> None:
+        compiled = engine(reads, fullgraph=False, backend="eager")
+        compiled(X)
+        reason = engine.verify(reads, compiled)
+        assert reason is not None
+        assert reason.startswith("it was split: time.sleep ")
 
     def test_not_served(self, engine: Conformance) -> None:
         compiled = engine(double, fullgraph=False, backend="eager")

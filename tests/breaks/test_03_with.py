@@ -87,12 +87,12 @@ class Breaking:
     """A manager that breaks while it enters and leaves."""
 
     def __enter__(self):
-        self.x = kinds.graph_break_1(torch.ones(3))
+        self.x = BREAK(torch.ones(3))
         return self.x
 
     def __exit__(self, kind, error, traceback):
         LOG.append(kind and kind.__name__)
-        self.x = kinds.graph_break_1(self.x)
+        self.x = BREAK(self.x)
 
 
 @constructs(reset=LOG.clear, world=log)
@@ -180,7 +180,7 @@ def exit_stack(x):
     return x
 
 
-@constructs()
+@constructs(whole=True)
 def lock(x):
     with LOCK:
         y = BREAK(x * 2)
@@ -188,7 +188,7 @@ def lock(x):
     return y + 1, held, LOCK.locked()
 
 
-@constructs()
+@constructs(whole=True)
 def lock_and_an_error(x):
     with RLOCK, LOCK:
         x = BREAK(x)
@@ -233,13 +233,6 @@ def loop_inside(x):
     return x
 
 
-def managed(x):
-    with Manager():
-        y = x * 2
-        y = BREAK(y)
-        return y
-
-
 @constructs(reset=LOG.clear, world=log)
 def managers_of_callers(x):
     def inner(x):
@@ -258,7 +251,7 @@ def null_context(x):
     return x
 
 
-@constructs()
+@constructs(anew=True)
 def closing(x):
     class Resource:
         closed = False

@@ -310,7 +310,7 @@ def attributes_of_an_error(x):
     raise error
 
 
-@constructs()
+@constructs(whole=True)
 def operator_error(x):
     y = BREAK(x * 2)
     return y @ x[:2]
@@ -343,7 +343,7 @@ def stop_iteration(x):
         return stop.value, x + 1
 
 
-@constructs()
+@constructs(anew=True)
 def exception_class_made_here(x):
     class Special(Exception):
         pass

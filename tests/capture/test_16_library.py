@@ -183,7 +183,7 @@ def copies_of_objects(x, thing):
     return x * copy.copy(thing).n, deep, thing
 
 
-@programs(one)
+@programs(one, free=True)
 def deepcopy_of_a_tensor(x):
     y = copy.deepcopy(x)
     y.add_(1)

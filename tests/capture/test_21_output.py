@@ -242,6 +242,8 @@ def prints_in_called_functions(x):
         print("inner", v)
         return v + 1
 
+    list(map(print, ["mapped", x]))
+    functools.partial(print, "partial", sep="")(x)
     return sum(map(inner, [x, x * 2]))
 
 

@@ -60,7 +60,8 @@ def texts_in_exceptions(x):
 @programs(one, free=True)
 def texts_are_strings(x):
     text = f"{x}"
-    return isinstance(text, str), type(text) is str, isinstance(text, (int, list)), x + 1
+    shown = "shown" if text and f"{x.sum()}" else "not"
+    return isinstance(text, str), type(text) is str, isinstance(text, (int, list)), shown, x + 1
 
 
 @programs(one, free=True)
@@ -95,6 +96,7 @@ LOOKS = {
     "hash": lambda x: hash(f"{x}") and None,
     "item": lambda x: f"{x}"[0],
     "truth": lambda x: bool(f"{x}"),
+    "truth of what is cut off": lambda x: "a" if "%.0s" % x else "b",
     "order": lambda x: sorted(["b", f"{x}"]),
     "iteration": lambda x: [*f"{x}"],
     "repetition": lambda x: str(x) * 2,

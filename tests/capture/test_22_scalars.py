@@ -10,6 +10,7 @@ PYTEST_DONT_REWRITE: the programs' own assertions stay as they are written.
 
 import math
 import operator
+from collections import namedtuple
 
 import pytest
 import torch
@@ -19,6 +20,7 @@ import stator
 from .harness import Programs, check, t
 
 programs = Programs()
+Pair = namedtuple("Pair", "first second")
 
 INTEGERS = {"zero": 0, "one": 1, "minus two": -2, "six": 6, "large": 40}
 FLOATS = {"zero": 0.0, "negative": -1.75, "nan": math.nan, "infinite": math.inf, "large": 1e30}
@@ -92,7 +94,7 @@ def what_it_is(x, n):
 @with_integers()
 def kept_in_containers(x, n):
     n = n.item()
-    return {"n": n, "list": [n, n + 1]}, (n, (n,))
+    return {"n": n, "list": [n, n + 1]}, (n, (n,)), Pair(n, n + 1), n == None, n != "n"  # noqa: E711
 
 
 @with_integers()
@@ -103,7 +105,13 @@ def slice_stop(x, n):
 @with_integers()
 def slice_bounds(x, n):
     n = n.item()
-    return x[n:], x[-n:], x[n : n + 2], x[:, 1:n], x[..., n:], x[1:n:2]
+    return x[n:], x[n : n + 2], x[:, 1:n], x[..., n:], x[1:n:2]
+
+
+@with_integers()
+def slices_from_the_end(x, n):
+    n = n.item()
+    return x[-n:], x[: -n - 1], x[-n, 1:], x[:, -n]
 
 
 @with_integers()
@@ -202,7 +210,7 @@ OTHER_LENGTHS = {"others": lengths(2, 2, 2), "zeros": lengths(0, 0, 6), "wrong":
 
 @programs(lengths(1, 2, 3), keeps=OTHER_LENGTHS, free=True)
 def as_a_list(x, n):
-    return n.tolist(), sum(n.tolist()), n.view(3, 1).tolist()
+    return n.tolist(), sum(n.tolist()), n.view(3, 1).tolist(), max(n.tolist()), min(n.tolist())
 
 
 @programs(lengths(1, 2, 3), keeps=OTHER_LENGTHS, free=True)
@@ -416,6 +424,19 @@ def check_of_a_size(x, n):
 
 
 @with_integers()
+def check_of_all(x, n):
+    torch._check_tensor_all_with(ValueError, x > n - 5, lambda: f"too small for {n}")
+    return x + 1
+
+
+@with_integers()
+def attention_over_a_part(x, n):
+    keys = x.view(1, 6, 4)[:, :n]
+    mask = torch.arange(n)[None] < n
+    return torch.nn.functional.scaled_dot_product_attention(x[None, :1], keys, keys, mask)
+
+
+@with_integers()
 def statistics_and_assertion(x, n):
     y = torch.nn.functional.batch_norm(x, torch.zeros(4), torch.ones(4), training=True)
     assert n > 0, "after statistics"
@@ -522,6 +543,12 @@ def bits(x, n):
 
 
 @refuses
+def packed_sequence(x, n):
+    lengths = torch.stack([n + 1, n])
+    return torch.nn.utils.rnn.pack_padded_sequence(x.view(2, 3, 4), lengths, True).data  # break
+
+
+@refuses
 def comparison_of_both_sides(x, n):
     if n > 0:  # break
         x = x + 1
@@ -584,6 +611,7 @@ def test_aot_eager(program):
 
 INDUCTOR = (
     "slice_bounds",
+    "slices_from_the_end",
     "index",
     "index_among_others",
     "sizes",
@@ -594,6 +622,8 @@ INDUCTOR = (
     "assertion",
     "assertion_on_a_tensor",
     "assertion_after_a_change",
+    "assignment_by_index",
+    "assignment_by_slice",
     "cache_update_of_two",
     "split_by_a_list",
 )

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The state of tensors: what requires grad, data, gradients, attributes, parameters made inside.
 
 Each program runs as a graph of torch calls, and through AOTAutograd, which decides by itself what
@@ -451,6 +452,116 @@ def method_hidden_by_an_attribute(x):
 def attribute_of_a_parameter(m, x):
     m.weight.is_special = True
     return m(x), [hasattr(p, "is_special") for p in m.parameters()]
+
+
+# ---------------------------------------------------------------------------- memory
+
+
+@programs(lambda: (t(4), torch.empty(0)))
+def out_argument_that_grows(x, out):
+    torch.mul(x, 2, out=out)
+    return out + 1
+
+
+@programs(lambda: (t(4), torch.empty(0)))
+def out_argument_of_a_concatenation(x, out):
+    torch.cat([x, x], out=out)
+    out.add_(1)
+    return out.shape
+
+
+@programs(lambda: (t(4),))
+def own_out_argument_that_grows(x):
+    out = torch.empty(0)
+    torch.mul(x, 2, out=out)
+    return out
+
+
+@programs(lambda: (t(4), t(2)))
+def input_resized(x, y):
+    y.resize_(4)
+    y.copy_(x)
+    return y * 2
+
+
+@programs(lambda: (t(4), t(2)))
+def input_resized_after_use(x, y):
+    z = y * 2
+    y.resize_(4)
+    y.copy_(x)
+    return z
+
+
+@programs(lambda: (t(4),))
+def input_made_smaller(x):
+    x.resize_(2)
+    return x + 1
+
+
+@programs(lambda: (t(4),))
+def memory_set(x):
+    y = x * 2
+    x.set_(y)
+    y.add_(1)
+    return x + 1
+
+
+@programs(lambda: (t(4), t(2, 3)))
+def memory_set_to_another_shape(x, y):
+    x.set_(y + 1)
+    return x.shape
+
+
+@programs(lambda: (t(4),))
+def shared_memory_resized(x):
+    y = x + 1
+    y.data.resize_(8)
+    return y.shape
+
+
+# ---------------------------------------------------------------------------- copies
+
+
+@programs(lambda: (t(4), t(2, 3).T), free=True)
+def copied_deeply(x, y):
+    z, w = copy.deepcopy((x, y))
+    z.add_(1)
+    return z, w, x
+
+
+@programs(lambda: (t(4),), free=True)
+def copied_once(x):
+    a, b = copy.deepcopy([x, x])
+    return a is b, a is x, a
+
+
+@programs(lambda: (t(4, grad=True),), free=True)
+def leaf_copied_deeply(x):
+    y = copy.deepcopy(x)
+    return y, y.requires_grad, y.is_leaf
+
+
+@programs(lambda: (t(4, grad=True),), raises=RuntimeError, free=True)
+def result_copied_deeply(x):
+    return copy.deepcopy(x * 2)
+
+
+@programs(lambda: (t(4),), free=True)
+def copied_with_its_view(x):
+    return copy.deepcopy([x, x.view(2, 2)])
+
+
+@programs(lambda: (t(4), {"a": t(2)}), free=True)
+def copied(x, d):
+    y, e = copy.copy(x), copy.copy(d)
+    y.add_(1)
+    return y is x, x + 0, e, e is d
+
+
+@programs(lambda: (linear(), t(3)), free=True)
+def module_copied_and_called(m, x):
+    twin = copy.deepcopy(m)
+    return twin(x) - m(x), twin.weight is m.weight
 
 
 # ---------------------------------------------------------------------------- new parameters

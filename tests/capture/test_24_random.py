@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Random numbers: drawn in each call from the real generators, as often and in the same order.
 
 All generators start from the same states in the eager and in the compiled call, and must be in the

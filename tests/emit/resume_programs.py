@@ -22,7 +22,7 @@ def handled(): return sys.exc_info()[1]
 def fail(text): raise ValueError(text)
 """
 
-PROGRAMS: Final = r'''
+PROGRAMS: Final = r"""
 #: arithmetic
 def main(a, b):
     c = a + b * 2 - -a // 3
@@ -92,7 +92,8 @@ def main(items):
 ARGS = ([1, [2, 3, 4], 5],)
 
 #: displays with stars
-return [1, *note([2, 3]), 4], (*"ab", 5), {*note((1, 2)), 3}, {**note({"a": 1}), "b": 2}, {"k": 1, "l": note(2)}
+a = [1, *note([2, 3]), 4], (*"ab", 5), {*note((1, 2)), 3}
+return a, {**note({"a": 1}), "b": 2}, {"k": 1, "l": note(2)}
 
 #: subscripts and slices
 def main(items):
@@ -125,6 +126,12 @@ def main():
     p = Pair(1, 2)
     p.scaled = lambda x, plus=0: x + plus + 1000
     return p.scaled(1), p.scaled(1, plus=2), Pair.scaled(Pair(5, 6), 2)
+
+#: bound methods that are called with stars, and that are not called
+def main():
+    p = Pair(2, 3)
+    r = p.scaled(*note((2,)), **note({"plus": 1})), [].append(*note([1])), "ab".join(note("xy"))
+    return r, [f(2) for f in (p.scaled, p.scaled)], (p.scaled, [x for x in note("ab")])[1]
 
 #: all parameters
 def main(a, b=2, /, c=3, *args, d, e=5, **more):
@@ -173,7 +180,8 @@ def names(depth):
     frame, found = sys._getframe(depth), []
     while True:
         code = frame.f_code
-        found.append((code.co_name, code.co_qualname, frame.f_lineno, code.co_filename, frame.f_globals is globals()))
+        found.append((code.co_name, code.co_qualname, frame.f_lineno, code.co_filename))
+        found.append((frame.f_globals is globals(), frame.f_builtins is sys._getframe().f_builtins))
         shown = {k: v for k, v in frame.f_locals.items() if type(v) in (int, str)}
         found.append(sorted(shown.items()))
         if code.co_name == "main": return found
@@ -316,7 +324,8 @@ def main(n):
         "text"
         return a + b + c + n
     h = lambda q=note(n): q * n
-    return g(1), h(), g.__defaults__, g.__kwdefaults__, sorted(g.__annotations__), g.__qualname__, g.__doc__
+    attributes = g.__defaults__, g.__kwdefaults__, sorted(g.__annotations__)
+    return g(1), h(), attributes, g.__qualname__, g.__doc__
 ARGS = (2,)
 
 #: classes made in a function
@@ -359,7 +368,8 @@ def main(items):
     try: d = [1 // (x - 4) for x in items]
     except ZeroDivisionError as e: d = str(e)
     def captured(): return x
-    return a, b, c, d, x, captured(), [y for x in items for y in range(x) if y % 2], list(v for v in a)
+    f = [y for x in items for y in range(x) if y % 2]
+    return a, b, c, d, x, captured(), f, list(v for v in a)
 ARGS = ([3, 4],)
 
 #: a comprehension in a handler
@@ -441,7 +451,8 @@ def main():
     for f in (bare, cause, context):
         try: f()
         except Exception as e:
-            log((repr(e), repr(e.__cause__), repr(e.__context__), e.__traceback__.tb_next.tb_lineno))
+            log((repr(e), repr(e.__cause__), repr(e.__context__)))
+            log(e.__traceback__.tb_next.tb_lineno)
     raise LookupError("last")
 
 #: bare raise in a function that a handler calls
@@ -622,7 +633,8 @@ def main():
         def __getitem__(self, key): return key
         def __contains__(self, x): return x == self.v
     a, b = Odd(2), Odd(1)
-    return (a + b).v, a == b, a.missing, [o.v for o in sorted([a, b])], {a: 1}[Odd(2)], bool(b), [*a], a[1:2], 2 in a, a and b and 1
+    c = (a + b).v, a == b, a.missing, [o.v for o in sorted([a, b])], {a: 1}[Odd(2)]
+    return c, bool(b), [*a], a[1:2], 2 in a, a and b and 1
 
 #: lifetimes
 class Dies:
@@ -675,13 +687,15 @@ def main(a, *b):
     f = lambda x, *y, z=note(a), **w: (x, *y, z, *w)
     return *b, *f(1, 2, q=3)
 ARGS = (1, 2, 3)
-'''
+"""
 
 
 def large() -> str:
     """A function whose arguments and jumps need EXTENDED_ARG."""
     lines = ["def main(a):", "    s = 0", "    for i in range(2):", "        if i == 1:"]
-    lines += [f"            v{n} = a + {1000 + n}; s += v{n} if note_{n} else 0" for n in range(290)]
+    lines += [
+        f"            v{n} = a + {1000 + n}; s += v{n} if note_{n} else 0" for n in range(290)
+    ]
     lines += ["        else:", "            s -= 1", "    def f(): return s", "    try:"]
     lines += [f"        s += v{n} - {2000 + n}" for n in range(5, 270, 9)]
     lines += ["        s / (a - a)", "    except ZeroDivisionError as e:", "        s += f()"]

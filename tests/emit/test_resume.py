@@ -10,7 +10,7 @@ import pytest
 from stator.bytecode import TABLES, decode
 from stator.evaluator.points import is_suspendable
 from tests.emit.resume_programs import PRELUDE, PROGRAMS, large
-from tests.emit.splitting import Finished, Impossible, split
+from tests.emit.splitting import Finished, observe_split
 from tests.evaluator import oracle
 from tests.evaluator.oracle import Program, programs
 
@@ -28,9 +28,6 @@ NOT_IN_FUNCTIONS: Final = frozenset(
         *("SETUP_ANNOTATIONS", "STORE_NAME"),
     }
 )
-SKIPPED: Final = frozenset(TABLES.for_iter_exhausted[:1])
-"""FOR_ITER jumps behind it."""
-
 LARGE: Final = Program("arguments and jumps that need EXTENDED_ARG", large(), prelude=PRELUDE)
 ALL: Final = [*programs(PROGRAMS, PRELUDE), LARGE]
 
@@ -48,30 +45,11 @@ def test_every_split(program: Program) -> None:
     assert done >= 3
 
 
-def observe_split(program: Program, count: int) -> oracle.Outcome | type[BaseException]:
-    """What there is to see of a run in two pieces, or why there is none."""
-    failed: list[type[BaseException]] = []
-    engine = split(count)
-
-    def run(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        try:
-            return engine(function, *args, **kwargs)
-        except (Finished, Impossible) as error:
-            failed.append(type(error))
-            raise
-
-    outcome = oracle.observe(run, program.prepare)
-    return failed[0] if failed else outcome
-
-
 def test_the_programs_use_all_opcodes() -> None:
-    ran: set[tuple[CodeType, int]] = set()
+    ran: dict[int, CodeType] = {}
 
-    def trace(frame: FrameType, event: str, arg: object) -> Any:
-        frame.f_trace_opcodes = True
-        if event == "opcode":
-            ran.add((frame.f_code, frame.f_lasti // 2))
-        return trace
+    def trace(frame: FrameType, event: str, arg: object) -> None:
+        ran[id(frame.f_code)] = frame.f_code
 
     def traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         sys.settrace(trace)
@@ -82,9 +60,10 @@ def test_the_programs_use_all_opcodes() -> None:
 
     for program in ALL:
         oracle.observe(traced, program.prepare)
-    names = {decode(code).at(unit).name for code, unit in ran if is_program(code)}
-    assert set(TABLES.opmap) - NOT_IN_FUNCTIONS - SKIPPED - names == set()
-
-
-def is_program(code: CodeType) -> bool:
-    return code.co_filename.startswith("<program") and is_suspendable(code)
+    used = {
+        instruction.name
+        for code in ran.values()
+        if code.co_filename.startswith("<program") and is_suspendable(code)
+        for instruction in decode(code).instructions
+    }
+    assert set(TABLES.opmap) - NOT_IN_FUNCTIONS - used == set()

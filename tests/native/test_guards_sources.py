@@ -114,6 +114,21 @@ def test_slots_classes_and_modules() -> None:
     assert not reads(G.ModuleAttr(X, "a"), A, Instance(a=A))
 
 
+def test_fields_of_c_types() -> None:
+    cause, error = KeyError(), ValueError()
+    error.__cause__ = cause
+    field = BaseException.__dict__["__cause__"]
+    assert reads(G.Field(X, field), cause, error)
+    assert reads(G.Field(X, field), None, ValueError())
+    assert not reads(G.Field(X, field), cause, ValueError())
+    assert not reads(G.Field(X, field), cause, Instance())
+    assert str(G.Field(X, field)) == "x.__cause__"
+    for wrong in [Slotted.__dict__["x"], Instance.method, None]:
+        descriptor: Any = wrong
+        with pytest.raises((ValueError, TypeError, AttributeError)):
+            G.compile([G.Guard(G.Field(X, descriptor), G.Is(A))])
+
+
 def test_items() -> None:
     assert reads(G.Item(X, 1), B, [A, B])
     assert reads(G.Item(X, -1), B, (A, B))

@@ -411,3 +411,25 @@ def test_fetched_parameters_are_not_kept_alive() -> None:
     other.half()
     with pytest.raises(AssertionError, match="has no entry"):
         compiled(other, x)
+
+
+def test_gradients_are_read_though_nobody_holds_them() -> None:
+    """The Python side of a gradient stays while its tensor does: the tree has it borrowed."""
+    field = G.Field(X, torch._C.TensorBase.__dict__["grad"])
+    example = torch.ones(3)
+    tree = G.compile([G.Guard(field, T.tensor_match(example))], outputs=(field,))
+    for _ in range(5):
+        leaf = torch.ones(3, requires_grad=True)
+        assert not tree.check((leaf,), None)
+        (leaf * 2).sum().backward()  # made in C++: there is no Python object for it yet
+        values = tree.values((leaf,), None)
+        assert values is not None
+        (found,) = values
+        assert found is leaf.grad
+        assert found.tolist() == [2.0, 2.0, 2.0]
+        leaf.grad = None
+        assert not tree.check((leaf,), None)
+    dead = weakref.ref(found)
+    del found, leaf, values
+    gc.collect()
+    assert dead() is None

@@ -46,8 +46,9 @@ static PyObject *call_original;
 
 /* Steals the references; that to the entry keeps its target alive meanwhile. */
 static inline PyObject *
-call_entry(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nvaluesf)
+call_entry(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nvaluesf, int *tails)
 {
+    *tails = entry->tails;
     PyObject *result = fetched == NULL ? call(entry->target, values, nvaluesf)
                                        : entry_call(entry, fetched, values, nvaluesf);
     Py_DECREF(entry);
@@ -56,64 +57,34 @@ call_entry(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nval
 
 /* ---- tail calls ----
  *
- * A target may return a TailCall: another compiled function to be called with
- * these arguments, after the target's own frame is gone. So a program that is
- * split in a loop needs no more stack than one that is not. None ever reaches
- * the program.
+ * The target of an entry that `tails` returns a tuple: a compiled function and
+ * the arguments to call it with, after the target's own frame is gone; or None
+ * and the result. So a program that is split in a loop needs no more stack than
+ * one that is not. No such tuple ever reaches the program.
  */
 
-typedef struct {
-    PyObject_VAR_HEAD
-    PyObject *function;
-    PyObject *args[1]; /* args[0] is free for the callee, as vectorcall allows */
-} TailCall;
+static PyObject *call_once(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames, int *tails);
 
-static void
-tail_call_dealloc(TailCall *self)
-{
-    Py_DECREF(self->function);
-    for (Py_ssize_t i = 1; i <= Py_SIZE(self); i++)
-        Py_DECREF(self->args[i]);
-    PyObject_Free(self);
-}
-
-static PyTypeObject TailCall_Type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "stator._native._core.TailCall",
-    .tp_doc = "Returned by the target of an entry: what the compiled function calls next.",
-    .tp_basicsize = sizeof(TailCall),
-    .tp_itemsize = sizeof(PyObject *),
-    .tp_dealloc = (destructor)tail_call_dealloc,
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-};
-
-/* tail(compiled, *args) */
-static PyObject *
-tail(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
-{
-    if (nargs < 1 || !Py_IS_TYPE(args[0], &CompiledFunction_Type)) {
-        PyErr_SetString(PyExc_TypeError, "tail(compiled function, *args)");
-        return NULL;
-    }
-    TailCall *made = PyObject_NewVar(TailCall, &TailCall_Type, nargs - 1);
-    if (made == NULL)
-        return NULL;
-    made->function = Py_NewRef(args[0]);
-    made->args[0] = NULL;
-    for (Py_ssize_t i = 1; i < nargs; i++)
-        made->args[i] = Py_NewRef(args[i]);
-    return (PyObject *)made;
-}
-
-static PyObject *call_once(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames);
-
-/* Steals the result of a target; answers that of the last one. */
 PyObject *
 dispatch_finish(PyObject *result)
 {
-    while (result != NULL && Py_IS_TYPE(result, &TailCall_Type)) {
-        TailCall *next = (TailCall *)result;
-        result = call_once(next->function, next->args + 1, (size_t)Py_SIZE(next) | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    int tails = 1;
+    while (result != NULL && tails) {
+        PyObject *next = result;
+        if (!PyTuple_CheckExact(next) || PyTuple_GET_SIZE(next) < 1) {
+            PyErr_SetString(PyExc_SystemError, "stator: the target of a tailing entry did not return a tuple");
+            result = NULL;
+        }
+        else if (Py_IS_TYPE(PyTuple_GET_ITEM(next, 0), &CompiledFunction_Type)) {
+            PyObject **items = ((PyTupleObject *)next)->ob_item;
+            size_t n = (size_t)PyTuple_GET_SIZE(next) - 1;
+            PyObject_GC_UnTrack(next); /* the callee may use items[0] meanwhile */
+            result = call_once(items[0], items + 1, n | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL, &tails);
+        }
+        else {
+            result = Py_NewRef(PyTuple_GET_ITEM(next, PyTuple_GET_SIZE(next) - 1));
+            tails = 0;
+        }
         Py_DECREF(next);
     }
     return result;
@@ -262,7 +233,7 @@ fetch_for_miss(CompiledFunction *self, Entry *entry, PyObject *bound, PyObject *
 }
 
 static PyObject *
-call_miss(CompiledFunction *self, PyObject *const *values, size_t nvaluesf, const Arguments *given)
+call_miss(CompiledFunction *self, PyObject *const *values, size_t nvaluesf, const Arguments *given, int *tails)
 {
     Py_ssize_t n = PyVectorcall_NARGS(nvaluesf);
     PyObject *bound = PyTuple_New(n);
@@ -280,7 +251,7 @@ call_miss(CompiledFunction *self, PyObject *const *values, size_t nvaluesf, cons
         int status = fetch_for_miss(self, (Entry *)result, bound, values, &fetched);
         Py_DECREF(bound);
         if (status == 0)
-            return call_entry((Entry *)result, fetched, values, nvaluesf);
+            return call_entry((Entry *)result, fetched, values, nvaluesf, tails);
         Py_DECREF(result);
         return NULL;
     }
@@ -293,22 +264,23 @@ call_miss(CompiledFunction *self, PyObject *const *values, size_t nvaluesf, cons
 }
 
 static PyObject *
-call_with(CompiledFunction *self, PyCodeObject *code, PyObject *const *values, size_t nvaluesf, const Arguments *given)
+call_with(CompiledFunction *self, PyCodeObject *code, PyObject *const *values, size_t nvaluesf,
+          const Arguments *given, int *tails)
 {
     if (mode == MODE_DISPATCH) {
         PyObject *fetched = NULL;
         Entry *entry = find_entry(self, code, values, (PyObject *)self->function, &fetched);
         if (entry != NULL) {
             count_hit(self, entry);
-            return call_entry(entry, fetched, values, nvaluesf);
+            return call_entry(entry, fetched, values, nvaluesf, tails);
         }
     }
-    return call_miss(self, values, nvaluesf, given);
+    return call_miss(self, values, nvaluesf, given, tails);
 }
 
 /* Everything but the plain case: another mode, another code, real binding. */
 static PyObject *
-call_generally(CompiledFunction *self, const Arguments *given)
+call_generally(CompiledFunction *self, const Arguments *given, int *tails)
 {
     if (mode == MODE_EAGER)
         return call_wrapped(self, given);
@@ -316,18 +288,20 @@ call_generally(CompiledFunction *self, const Arguments *given)
         return NULL;
     Py_ssize_t nargs = PyVectorcall_NARGS(given->nargsf);
     if (given->kwnames == NULL && nargs == self->plain)
-        return call_with(self, self->code, given->args, given->nargsf, given);
+        return call_with(self, self->code, given->args, given->nargsf, given, tails);
     Binding b;
     if (!binding_fill(&b, self->function, given->args, nargs, given->kwnames))
         return call_wrapped(self, given);
-    PyObject *result = call_with(self, b.code, b.values, (size_t)b.n | PY_VECTORCALL_ARGUMENTS_OFFSET, given);
+    PyObject *result
+        = call_with(self, b.code, b.values, (size_t)b.n | PY_VECTORCALL_ARGUMENTS_OFFSET, given, tails);
     binding_release(&b);
     return result;
 }
 
 static PyObject *
-call_once(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
+call_once(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames, int *tails)
 {
+    *tails = 0;
     CompiledFunction *self = (CompiledFunction *)callable;
     if (mode == MODE_DISPATCH && kwnames == NULL && PyVectorcall_NARGS(nargsf) == self->plain
         && self->function->func_code == (PyObject *)self->code) {
@@ -335,17 +309,19 @@ call_once(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kw
         Entry *entry = find_entry(self, self->code, args, (PyObject *)self->function, &fetched);
         if (entry != NULL) {
             count_hit(self, entry);
-            return call_entry(entry, fetched, args, nargsf);
+            return call_entry(entry, fetched, args, nargsf, tails);
         }
-        return call_miss(self, args, nargsf, &(Arguments){args, nargsf, NULL});
+        return call_miss(self, args, nargsf, &(Arguments){args, nargsf, NULL}, tails);
     }
-    return call_generally(self, &(Arguments){args, nargsf, kwnames});
+    return call_generally(self, &(Arguments){args, nargsf, kwnames}, tails);
 }
 
 static PyObject *
 compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
-    return dispatch_finish(call_once(callable, args, nargsf, kwnames));
+    int tails;
+    PyObject *result = call_once(callable, args, nargsf, kwnames, &tails);
+    return tails ? dispatch_finish(result) : result;
 }
 
 /* ---- life ---- */
@@ -522,10 +498,10 @@ compiled_reduce(CompiledFunction *self, PyObject *Py_UNUSED(ignored))
 static PyObject *
 compiled_add_entry(CompiledFunction *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"guards", "target", "bucket", "fetch", NULL};
+    static char *names[] = {"guards", "target", "bucket", "fetch", "tails", NULL};
     PyObject *guards, *target, *bucket = Py_None;
-    int fetch = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$Op:add_entry", names, &guards, &target, &bucket, &fetch))
+    int fetch = 0, tails = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$Opp:add_entry", names, &guards, &target, &bucket, &fetch, &tails))
         return NULL;
     if (follow_code(self) < 0)
         return NULL;
@@ -536,7 +512,7 @@ compiled_add_entry(CompiledFunction *self, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     Py_INCREF(bucket);
-    PyObject *entry = bucket_add((Bucket *)bucket, guards, target, fetch);
+    PyObject *entry = bucket_add((Bucket *)bucket, guards, target, fetch, tails);
     Py_DECREF(bucket);
     return entry;
 }
@@ -703,8 +679,6 @@ get_mode(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 PyMethodDef dispatch_functions[] = {
     {"set_mode", set_mode, METH_O, "set_mode(mode) -> the previous one; what all compiled functions do when called"},
     {"get_mode", get_mode, METH_NOARGS, "get_mode() -> int"},
-    {"tail", (PyCFunction)(void (*)(void))tail, METH_FASTCALL,
-     "tail(compiled, *args): returned by the target of an entry to have this called next"},
     {NULL},
 };
 
@@ -727,7 +701,7 @@ int
 dispatch_init(PyObject *module)
 {
     if (calling_init() < 0 || entries_init(module) < 0 || PyType_Ready(&CompiledFunction_Type) < 0
-        || PyType_Ready(&CallOriginal_Type) < 0 || PyType_Ready(&TailCall_Type) < 0)
+        || PyType_Ready(&CallOriginal_Type) < 0)
         return -1;
     call_original = PyObject_New(PyObject, &CallOriginal_Type);
     if (call_original == NULL)

@@ -57,6 +57,7 @@ typedef struct {
     PyObject *guards; /* GuardTree; NULL: always valid */
     PyObject *target; /* takes all bound parameters positionally */
     char fetch;       /* ... after the tuple of the tree's outputs */
+    char tails;       /* the target returns what to call next, see "tail calls" */
     unsigned long long hits;
 } Entry;
 
@@ -86,7 +87,7 @@ PyObject *entry_call(Entry *entry, PyObject *fetched, PyObject *const *values, s
 void entry_invalid(Entry *entry, PyObject *bound, PyObject *function);
 
 Bucket *bucket_new(PyCodeObject *code);
-PyObject *bucket_add(Bucket *bucket, PyObject *guards, PyObject *target, int fetch);
+PyObject *bucket_add(Bucket *bucket, PyObject *guards, PyObject *target, int fetch, int tails);
 int bucket_remove(Bucket *bucket, PyObject *entry);
 void bucket_clear(Bucket *bucket);
 void bucket_promote(Bucket *bucket, PyObject *snapshot, Py_ssize_t i);
@@ -107,8 +108,8 @@ PyObject *dispatch_lookup(PyCodeObject *code);
  * reference to what the entry's target takes first, NULL if it takes no such. */
 Entry *dispatch_find(PyObject *compiled, PyObject *const *locals, PyObject *function, PyObject **fetched);
 
-/* What the program gets, from what a target returned: see "tail calls". Steals
- * the reference. */
+/* What the program gets, from what the target of a tailing entry returned: see
+ * "tail calls". Steals the reference. */
 PyObject *dispatch_finish(PyObject *result);
 
 int dispatch_init(PyObject *module);

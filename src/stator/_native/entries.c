@@ -54,6 +54,7 @@ static PyGetSetDef entry_getset[] = {
 
 static PyMemberDef entry_members[] = {
     {"target", T_OBJECT_EX, offsetof(Entry, target), READONLY, "what runs: takes all bound parameters positionally"},
+    {"tails", T_BOOL, offsetof(Entry, tails), READONLY, "does the target return what to call next"},
     {"fetch", T_BOOL, offsetof(Entry, fetch), READONLY, "does the target take the tuple of the guards' outputs first"},
     {"hits", T_ULONGLONG, offsetof(Entry, hits), READONLY, "how often this entry was chosen"},
     {NULL},
@@ -74,7 +75,7 @@ PyTypeObject Entry_Type = {
 };
 
 static Entry *
-entry_new(PyCodeObject *code, PyObject *guards, PyObject *target, int fetch)
+entry_new(PyCodeObject *code, PyObject *guards, PyObject *target, int fetch, int tails)
 {
     if (guards != Py_None && !PyObject_TypeCheck(guards, &GuardTree_Type)) {
         PyErr_Format(PyExc_TypeError, "guards must be a GuardTree or None, not %.200s", Py_TYPE(guards)->tp_name);
@@ -94,6 +95,7 @@ entry_new(PyCodeObject *code, PyObject *guards, PyObject *target, int fetch)
         self->guards = guards == Py_None ? NULL : Py_NewRef(guards);
         self->target = Py_NewRef(target);
         self->fetch = (char)fetch;
+        self->tails = (char)tails;
     }
     return self;
 }
@@ -208,9 +210,9 @@ copy_without(PyObject *next, Py_ssize_t at, PyObject *entries, Py_ssize_t skip)
 
 /* The new entry is tried first: the call that asked for it comes next. */
 PyObject *
-bucket_add(Bucket *self, PyObject *guards, PyObject *target, int fetch)
+bucket_add(Bucket *self, PyObject *guards, PyObject *target, int fetch, int tails)
 {
-    Entry *entry = entry_new(self->code, guards, target, fetch);
+    Entry *entry = entry_new(self->code, guards, target, fetch, tails);
     if (entry == NULL)
         return NULL;
     PyObject *next = successor(self, 1);
@@ -319,12 +321,12 @@ bucket_type_new(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObject *kwargs)
 static PyObject *
 bucket_add_method(Bucket *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"", "", "fetch", NULL};
+    static char *names[] = {"", "", "fetch", "tails", NULL};
     PyObject *guards, *target;
-    int fetch = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|p:add", names, &guards, &target, &fetch))
+    int fetch = 0, tails = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|pp:add", names, &guards, &target, &fetch, &tails))
         return NULL;
-    return bucket_add(self, guards, target, fetch);
+    return bucket_add(self, guards, target, fetch, tails);
 }
 
 static PyObject *
@@ -349,7 +351,7 @@ bucket_entries_method(Bucket *self, PyObject *Py_UNUSED(ignored))
 
 static PyMethodDef bucket_methods[] = {
     {"add", (PyCFunction)(void (*)(void))bucket_add_method, METH_VARARGS | METH_KEYWORDS,
-     "add(guards, target, fetch=False) -> Entry, tried first"},
+     "add(guards, target, fetch=False, tails=False) -> Entry, tried first"},
     {"remove", (PyCFunction)bucket_remove_method, METH_O, "remove(entry) -> was it there"},
     {"clear", (PyCFunction)bucket_clear_method, METH_NOARGS, "clear(): remove all entries"},
     {"entries", (PyCFunction)bucket_entries_method, METH_NOARGS, "entries() -> tuple in the order they are tried"},

@@ -309,6 +309,32 @@ frame_alive(Frame *fr)
     return 1;
 }
 
+/* A generator that has begun, is suspended and dies now: CPython closes it. */
+static int
+dies_suspended(PyObject *value)
+{
+    return value != NULL && Py_REFCNT(value) == 1 && PyGen_CheckExact(value)
+        && ((PyGenObject *)value)->gi_frame_state < FRAME_EXECUTING;
+}
+
+/* Close a generator before it dies, so that its `finally` blocks are evaluated. */
+static void
+close_generator(Frame *fr, PyObject *generator)
+{
+    Window w;
+    window_open(&w, fr);
+    PyObject *result = PyObject_CallMethod(generator, "close", NULL);
+    window_close(&w);
+    if (result == NULL) {
+        /* What ends the evaluation is noted by whoever raised it. */
+        if (PyErr_ExceptionMatches(PyExc_Exception))
+            PyErr_WriteUnraisable(generator);
+        else
+            PyErr_Clear();
+    }
+    Py_XDECREF(result);
+}
+
 /* Drop a reference that the program drops: should the object die of it, its
  * finalizer shall see the user's frame. Finalizers are not evaluated. */
 static void
@@ -318,6 +344,8 @@ frame_drop(Frame *fr, PyObject *value)
         Py_XDECREF(value);
         return;
     }
+    if (dies_suspended(value))
+        close_generator(fr, value);
     PyThreadState *ts = PyThreadState_Get();
     IFrame *current = CURRENT_FRAME(ts);
     frame_set_ip(fr);
@@ -513,6 +541,10 @@ frame_finish_method(Frame *fr, PyObject *Py_UNUSED(ignored))
 {
     if (!frame_alive(fr))
         return NULL;
+    if (fr->iframe == &fr->own && fr->own.frame_obj == NULL)
+        for (int i = 0; i < fr->own.stacktop; i++)
+            if (dies_suspended(fr->own.localsplus[i]))
+                close_generator(fr, fr->own.localsplus[i]);
     PyThreadState *ts = PyThreadState_Get();
     IFrame *current = CURRENT_FRAME(ts);
     CURRENT_FRAME(ts) = fr->iframe->previous; /* for the finalizers of what dies here */

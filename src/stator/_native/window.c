@@ -313,9 +313,10 @@ dispatch_frame(PyThreadState *ts, IFrame *f, int throwflag)
         return _PyEval_EvalFrameDefault(ts, f, throwflag);
     Py_ssize_t n = parameter_count(IFRAME_CODE(f));
     PyObject *result = entry_call(entry, fetched, f->localsplus, n);
+    int tails = entry->tails;
     Py_DECREF(entry);
     pop_husk(ts, f);
-    return dispatch_finish(result);
+    return tails ? dispatch_finish(result) : result;
 }
 
 static PyObject *

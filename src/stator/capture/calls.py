@@ -21,6 +21,7 @@ from stator import contracts, objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture import marks, warned
+from stator.capture.controls import CONTROLS, Errors, function_behind, is_for_dynamo
 from stator.capture.copies import COPIES
 from stator.capture.decimals import Decimals, is_decimal
 from stator.capture.formatting import FORMATTING
@@ -29,6 +30,7 @@ from stator.capture.locks import Locks, is_lock
 from stator.capture.logged import LOGGING
 from stator.capture.printing import PRINTING, Once, may_speak, once
 from stator.capture.scalar_calls import SCALARS
+from stator.capture.settings import DEVICES
 from stator.capture.special import SPECIAL
 from stator.capture.text import makes_text
 from stator.capture.values import is_torch_value
@@ -47,11 +49,13 @@ if TYPE_CHECKING:
 
 SPECIAL.update(LIBRARY)
 SPECIAL.update(COPIES)
+SPECIAL.update(DEVICES)
 SPECIAL.update(WARNINGS)
 SPECIAL.update(FORMATTING)
 SPECIAL.update(PRINTING)
 SPECIAL.update(LOGGING)
 SPECIAL.update(SCALARS)
+SPECIAL.update(CONTROLS)
 _NATIVE: Final = TypeSet(
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
@@ -126,7 +130,9 @@ class Calls:
         self.arrays = tracer.arrays
         self.made = tracer.world.made
         self.locks = Locks(tracer.world)
+        self.errors = Errors(tracer.world)
         self.generators: list[weakref.ref[Any]] = []
+        self._noted: dict[int, weakref.ref[Any]] = {}  # the same by id
         self.made_at: dict[int, int] = {}  # in which step a generator was made, by id
         self.decimals = Decimals(self.world)
         self.context: dict[int, Any] = {}  # values of context variables, by their id
@@ -230,8 +236,14 @@ class Calls:
                 return self.tensors.record(frame, callable, positional, keywords)
             case marks.Kind.CONSTANT:
                 return self._constant_result(callable, positional, keywords)
+        if is_for_dynamo(frame, mark):
+            return None
         name = getattr(callable, "__qualname__", "the function")
-        raise Break(mark.message(name, positional, keywords))
+        reason = mark.message(name, positional, keywords)
+        skips = mark.kind is marks.Kind.SKIP
+        signal = Break(reason, whole=skips)
+        signal.asked = skips
+        raise signal
 
     def _constant_result(self, callable: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not all(CONSTANTS.holds(type(value)) for value in (*args, *kwargs.values())):
@@ -309,6 +321,9 @@ class Calls:
             self.values.ready((positional, keywords), Depth.DEEP)
             asked = functools.partial(function, **keywords) if keywords else function
             return core.call_native(frame, asked, *positional)
+        behind = function_behind(self, frame, function)
+        if behind is not None:
+            return self.call(frame, behind, args, kwnames)
         return self._evaluate(frame, function, args, kwnames)
 
     def evaluated(
@@ -327,21 +342,25 @@ class Calls:
             self.note(result)
         return result
 
+    def ours(self, function: Any) -> None:
+        """A function of the tracer itself is evaluated: nothing about it is guarded."""
+        self._called.add(id(function))
+        self.world.know(function)
+
     def note(self, value: Any) -> None:
         """Generators made in the trace are closed at its end."""
         if _GENERATORS.holds(type(value)) and not self.world.is_world(value):
-            self.generators.append(weakref.ref(value))
-            self.made_at[id(value)] = self.tracer.steps - 1
+            known = self._noted.get(id(value))
+            if known is None or known() is not value:
+                self._noted[id(value)] = reference = weakref.ref(value)
+                self.generators.append(reference)
+                self.made_at[id(value)] = self.tracer.steps - 1
 
     def admit(self, frame: Frame, function: Any) -> None:
         """A frame begins: parameters that took their defaults hold raw world objects."""
         if id(function) in self.made:
             return
-        if id(function) not in self._called:
-            self._called.add(id(function))
-            self._alive.append(function)
-            self.world.know(function)
-            self._guard_function(function)
+        self.know_function(function)
         code, defaults, keywords = function.__code__, function.__defaults__, function.__kwdefaults__
         source = self.world.origins[id(function)]
         if defaults:
@@ -354,6 +373,15 @@ class Calls:
                 if name in keywords:
                     where = Key(KwDefaults(source), name)
                     self._wrap_default(frame, index, keywords[name], where)
+
+    def know_function(self, function: Any) -> None:
+        """A function of the world is called: what it does is guarded, once."""
+        if id(function) in self.made or id(function) in self._called:
+            return
+        self._called.add(id(function))
+        self._alive.append(function)
+        self.world.know(function)
+        self._guard_function(function)
 
     def _guard_function(self, function: Any) -> None:
         source = self.world.origins[id(function)]
@@ -444,6 +472,8 @@ class Calls:
                 args, callable = [callable.__self__, *args], slot
         elif cls is types.BuiltinFunctionType:
             bound = callable.__self__
+            if id(callable) in self.world.opaque:
+                raise Break(f"{describe(callable)}, bound before the call, is called")
             if is_lock(type(bound)):
                 return self.locks.call(bound, callable.__name__)
             is_bound = bound is not None and type(bound) is not types.ModuleType
@@ -500,6 +530,7 @@ class Calls:
         keywords = len(kwnames or ())
         positional = len(args) - keywords
         by_key = id(callable) in _BY_KEY  # called is what is given by keyword
+        specialized = not (texts.open or _has_own_new(callable))
         applies = id(callable) in _APPLIERS or (bool(bound) and type(bound[0]) is list)
         for index, value in enumerate((*bound, *args)):
             given = index - offset
@@ -510,8 +541,8 @@ class Calls:
                 continue
             if CONSTANTS.holds(type(value)):
                 continue
-            specialized = spec.symint is not SymInt.PASS and not texts.open
-            if specialized and self.tensors.has_symbols(value, spec.depth):
+            needed = specialized and spec.symint is not SymInt.PASS
+            if needed and self.tensors.has_symbols(value, spec.depth):
                 raise Break(f"{describe(callable)} needs a number that depends on values")
             if spec.mutated and self.arrays.holds(type(value)):
                 raise Break(f"{describe(callable)} changes a numpy array")
@@ -623,6 +654,14 @@ class Calls:
             self.world.made_classes.add(id(result))
             self.world.keep(result)
         return result
+
+
+def _has_own_new(callable: Any) -> bool:
+    """A class that is made by Python code: a named tuple, in particular."""
+    if not objects.is_subtype(type(callable), type):
+        return False
+    found = objects.lookup(callable, "__new__")
+    return found is not None and is_python_class(found.owner)
 
 
 _GENERATORS: Final = TypeSet(types.GeneratorType, types.CoroutineType)

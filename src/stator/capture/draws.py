@@ -39,17 +39,73 @@ if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
 
 _PYTHON: Final = frozenset(
-    "random uniform randint randrange gauss normalvariate lognormvariate expovariate "
-    "vonmisesvariate gammavariate betavariate paretovariate weibullvariate triangular "
-    "getrandbits choice choices sample".split()
+    [
+        "random",
+        "uniform",
+        "randint",
+        "randrange",
+        "gauss",
+        "normalvariate",
+        "lognormvariate",
+        "expovariate",
+        "vonmisesvariate",
+        "gammavariate",
+        "betavariate",
+        "paretovariate",
+        "weibullvariate",
+        "triangular",
+        "getrandbits",
+        "choice",
+        "choices",
+        "sample",
+    ]
 )
 _NUMPY: Final = frozenset(
-    "beta binomial chisquare choice dirichlet exponential f gamma geometric gumbel hypergeometric "
-    "integers laplace logistic lognormal logseries multinomial multivariate_normal "
-    "negative_binomial noncentral_chisquare noncentral_f normal pareto permutation poisson power "
-    "rand randint randn random random_sample rayleigh standard_cauchy standard_exponential "
-    "standard_gamma standard_normal standard_t triangular uniform vonmises wald weibull "
-    "zipf".split()
+    [
+        "beta",
+        "binomial",
+        "chisquare",
+        "choice",
+        "dirichlet",
+        "exponential",
+        "f",
+        "gamma",
+        "geometric",
+        "gumbel",
+        "hypergeometric",
+        "integers",
+        "laplace",
+        "logistic",
+        "lognormal",
+        "logseries",
+        "multinomial",
+        "multivariate_normal",
+        "negative_binomial",
+        "noncentral_chisquare",
+        "noncentral_f",
+        "normal",
+        "pareto",
+        "permutation",
+        "poisson",
+        "power",
+        "rand",
+        "randint",
+        "randn",
+        "random",
+        "random_sample",
+        "rayleigh",
+        "standard_cauchy",
+        "standard_exponential",
+        "standard_gamma",
+        "standard_normal",
+        "standard_t",
+        "triangular",
+        "uniform",
+        "vonmises",
+        "wald",
+        "weibull",
+        "zipf",
+    ]
 )
 _PICKERS: Final = frozenset({"choice", "choices", "sample"})
 _LARGEST: Final = 2**63 - 1
@@ -83,9 +139,7 @@ class Draws:
             return None
         return found.__get__(generator, cls)
 
-    def call(
-        self, frame: Frame, method: Any, args: list[Any], kwargs: dict[str, Any]
-    ) -> Any:
+    def call(self, frame: Frame, method: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         owner, name = getattr(method, "__self__", None), method.__name__
         kind = _kind(type(owner))
         if kind is None:  # np.random.seed
@@ -331,7 +385,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 def _check_population(args: list[Any], kwargs: dict[str, Any]) -> None:
     """What is picked must be of one type, whichever it is."""
-    population = args[0] if args else kwargs.get("population", kwargs.get("seq"))
+    population: Any = args[0] if args else kwargs.get("population", kwargs.get("seq"))
     if type(population) is range:
         return
     if type(population) not in (list, tuple):
@@ -377,24 +431,28 @@ def _operator(generator: Any, target: Any, args: Any, kwargs: dict[str, Any]) ->
 
 def _saved(*args: Any) -> Callable[[], Any]:
     """The state of a generator, to go back to."""
-    generator = args[0] if args else None
+    generator: Any = args[0] if args else None
     match _kind(type(generator)):
         case "python":
-            state = generator.getstate()  # type: ignore[union-attr]
-            return lambda: generator.setstate(state)  # type: ignore[union-attr]
+            state = generator.getstate()
+            return lambda: generator.setstate(state)
         case "torch":
-            saved = generator.get_state()  # type: ignore[union-attr]
-            return lambda: generator.set_state(saved)  # type: ignore[union-attr]
-        case "numpy":
-            bits = getattr(generator, "bit_generator", None) or generator._bit_generator  # type: ignore[union-attr]
+            saved = generator.get_state()
+            return lambda: generator.set_state(saved)
+        case "numpy" if hasattr(generator, "bit_generator"):
+            bits = generator.bit_generator
             held = bits.state
             return lambda: setattr(bits, "state", held)
+        case "numpy":
+            known = generator.get_state(legacy=False)
+            return lambda: generator.set_state(known)
     return _saved_torch()
 
 
 def _saved_torch(*_: Any) -> Callable[[], Any]:
     state = torch.random.get_rng_state()
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
+    is_initialized: Callable[[], bool] = torch.cuda.is_initialized
+    cuda = torch.cuda.get_rng_state_all() if is_initialized() else []
 
     def restore() -> None:
         torch.random.set_rng_state(state)

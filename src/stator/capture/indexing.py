@@ -2,8 +2,11 @@
 
 In: the index of a tensor, as the program wrote it. Out: the same as torch's fake tensors take it.
 A tensor of one integer is read, as torch does it. An integer that is read selects, and a slice with
-such a bound is a view of its own: `x[n, 2:m]` is `x.select(0, n)[2:m]`. As in torch, parts of an
-index apply one after the other, and so give the same view.
+such a bound is a view of its own: `x[n, 2:m]` is `x[n : n + 1].squeeze(0)[2:m]`. As in torch, parts
+of an index apply one after the other, and so give the same view.
+
+Compilers can write into such views, and compute gradients, only if they know whether a number counts
+from the start or from the end. It is assumed to count from the start, `-n` from the end.
 """
 
 import operator
@@ -34,6 +37,7 @@ class Indexing:
         if parts is None:
             return obj, key
         if len(parts) == 1 and type(parts[0]) is slice:
+            self._require_signs(parts[0])
             return obj, parts[0]
         return self._applied(frame, obj, parts)
 
@@ -84,6 +88,7 @@ class Indexing:
                 rest.append(_ALL)
                 dim += 1
             elif _depends(part):
+                self._require_signs(part)
                 obj = self._tensors.record(frame, operator.getitem, (obj, (*[_ALL] * dim, part)))
                 rest.append(_ALL)
                 dim += 1
@@ -97,11 +102,36 @@ class Indexing:
     def _select(self, frame: Frame | None, obj: torch.Tensor, dim: int, index: Any) -> torch.Tensor:
         if dim >= obj.dim():
             raise Break("too many indices for a tensor, one of them read from a tensor")
-        size = obj.shape[dim]
-        inside = self._scalars.known(lambda: (index < size) & (index >= -size))
-        self._scalars.require(inside, "an index that is read from a tensor is out of range")
-        selected: torch.Tensor = self._tensors.record(frame, torch.select, (obj, dim, index))
+        scalars, size = self._scalars, obj.shape[dim]
+        if _is_negative(index):
+            index = scalars.known(lambda: index + size)
+        inside = scalars.known(lambda: (index >= 0) & (index < size))
+        scalars.require(inside, "an index that is read from a tensor is out of range")
+        part = (*[_ALL] * dim, slice(index, index + 1))
+        view = self._tensors.record(frame, operator.getitem, (obj, part))
+        selected: torch.Tensor = self._tensors.record(frame, torch.squeeze, (view, dim))
         return selected
+
+    def _require_signs(self, part: slice) -> None:
+        for bound in (part.start, part.stop):
+            if type(bound) is torch.SymInt:
+                sign = self._scalars.known(
+                    _below_zero if _is_negative(bound) else _from_zero, bound
+                )
+                self._scalars.require(sign, "a slice with a bound of the other sign")
+
+
+def _is_negative(number: torch.SymInt) -> bool:
+    """Whether the program has written a minus sign."""
+    return bool(number.node.expr.could_extract_minus_sign())
+
+
+def _below_zero(number: torch.SymInt) -> Any:
+    return number < 0
+
+
+def _from_zero(number: torch.SymInt) -> Any:
+    return number >= 0
 
 
 def _depends(part: Any) -> bool:

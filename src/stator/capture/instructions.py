@@ -10,6 +10,8 @@ import sys
 import types
 from typing import TYPE_CHECKING, Any, Final
 
+import torch
+
 from stator import contracts, objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
@@ -95,6 +97,8 @@ class Instructions:
         if name == "BEFORE_WITH" and is_lock(type(operands[0])):
             self.calls.locks.call(operands[0], "__enter__")
             return operands[0].__exit__, True
+        if name == "BEFORE_WITH" and type(operands[0]) is torch.device:
+            return operands[0].__exit__, self.tensors.own.settings.enter_device(operands[0])
         if name in _HASHING:
             for value in operands:
                 self.world.hashed(value)

@@ -36,7 +36,7 @@ class Locks:
     def call(self, lock: Any, method: str) -> Any:
         """Locks are not taken, see above; but what is taken must be released."""
         held = self.held.get(id(lock), 0)
-        if method in ("locked", "_is_owned") and not self._world.is_world(lock):
+        if method in ("locked", "_is_owned") and (held or not self._world.is_world(lock)):
             return held > 0
         if method not in ("acquire", "release", "__enter__", "__exit__"):
             raise Break(f"a lock is asked for {method}")

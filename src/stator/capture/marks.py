@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from types import FunctionType
 from typing import Any, Final
 
 
@@ -16,6 +17,7 @@ class Kind(Enum):
 
     DISABLE = "runs as it is, outside of the graph"
     BREAK = "ends the graph, and does nothing"
+    SKIP = "has all of the call that is being traced run as it is"
     ALLOW = "is one node of the graph"
     CONSTANT = "is called once, while tracing; its result is a constant"
     SUBSTITUTE = "is replaced by another function"
@@ -33,10 +35,11 @@ class Mark:
 
     def message(self, name: str, args: Any, kwargs: Any) -> str:
         """Why the graph ends at a call, for the kinds that end it."""
-        if self.kind is Kind.BREAK:
+        if self.kind in (Kind.BREAK, Kind.SKIP):
             given = args[0] if args else kwargs.get("msg", "")
             said = f": {given}" if type(given) is str and given else ""
-            return f"the program asks for a graph break{said}"
+            what = "for a graph break" if self.kind is Kind.BREAK else "not to be captured"
+            return f"the program asks {what}{said}"
         return f"{name} is disabled" + (f": {self.reason}" if self.reason else "")
 
 
@@ -68,7 +71,19 @@ def put(callable: Any, mark: Mark) -> None:
 def of(callable: Any) -> Mark | None:
     """The mark of a callable. Never runs code of the program."""
     slot = _slots.get(id(callable))
-    return None if slot is None else slot.mark
+    if slot is not None:
+        return slot.mark
+    return _left_by_torch(callable) if type(callable) is FunctionType else None
+
+
+def _left_by_torch(function: FunctionType) -> Mark | None:
+    """`torch.compiler.disable` and `torch._dynamo.disable` leave attributes on what they return."""
+    own = function.__dict__
+    if not own or dict.get(own, "_torchdynamo_disable") is not True:
+        return None
+    reason = dict.get(own, "_torchdynamo_disable_msg")
+    recursive = dict.get(own, "_torchdynamo_disable_recursive") is not False
+    return Mark(Kind.DISABLE, reason if type(reason) is str else "", recursive)
 
 
 def remove(callable: Any) -> None:

@@ -16,6 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from stator._native._core import Frame
 from stator.capture.scalars import HINT, SYMBOLS
+from stator.contracts import Depth
 from stator.diagnostics.breaks import Break
 from stator.world import MISSING
 
@@ -142,6 +143,22 @@ def _advise(
     """Hints to torch that a number is a size: it would forget about 0 and 1."""
 
 
+def _of_items(handler: Handler) -> Handler:
+    """`max([a, b])` is `max(a, b)`, if these are numbers from tensors."""
+
+    def handle(
+        calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        if len(args) == 1 and not kwargs and type(args[0]) in (list, tuple):
+            calls.values.ready(args[0], Depth.SHALLOW)
+            items = list(args[0])
+            if len(items) > 1 and any(SYMBOLS.holds(type(item)) for item in items):
+                args = items
+        return handler(calls, frame, function, args, kwargs)
+
+    return handle
+
+
 SCALARS: Final[dict[int, Handler]] = {
     id(builtins.int): _on_numbers(_to_int(torch.trunc), tensors=True),
     id(builtins.float): _on_numbers(_to_float, tensors=True),
@@ -149,8 +166,8 @@ SCALARS: Final[dict[int, Handler]] = {
     id(builtins.abs): _on_numbers(_operator(operator.abs), tensors=False),
     id(builtins.divmod): _on_numbers(_divmod, tensors=False),
     id(builtins.round): _on_numbers(_round, tensors=False),
-    id(builtins.max): _on_numbers(_extreme(operator.gt, torch.sym_max), tensors=False),
-    id(builtins.min): _on_numbers(_extreme(operator.lt, torch.sym_min), tensors=False),
+    id(builtins.max): _of_items(_on_numbers(_extreme(operator.gt, torch.sym_max), tensors=False)),
+    id(builtins.min): _of_items(_on_numbers(_extreme(operator.lt, torch.sym_min), tensors=False)),
     id(operator.index): _on_numbers(_index, tensors=True),
     id(math.floor): _on_numbers(_to_int(torch.floor, by_float=True), tensors=True),
     id(math.ceil): _on_numbers(_to_int(torch.ceil, by_float=True), tensors=True),

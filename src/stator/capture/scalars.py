@@ -84,6 +84,8 @@ _INT: Final = frozenset(
         operator.pos,
     )
 )
+_EQUALITY: Final = frozenset({operator.eq, operator.ne})
+_NEVER_EQUAL: Final = TypeSet(type(None), str, bytes, list, tuple, dict)  # to a number
 _DIVISIONS: Final = frozenset({operator.truediv, operator.floordiv, operator.mod})
 _LOGIC: Final = frozenset({operator.and_, operator.or_})
 _READERS: Final = frozenset({"item", "tolist", "__int__", "__float__", "__index__"})
@@ -238,6 +240,8 @@ class Scalars:
         """An operator between numbers, one of which is known at run time only."""
         function = _NOT_IN_PLACE.get(function, function)
         kinds = [type(value) for value in operands]
+        if function in _EQUALITY and any(_NEVER_EQUAL.holds(kind) for kind in kinds):
+            return function is operator.ne
         for kind in kinds:
             if not (SYMBOLS.holds(kind) or _PLAIN.holds(kind)):
                 text = f"an operator between a number from a tensor and a {kind.__qualname__}"
@@ -258,10 +262,11 @@ class Scalars:
             raise Break(f"the operator {name} on a number that is read from a tensor", HINT)
         return self.known(lambda: function(*numbers))
 
-    def known(self, compute: Callable[[], Any]) -> Any:
+    def known(self, compute: Callable[..., Any], *args: Any) -> Any:
+        """What torch computes of symbolic numbers."""
         try:
             with torch._C.DisableTorchFunction():
-                return compute()
+                return compute(*args)
         except GuardOnDataDependentSymNode as error:
             raise Break(self._describe(error), HINT) from None
 
@@ -455,6 +460,7 @@ def _sym_float(scalars: Scalars, frame: Frame | None, value: Any) -> Any:
 
 _TORCH: Final[dict[int, Callable[..., Any]]] = {
     id(torch.tensor): Scalars.tensor,
+    id(torch.as_tensor): Scalars.tensor,
     id(torch.sym_int): _sym_int,
     id(torch.sym_float): _sym_float,
 }

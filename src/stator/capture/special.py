@@ -355,7 +355,9 @@ def _check_tensor_all_with(error_type: Any, cond: Any, message: Any = None) -> N
         raise TypeError(f"cond tensor must have dtype torch.bool, but got {cond.dtype}")
     holds: Any = cond._is_all_true()
     if error_type is not RuntimeError:
-        holds = holds.item()
+        if not holds:
+            raise error_type  # it is not the one that is seen: the check itself raises that
+        return
     text = "Expected cond to be True, but got False"
     if message is not None:
         if not callable(message):

@@ -4,7 +4,10 @@ In: operations that change or read such state. Out: answers, effects on tensors 
 recipes for tensors made in the call, or a `Break`. `autograd_leaves` knows what requires grad.
 """
 
+import copy
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -17,6 +20,8 @@ from stator._native._core import Frame
 from stator.capture.autograd_leaves import AutogradLeaves, is_dense, user_call
 from stator.capture.draws import Draws
 from stator.capture.resized import resize_early
+from stator.capture.settings import Settings
+from stator.contracts import Depth
 from stator.diagnostics.breaks import Break
 from stator.effects import AttrDel, AttrSet, Effect, Output, SlotSet
 from stator.effects.instances import dict_descriptor
@@ -36,7 +41,6 @@ _GRAD: Final = _FIELDS["grad"]
 _REQUIRES_GRAD: Final = _FIELDS["requires_grad"]
 _UNREAD: Final = object()
 _NAMES: Final = {"__deepcopy__": "deepcopy"}
-_RANDOM: Final = frozenset({"get_rng_state", "manual_seed", "set_rng_state"})
 
 
 class TensorState(AutogradLeaves):
@@ -45,6 +49,7 @@ class TensorState(AutogradLeaves):
     def __init__(self, tensors: "Tensors") -> None:
         super().__init__(tensors)
         self.draws = Draws(tensors)
+        self.settings = Settings(tensors)
         self._attributes: dict[int, dict[str, Any]] = {}  # set by the program, by id of the fake
         self._copied: list[torch.Tensor] = []
         self._grads: dict[int, Any] = {}
@@ -54,9 +59,10 @@ class TensorState(AutogradLeaves):
 
     def call(self, frame: Frame | None, action: str, args: list[Any], kwargs: Any) -> Any:
         """A method or class whose rule is OWN."""
-        holder = self.draws if action in _RANDOM else self
-        action = _NAMES.get(action, action)
-        return getattr(holder, action)(frame, *args, **(kwargs or {}))
+        action, *first = _NAMES.get(action, action).split()
+        holders = (self, self.draws, self.settings)
+        holder = next(each for each in holders if hasattr(each, action))
+        return getattr(holder, action)(frame, *first, *args, **(kwargs or {}))
 
     # ------------------------------------------------------------------ data
 
@@ -122,7 +128,7 @@ class TensorState(AutogradLeaves):
         if self.grad(tensor) is not None or self._has_attributes(tensor):
             raise Break("a tensor with a gradient or attributes is copied deeply")
         self._copied.append(tensor)
-        with self._tensors.without_grad():
+        with self._tensors.without_grad() if tensor.requires_grad else nullcontext():
             made = self._tensors.record(frame, ("method", "clone"), (tensor,))
         if tensor.requires_grad:
             self.set_requires_grad(frame, made, True)
@@ -148,6 +154,21 @@ class TensorState(AutogradLeaves):
                 return True
             self._world.guard(given[1], Callback(_is_bare, "without attributes"))
         return bool(self._attributes.get(id(tensor)))
+
+    def grouped(self, frame: Frame | None, lists: Any, with_indices: Any = False) -> Any:
+        """What optimizers ask for: lists of tensors by device and dtype; in one group only, since
+        the order of several is up to a hash.
+        """
+        self._tensors.ready(lists, Depth.DEEP)
+        first = lists[0] if type(lists) is list and lists else None
+        if type(first) is not list or not all(self._tensors.holds(type(t)) for t in first):
+            raise Break("tensors are grouped by device and dtype, and other things")
+        groups = {(tensor.device, tensor.dtype) for tensor in first}
+        if len(groups) != 1 or any(type(each) is not list for each in lists):
+            raise Break("tensors of several devices or dtypes are grouped")
+        indices = list(range(len(first))) if with_indices else []
+        filled = [list(each) if each else [] for each in lists]
+        return {groups.pop(): (filled, indices)}
 
     # ------------------------------------------------------------------ gradients
 
@@ -235,10 +256,14 @@ class TensorState(AutogradLeaves):
 
     # ------------------------------------------------------------------ the end
 
-    def effects(self) -> Iterator[Effect]:
-        """What has to be written to tensors of the world."""
+    def effects(self, split: Sequence[CodeType] = ()) -> Iterator[Effect]:
+        """What has to be written to tensors of the world; `split` are the frames that go on."""
+        if self._copied and copy.deepcopy.__code__ in split:
+            # Its memo does not know which memory was copied: what goes on could copy it again.
+            raise Break("a deep copy of tensors can't be split")
         yield from self.switches()
         yield from self.draws.effects()
+        yield from self.settings.effects()
         for key in self._holders:
             given = self._tensors.inputs.get(key)
             if given is None:

@@ -43,6 +43,8 @@ _MAKERS: Final = frozenset(map(id, (str, repr, ascii, format)))
 _SLOTS: Final = frozenset({"__repr__", "__str__", "__format__"})
 _CONVERSIONS: Final = (None, How.STR, How.REPR, How.ASCII)  # by the number in the instruction
 _REAL: Final = TypeSet(str, Text)
+_NONCE: Final = os.urandom(8).hex()  # no program has this in its strings
+_MARK: Final = re.compile(f"\x01{_NONCE}:([0-9]+)([sr])\x02")
 
 
 def makes_text(callable: Any) -> bool:
@@ -78,8 +80,6 @@ class Texts:
     def __init__(self, tracer: "Tracer") -> None:
         self.tracer = tracer
         self.open = False  # C code is making texts
-        self._nonce = os.urandom(8).hex()
-        self._pattern = re.compile(f"\x01{self._nonce}:([0-9]+)([sr])\x02")
         self._made: list[Text] = []
 
     # ------------------------------------------------------------------ making texts
@@ -91,7 +91,7 @@ class Texts:
 
     def text(self, parts: Sequence[Part], frame: Frame | None) -> Text:
         made = Text(tuple(parts), () if frame is None else stack(frame))
-        made.mark = f"\x01{self._nonce}:{len(self._made)}\x02"
+        made.mark = f"\x01{_NONCE}:{len(self._made)}\x02"
         self._made.append(made)
         self.tracer.world.opaque[id(made)] = NAME
         return made
@@ -162,6 +162,16 @@ class Texts:
         ):
             return self.joined(frame, operands)
         raise Break("an operator looks at a text that mentions a tensor")
+
+    def truth(self, text: Text) -> bool:
+        """Whether a text is not empty: what stands for a value never is, if it is not cut off."""
+        for part in text.parts:
+            if isinstance(part, str):
+                if part:
+                    return True
+            elif type(part.value) is Mention or part.how in (How.REPR, How.ASCII):
+                return True
+        raise Break("whether a text that mentions a tensor is empty")
 
     def instruction(self, frame: Frame, name: str, arg: int, operands: tuple[Any, ...]) -> Any:
         """What an f-string does, where it mentions a tensor."""
@@ -236,16 +246,16 @@ class Texts:
 
     def split(self, frame: Frame, result: Any) -> Any:
         """What C code has made in a window: a string, or a text if there are marks in it."""
-        if type(result) is not str or self._nonce not in result:
+        if type(result) is not str or _NONCE not in result:
             return result
         found: list[Part] = []
-        constant, *rest = self._pattern.split(result)
+        constant, *rest = _MARK.split(result)
         found.append(constant)
         for number, flavour, constant in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
             text = self._made[int(number)]
             found += text.parts if flavour == "s" else [Piece(text, How.REPR)]
             found.append(constant)
-        if any(type(part) is str and self._nonce in part for part in found):
+        if any(type(part) is str and _NONCE in part for part in found):
             raise Break("a text that mentions a tensor is cut in pieces")
         return self.text([part for part in found if type(part) is not str or part], frame)
 

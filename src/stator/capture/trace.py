@@ -72,6 +72,8 @@ class Trace:
     it is, under the guards.
     """
     broken: Break | None = None
+    error: bool = False
+    """The program wants breaks to be errors, where it was broken off."""
     raised: BaseException | None = None
     retry: Retry | None = None
     """How to call the graph, if the program is to run in its place when a check in it fails."""
@@ -100,6 +102,8 @@ class Task:
     """The values of its parameters, or those that the points need."""
     points: tuple[Point, ...] = ()
     """Where it begins, if in the middle."""
+    careful: bool = False
+    """Nothing is taken for granted that only the graph could check."""
 
     @property
     def place(self) -> Place:
@@ -150,6 +154,7 @@ def _trace(tracer: Tracer, task: Task, start: list[Guard]) -> Trace:
         if task.points:
             tracer.resumed = task.points, _resumed_values(tracer, task)
             function, args, kwargs = resume, [frames], {}
+            tracer.calls.ours(resume)
         else:
             function = task.function
             args, kwargs = _parameters(tracer, function, task.bound)
@@ -168,6 +173,7 @@ def _trace(tracer: Tracer, task: Task, start: list[Guard]) -> Trace:
             [],
             None,
             broken=stopped,
+            error=tracer.calls.errors.wanted() and not stopped.asked,
             steps=_last_step(tracer),
             unfit=tracer.unfit,
             before=tracer.before,
@@ -344,7 +350,9 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
             raise Break("the program can't be split here")
     operators = _operators(graph)
     resolver = Resolver(tracer)
-    changes = [*effects(tracer), *state_effects(tracer)]
+    if middle is not None:
+        tracer.calls.errors.wanted()  # that it is split here is right as long as this holds
+    changes = [*effects(tracer), *state_effects(tracer), *tracer.calls.errors.effects()]
     try:
         passed = entries(result, _OURS) if raised else ()
         wanted = () if middle is None else middle.values

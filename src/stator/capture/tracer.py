@@ -75,8 +75,8 @@ class Tracer(Attributes):
 
     def evaluate(self, frame: Frame) -> bool:
         """Runs a frame that C code has started."""
-        if self.stopped is not None:
-            frame.result = self.stopped
+        if self.stopped is not None or self.suspended is not None:
+            frame.result = self.stopped or Suspended()
             frame.finish()
             return False
         if frame.thrown is None:
@@ -113,7 +113,7 @@ class Tracer(Attributes):
                 return True
         except Break as signal:
             frame.result = signal
-        if type(frame.result) is Break:
+        if objects.is_subtype(type(frame.result), Break):
             self._stopped(frame.result)
         return False
 
@@ -221,6 +221,8 @@ class Tracer(Attributes):
             return self.tensors.truth(frame, value)
         if self.tensors.is_symbol(value):
             return self.tensors.scalars.truth(frame, value)
+        if cls is Text:
+            return self.texts.truth(value)
         if id(value) in self.world.opaque and not (
             objects.lookup(cls, "__bool__") or objects.lookup(cls, "__len__")
         ):

@@ -1,60 +1,63 @@
 """What ends a trace: something that can't be captured.
 
-`Break` is the signal inside the tracer: it passes through the traced program unseen.
-`CaptureError` is what the user gets: the line, the reason, and what to do.
+`Break` is the signal inside the tracer: it passes through the traced program unseen. What is raised
+is one of its subclasses, the reasons of the `catalogue`. `CaptureError` is what the user gets: the
+line, the reason, and what to do.
 """
 
-from pathlib import Path
 from types import CodeType
-from typing import Final, NamedTuple
+from typing import Any, ClassVar
 
 from stator._native._core import Frame
+from stator.diagnostics.places import Place, place, shown, stack
 from stator.evaluator import Abort
 
-
-class Place(NamedTuple):
-    """A line of the user's program."""
-
-    file: str
-    line: int
-    function: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line} in {self.function}"
-
-
-def place(frame: Frame) -> Place:
-    """Where a frame is."""
-    code = frame.code
-    return Place(code.co_filename, frame.info.line(code, frame.ip - 1), code.co_qualname)
-
-
-_OURS: Final = str(Path(__file__).parents[1])
-
-
-def stack(frame: Frame) -> tuple[Place, ...]:
-    """A frame and those that called it, the innermost last; without stator's own."""
-    places = []
-    step: Frame | None = frame
-    while step is not None:
-        if not step.code.co_filename.startswith(_OURS):
-            places.append(place(step))
-        step = step.caller
-    return tuple(reversed(places))
+__all__ = ["Break", "CaptureError", "Place", "place", "stack"]
 
 
 class Break(Abort):
-    """Something can't be in the graph."""
+    """Something can't be in the graph.
 
-    def __init__(self, reason: str, hint: str = "", *, whole: bool = False) -> None:
+    The class says what kind of thing, with all that can be said about it in general; the instance
+    says what it is here.
+    """
+
+    id: ClassVar[str] = ""
+    """SB and four digits. It stays the same for ever."""
+    title: ClassVar[str] = ""
+    what: ClassVar[str] = ""
+    """What the program does."""
+    why: ClassVar[str] = ""
+    """Why a graph can't hold that."""
+    fix: ClassVar[str] = ""
+    """What to change. The first line stands for itself: it is in the message."""
+    example: ClassVar[str] = ""
+    """A program, with `program` and `arguments`, that can't be captured for this reason."""
+    fixed: ClassVar[str] = ""
+    """The program as it can be captured."""
+
+    def __init__(
+        self, reason: str, hint: str = "", *, whole: bool = False, asked: bool = False
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
-        self.hint = hint
+        self.hint = hint or self.fix.partition("\n")[0]
         self.whole = whole
         """The program can't be split around it: what is traced runs as it is, as a whole."""
+        self.asked = False
+        """The program itself has asked to run as a whole: nobody has to be warned."""
+        self.asked = asked
+        """The program itself has asked to run as a whole: nobody has to be warned."""
+        self.source = ""
+        """How the program reaches the object, if one is to blame that existed before the call."""
         self.places: tuple[Place, ...] = ()
         self.instruction: tuple[CodeType, int] | None = None
         """The instruction of the outermost loop, which is where the program can be split."""
+
+    def about(self, source: object) -> "Break":
+        """Notes where the object comes from: a `Source`, or None if it was made in the call."""
+        self.source = "" if source is None else str(source)
+        return self
 
     def at(self, frame: Frame) -> "Break":
         """Notes where it happened: the frames of one loop after the other, from the inside."""
@@ -71,18 +74,38 @@ class Break(Abort):
 class CaptureError(RuntimeError):
     """A function can't be captured as one graph."""
 
-    def __init__(self, name: str, reason: str, hint: str, places: tuple[Place, ...]) -> None:
+    def __init__(
+        self,
+        name: str,
+        reason: str,
+        hint: str = "",
+        places: tuple[Place, ...] = (),
+        id: str = "",
+        title: str = "",
+        source: str = "",
+    ) -> None:
+        self._given = name, reason, hint, places, id, title, source
         self.reason = reason
         self.hint = hint
         self.places = places
+        self.id = id
+        self.title = title
+        self.source = source
         lines = [f"{name} can't be captured as one graph: {reason}"]
-        if places:
-            lines.append(f"  at {places[-1]}")
-            lines += [f"  called from {outer}" for outer in reversed(places[:-1])]
+        lines += [f"  {line}" for line in shown(places)]
+        if source:
+            lines.append(f"  the object is {source}")
         if hint:
             lines.append(f"  fix: {hint}")
+        if id:
+            lines.append(f"  [{id}] {title}")
         super().__init__("\n".join(lines))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), self._given
 
     @classmethod
     def of(cls, name: str, cause: Break) -> "CaptureError":
-        return cls(name, cause.reason, cause.hint, cause.places)
+        return cls(
+            name, cause.reason, cause.hint, cause.places, cause.id, cause.title, cause.source
+        )

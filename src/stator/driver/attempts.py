@@ -1,24 +1,47 @@
-"""Entries whose graph may turn out to be wrong for the values at hand.
+"""Entries whose graph may turn out to be wrong for the values it gets.
 
-Stage: driver. In: a residual function whose graph raises `Refused` then, having changed nothing.
-Out: the target of the entry: it runs the function itself instead, with the same arguments.
+Stage: driver. In: a residual function whose graph raises `Refused` when a check of it fails, with
+everything as it was before. Out: the target of an entry that calls, in such a case, what takes
+nothing for granted.
 """
 
+import weakref
 from collections.abc import Callable
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, Final
 
-from stator.driver.fallback import unbinding
+from stator._native._core import CompiledFunction
+from stator.driver.fallback import is_bound_as_given, unbinding
 from stator.graph.retry import Refused
 
-_PATIENCE: Final = 16  # failures that are nothing to worry about
+_PATIENCE: Final = 3  # failures, before they are counted against calls
+
+
+class Careful:
+    """The compiled functions that take nothing for granted, one for each function of a code."""
+
+    def __init__(self, make: Callable[[FunctionType], CompiledFunction]) -> None:
+        self._make = make
+        self._made: weakref.WeakKeyDictionary[FunctionType, CompiledFunction] = (
+            weakref.WeakKeyDictionary()
+        )
+
+    def of(self, function: FunctionType) -> CompiledFunction:
+        found = self._made.get(function)
+        if found is None:
+            found = self._made[function] = self._make(function)
+        return found
 
 
 def attempting(
-    residual: Callable[..., Any], code: CodeType, *, fetches: bool
+    residual: Callable[..., Any], code: CodeType, careful: Careful, *, fetches: bool, tails: bool
 ) -> Callable[..., Any]:
-    """The residual function, or what it stands for; the last value fetched is that function."""
-    original = unbinding(code)
+    """Calls the residual function or, if its graph refuses, the careful one.
+
+    The last value fetched is the function that is called. The entry tails.
+    """
+    direct = is_bound_as_given(code)
+    call_bound = unbinding(code)
     calls = failures = 0
 
     def call(fetched: tuple[Any, ...], *bound: Any) -> Any:
@@ -28,10 +51,12 @@ def attempting(
             # A graph that fails every other time costs more than it gains: it is given up.
             if failures < _PATIENCE or 2 * failures < calls:
                 try:
-                    return residual(fetched[:-1], *bound) if fetches else residual(*bound)
+                    result = residual(fetched[:-1], *bound) if fetches else residual(*bound)
+                    return result if tails else (None, result)
                 except Refused:
                     failures += 1
-            return original(fetched[-1:], *bound)
+            other = careful.of(fetched[-1])
+            return (other, *bound) if direct else (None, call_bound((other,), *bound))
         except BaseException as error:
             # This frame is no part of the program. A bare `raise` does not enter it again.
             traceback = error.__traceback__

@@ -9,6 +9,7 @@ import contextlib
 import os
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,10 +20,11 @@ from stator import config, guards
 from stator._native._core import CALL_ORIGINAL, Bucket, CompiledFunction, Entry, attach, lookup
 from stator.backends import BackendError
 from stator.backends.registry import load
-from stator.capture import CaptureError, Trace
+from stator.capture import CaptureError, Trace, controls
 from stator.capture.restart import split
 from stator.capture.trace import Task, trace
-from stator.driver.attempts import attempting
+from stator.driver import announcements
+from stator.driver.attempts import Careful, attempting
 from stator.driver.backend import compile_recorded
 from stator.driver.continuations import LIMIT
 from stator.driver.errors import RecompileError, RecompileLimitError
@@ -95,12 +97,14 @@ class Compiler:
         ledger: Ledger,
         shared: Ledger | None = None,
         points: tuple[Point, ...] = (),
+        careful: bool = False,
     ) -> None:
         self.options = options
         self.label = label
         self.ledger = ledger
         self.shared = shared
         self.points = points  # where it begins, if it is a continuation
+        self.careful = careful  # takes nothing for granted that a graph would have to check
 
     def reset(self) -> None:
         """Forgets what was compiled."""
@@ -153,6 +157,7 @@ class Compiler:
         if ledger.compiles < limit and ledger.family.compiles < accumulated:
             why = self._reasons(compiled, function, bound)
             ledger.recompiles.append(why)
+            announcements.recompiled(why)
             if config.error_on_recompile:
                 raise RecompileError(str(why))
             return True
@@ -170,6 +175,7 @@ class Compiler:
         if self._limit_is_an_error():
             raise RecompileLimitError(text)
         ledger.full = True
+        announcements.limited(text)
         self._warn(ledger, f"{text}\n  From now on, calls that none fits run eagerly.")
         return False
 
@@ -191,26 +197,41 @@ class Compiler:
     # ------------------------------------------------------------------ one entry
 
     def _install(self, function: FunctionType, ledger: Ledger, bound: Any) -> Any:
-        task = Task(function, bound, self.points)
+        task = Task(function, bound, self.points, self.careful)
+        began = time.perf_counter()
+        watch = announcements.Watch(self.label)
         trace = self._traced(task)
+        watch.traced(trace, time.perf_counter() - began)
         error = ending = None
         if trace.broken is not None:
             error = CaptureError.of(self.label.name, trace.broken)
+            if trace.error and not self.options.fullgraph:
+                error.add_note("error_on_graph_break(True) holds where the graph would be split.")
+                raise error
             found = None
             may_split = not (self.options.fullgraph or trace.broken.whole)
             if may_split and len(ledger.continuations) < LIMIT:
                 found = self._split(task, trace)
+            announcements.broke(error, eager=found is None)
             if found is None:
                 return self._eager(function, ledger, trace, error)
             trace = found
+            watch.traced(trace, time.perf_counter() - began, "split")
+        tracing = time.perf_counter() - began
         if trace.suspension is not None:
             ending = self._ending(ledger, trace.suspension)
         if trace.plan is None:
             return self._as_it_is(function, ledger, trace, "an operator of torch raises")
         graph = code = None
+        called: tuple[str, ...] = ()
+        compiling = 0.0
         if trace.recorded is not None:
             code = trace.recorded.module.code
+            called = announcements.operators(trace.recorded.module)
+            announcements.recorded(self.label, trace.recorded.module)
+            began = time.perf_counter()
             graph = compile_recorded(trace.recorded, self.options)
+            compiling = time.perf_counter() - began
             if trace.retry is not None:
                 graph = trace.retry.around(graph)
             graph = trace.edges.around(graph)
@@ -226,22 +247,32 @@ class Compiler:
         )
         target, sources = made.function, made.sources
         if trace.retry is not None:
-            fetches = bool(sources)
-            target = attempting(target, function.__code__, fetches=fetches)
+            target = attempting(
+                target,
+                function.__code__,
+                self._careful(),
+                fetches=bool(sources),
+                tails=ending is not None,
+            )
             sources = (*sources, guards.FUNCTION)
         kept = tuple(trace.guards)
         tree = guards.compile(kept, outputs=sources)
         if not tree.check(bound, function):
             failure = tree.explain(bound, function)
             raise AssertionError(f"a guard fails on the call it was made from: {failure}")
-        entry = self._add(ledger, tree, target, bool(sources))
-        done = Compilation(entry, kept, code, made.text, broken=error)
+        tails = ending is not None or trace.retry is not None
+        entry = self._add(ledger, tree, target, bool(sources), tails)
+        done = Compilation(
+            entry, self.label, kept, code, made.text, None, error, called, tracing, compiling
+        )
         ledger.compilations.append(done)
+        announcements.compiled(self.label, done, trace.plan, made.function)
         return entry
 
     def _traced(self, task: Task) -> Trace:
         with _now_tracing():
             load(self.options.backend)
+            controls.learn()
             return trace(task)
 
     def _split(self, task: Task, first: Trace) -> Trace | None:
@@ -268,16 +299,33 @@ class Compiler:
 
         return Ending(found, compiled(found.way), compiled(found.other), compiled(found.caught))
 
+    def _careful(self) -> Careful:
+        """What runs where it turns out that the graph took too much for granted."""
+        code = self.ledger.bucket.code
+        ledger = open_ledger(code, self.options, Bucket(code))
+        ledger.continuations = self.ledger.continuations
+        miss = Compiler(self.options, self.label, ledger, points=self.points, careful=True)
+
+        def make(function: FunctionType) -> CompiledFunction:
+            return CompiledFunction(function, miss, bucket=ledger.bucket)
+
+        return Careful(make)
+
     def _add(
-        self, ledger: Ledger, tree: guards.GuardTree, target: Callable[..., Any], fetch: bool
+        self,
+        ledger: Ledger,
+        tree: guards.GuardTree,
+        target: Callable[..., Any],
+        fetch: bool,
+        tails: bool = False,
     ) -> Entry:
         ledger.count()
         shared = self.shared
         if shared is not None and not self.options.isolate:
             limit = self.options.recompile_limit or config.recompile_limit
             if shared.bucket.code is ledger.bucket.code and len(shared.bucket.entries()) < limit:
-                shared.bucket.add(tree, target, fetch=fetch)
-        return ledger.bucket.add(tree, target, fetch=fetch)
+                shared.bucket.add(tree, target, fetch=fetch, tails=tails)
+        return ledger.bucket.add(tree, target, fetch=fetch, tails=tails)
 
     def _eager(
         self, function: FunctionType, ledger: Ledger, trace: Trace, error: CaptureError
@@ -285,18 +333,28 @@ class Compiler:
         """This path runs as it is, under the guards that say which path it is."""
         if self.options.fullgraph:
             raise error
-        self._warn(ledger, f"{error}\n  This path runs eagerly.")
-        return self._as_it_is(function, ledger, trace, error.reason)
+        if trace.broken is None or not trace.broken.asked:
+            self._warn(ledger, f"{error}\n  This path runs eagerly.")
+        return self._as_it_is(function, ledger, trace, error.reason, error)
 
-    def _as_it_is(self, function: FunctionType, ledger: Ledger, trace: Trace, reason: str) -> Any:
+    def _as_it_is(
+        self,
+        function: FunctionType,
+        ledger: Ledger,
+        trace: Trace,
+        reason: str,
+        error: CaptureError | None = None,
+    ) -> Any:
         """An entry that calls the function itself."""
         if is_plain(function):
             entry = self._add(ledger, guards.compile(trace.guards), function, False)
         else:
             tree = guards.compile(trace.guards, outputs=(guards.FUNCTION,))
             entry = self._add(ledger, tree, unbinding(function.__code__), True)
-        done = Compilation(entry, tuple(trace.guards), None, "", eager=reason)
+        kept = tuple(trace.guards)
+        done = Compilation(entry, self.label, kept, None, "", eager=reason, broken=error)
         ledger.compilations.append(done)
+        announcements.compiled(self.label, done)
         return CALL_ORIGINAL
 
     def _failure(self, error: Exception) -> Exception:

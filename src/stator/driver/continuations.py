@@ -12,8 +12,9 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 from stator._native._core import CompiledFunction
-from stator.bytecode import TABLES, decode
+from stator.bytecode import decode
 from stator.emit.resume import resume
+from stator.emit.traceback import hidden
 from stator.evaluator.points import Point, Slot
 
 LIMIT: Final = 1000
@@ -55,13 +56,7 @@ def native(points: Sequence[Point]) -> FunctionType:
     text = f"def rest({', '.join(names)}):\n    return go({', '.join(names)})\n"
     module = compile(text, first.co_filename, "exec", dont_inherit=True)
     (code,) = (const for const in module.co_consts if type(const) is CodeType)
-    units = bytearray(code.co_code)
-    for index in range(0, len(units), 2):
-        if units[index] == TABLES.opmap["RESUME"]:
-            units[index : index + 2] = bytes((TABLES.opmap["NOP"], 0))
-    code = code.replace(
-        co_code=bytes(units), co_name=first.co_name, co_qualname=first.co_qualname
-    )
+    code = hidden(code.replace(co_name=first.co_name, co_qualname=first.co_qualname))
     go = resume(points, first.co_name)
     return FunctionType(code, {"__builtins__": {}, "go": go}, first.co_name)
 

@@ -17,9 +17,12 @@ def is_plain(function: FunctionType) -> bool:
 
     Other functions made from its code must do the same: their cells would be different ones.
     """
-    code = function.__code__
-    binds = code.co_kwonlyargcount or code.co_flags & (_VARIADIC | _NAMED)
-    return not binds and function.__closure__ is None
+    return is_bound_as_given(function.__code__) and function.__closure__ is None
+
+
+def is_bound_as_given(code: CodeType) -> bool:
+    """Whether bound parameters are the positional arguments of a call."""
+    return not (code.co_kwonlyargcount or code.co_flags & (_VARIADIC | _NAMED))
 
 
 def unbinding(code: CodeType) -> Callable[..., Any]:
@@ -28,7 +31,7 @@ def unbinding(code: CodeType) -> Callable[..., Any]:
     variadic, named = code.co_flags & _VARIADIC, code.co_flags & _NAMED
     names = code.co_varnames[count : count + keywords]
 
-    def call(fetched: tuple[FunctionType], *bound: Any) -> Any:
+    def call(fetched: tuple[Callable[..., Any]], *bound: Any) -> Any:
         position = count + keywords
         args = bound[:count]
         kwargs = dict(zip(names, bound[count:position], strict=True))

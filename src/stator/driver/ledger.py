@@ -6,6 +6,7 @@ as a compiled function uses them. Nothing here keeps tensors, modules or traces 
 those that the entry holds itself, all else is text.
 """
 
+import itertools
 import weakref
 from collections import deque
 from collections.abc import Hashable
@@ -44,6 +45,7 @@ class Compilation:
     """One entry, and where it comes from."""
 
     entry: Entry
+    label: Label
     guards: tuple[Guard, ...]
     graph: str | None
     """The graph as Python code; None if no tensor operation was recorded."""
@@ -52,7 +54,13 @@ class Compilation:
     eager: str | None = None
     """Why the entry runs the function as it is, if it does."""
     broken: CaptureError | None = None
-    """Why the program was split behind this entry, if it was."""
+    """Why the program was split behind this entry, or runs as it is."""
+    operators: tuple[str, ...] = ()
+    """What the graph calls, in order."""
+    trace_seconds: float = 0.0
+    backend_seconds: float = 0.0
+    number: int = field(default_factory=itertools.count(1).__next__)
+    """Which compile of the process it was: parts of a program are compiled as they first run."""
 
 
 @dataclass(frozen=True)

@@ -162,16 +162,20 @@ class Compiling:
         module._compiled_call_impl = MethodType(self._compiled(module, "_call_impl"), module)
 
     def _compiled(self, module: nn.Module, name: str) -> CompiledFunction:
-        options, cls = self._options, type(module)
-        caller = _caller(cls, name)
-        forward = objects.lookup(cls, "forward")
-        shown = caller
-        if forward is not None and isinstance(forward.value, FunctionType):
-            shown = forward.value
-        label = Label.of(shown, options.name or cls.__qualname__)
-        made = compiled_function(caller, options, own=True, label=label)
+        caller, label = called(module, name, self._options.name)
+        made = compiled_function(caller, self._options, own=True, label=label)
         self._register(made)
         return made
+
+
+def called(module: nn.Module, name: str, shown: str | None = None) -> tuple[FunctionType, Label]:
+    """The function that is compiled for a module, and what messages call it."""
+    cls = type(module)
+    caller = place = _caller(cls, name)
+    forward = objects.lookup(cls, "forward")
+    if forward is not None and isinstance(forward.value, FunctionType):
+        place = forward.value
+    return caller, Label.of(place, shown or cls.__qualname__)
 
 
 class _Kept:

@@ -5,14 +5,16 @@ Stage: effects.
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import GetSetDescriptorType, MemberDescriptorType, SimpleNamespace
 from typing import Any, Final
 
 from stator import objects
 from stator._native._core import is_python_class
+from stator.effects.exits import entries
 from stator.effects.model import CannotRebuild, Constant
 from stator.effects.node import Attributes, Node, name_of, new, raws, store
-from stator.effects.steps import SELF, Call, Dict, Expr, Raw, Tuple
+from stator.effects.steps import SELF, Call, Dict, Expr, Helper, Raw, Tuple
 
 _FIELDS: Final = (MemberDescriptorType, GetSetDescriptorType)
 
@@ -82,6 +84,7 @@ def namespace_node(value: Any) -> Node:
 
 # -- exceptions --
 
+_OURS: Final = str(Path(__file__).parents[1])
 _CAUSE: Final = BaseException.__dict__["__cause__"]
 _CONTEXT: Final = BaseException.__dict__["__context__"]
 _SUPPRESS: Final = BaseException.__dict__["__suppress_context__"]
@@ -91,7 +94,7 @@ _ARGS: Final = BaseException.__dict__["args"]
 def exception_node(value: Any) -> Node:
     """Made by the C base's `__new__` without arguments; then `args` and the C fields are set.
 
-    The traceback is dropped: its frames are gone.
+    The frames of its traceback are gone; there are stubs in their place.
     """
     cls = type(value)
     base = objects.layout_base(cls)
@@ -108,7 +111,20 @@ def exception_node(value: Any) -> Node:
             fills.append(store(_ARGS, Raw(args)))
         fills += _c_fields(value, base)
     fills += _chain(value)
+    passed = entries(value, _OURS)
+    if passed:
+        helper = Helper.SET_TRACEBACK
+        fills.append(Call(helper, (SELF, Constant(passed)), helper.value))
     return add_state(Node(value, make, fills))
+
+
+def forget_traceback(node: Node) -> None:
+    """The exception will get one when it is raised."""
+    node.fills = [
+        each
+        for each in node.fills
+        if not (type(each) is Call and each.function is Helper.SET_TRACEBACK)
+    ]
 
 
 def _c_fields(value: Any, base: type) -> list[Expr]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from stator.effects.exits import Entry
 from stator.effects.hashing import hashes_contents, require_plain_hash
+from stator.effects.instances import forget_traceback
 from stator.effects.model import (
     CannotRebuild,
     Constant,
@@ -74,6 +75,8 @@ def plan(
             planner.collect(value)
         for key in _keys(effect):
             require_plain_hash(key, planner.resolve)
+    if raises and id(result) in planner.nodes:
+        forget_traceback(planner.nodes[id(result)])
     planner.share_dicts()
     planner.order()
     applied = tuple(Apply(planner.applied(effect)) for effect in effects)

@@ -32,6 +32,8 @@ class Helper(Enum):
     """(types): their union, as by `|`."""
     SHOWN = "shown"
     """(tensor, name of a grad_fn, requires_grad, is a parameter): a tensor that is shown so."""
+    SET_TRACEBACK = "set_traceback"
+    """(exception, places): the exception has passed these places."""
     LOG = "log"
     """What `emit.reports.log` says; performed, as the next ones are."""
     WARN = "warn"

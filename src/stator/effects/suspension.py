@@ -135,13 +135,13 @@ class _Numbers:
 def _exit(
     numbers: _Numbers, callers: Sequence[Activation], innermost: Activation, way: Way
 ) -> Exit:
-    frames = [*callers, _moved(innermost, way.unit, way.stack)]
+    frames = [*callers, _on(_moved(innermost, way.unit, way.stack))]
     while (result := _returned(frames[-1])) is not NULL:
         frames.pop()
         if not frames:
             return Exit((), (numbers.argument(result),))
         caller = frames[-1]
-        frames[-1] = _moved(caller, caller.unit, (*caller.stack, result))
+        frames[-1] = _on(_moved(caller, caller.unit, (*caller.stack, result)))
     points: list[Point] = []
     arguments: list[Argument] = []
     for frame in frames:
@@ -153,6 +153,16 @@ def _exit(
 
 def _moved(frame: Activation, unit: int, stack: Sequence[Any]) -> Activation:
     return Activation(frame.code, frame.globals, unit, frame.locals, list(stack))
+
+
+def _on(frame: Activation) -> Activation:
+    """Behind instructions that only drop what was not wanted."""
+    while frame.stack and type(frame.stack[-1]) in (Result, type(None)):
+        instruction = decode(frame.code).at(frame.unit)
+        if instruction.name != "POP_TOP":
+            break
+        frame = _moved(frame, instruction.next, frame.stack[:-1])
+    return frame
 
 
 def _returned(frame: Activation) -> Any:

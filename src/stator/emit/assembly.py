@@ -1,8 +1,8 @@
 """Bytes of code objects: instructions and the line table.
 
-Stage: emit, below `resume`. In: opcode names with arguments; positions in the source. Out: pieces of
-`co_code` and `co_linetable`. Jumps are relative and exception tables are written by
-`stator.bytecode`, so there is nothing to link.
+Stage: emit, below `resume`. In: opcode names with arguments; positions in the source. Out: pieces
+of `co_code` and `co_linetable`. Jumps are relative, and `stator.bytecode` writes exception tables,
+so there is nothing to link.
 """
 
 from typing import Final

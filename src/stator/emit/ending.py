@@ -1,12 +1,12 @@
 """The end of a residual function whose program goes on elsewhere.
 
 Stage: emit. In: a `Suspension` and the compiled continuations for its exits. Out: statements: the
-instruction that was not captured, carried out natively, then a tail call. The instruction runs in
+instruction that was not captured, carried out natively, then a tail call (docs/dispatch.md). The instruction runs in
 frames that look like the user's: the residual function stands for the outermost, and a function for
 each of the others does nothing but call the next one.
 
     result = forward(outputs[0])                            # stands for the frames inside
-    return tail(resume_1, x, result)
+    return (resume_forward, x, result,)
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
-from stator._native._core import NULL, CompiledFunction, set_handled_exception, tail
+from stator._native._core import NULL, CompiledFunction, set_handled_exception
 from stator._native._core import swap_handled_exception as handle
 from stator.effects.instruction import Result, Step
 from stator.effects.suspension import Argument, Caught, Exit, Suspension
@@ -97,11 +97,12 @@ class Ending:
         target: CompiledFunction | None,
         result: str,
     ) -> str:
+        """What dispatch does next: a compiled function to call, or None and the result."""
         given = [_text(argument, value, result) for argument in way.arguments]
-        if target is None:
-            return given[0]
-        name = names.of(target, f"resume_{way.points[-1].code.co_name}")
-        return f"{names.of(tail)}({', '.join([name, *given])})"
+        name = "None"
+        if target is not None:
+            name = names.of(target, f"resume_{way.points[-1].code.co_name}")
+        return f"({', '.join([name, *given])},)"
 
     def _call(self, names: Names, operands: Sequence[str | None]) -> str:
         """The step as an expression: itself, or a call of the frames inside."""

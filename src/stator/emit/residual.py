@@ -24,6 +24,7 @@ from stator.emit.ending import Ending
 from stator.emit.fetching import Fetching
 from stator.emit.names import Names, identifier, literal, parameters
 from stator.emit.text import compiled
+from stator.emit.traceback import hidden
 from stator.guards import Fixed, Source
 
 _WIDTH: Final = 60  # a value used once stands where it is used, if it is no longer than this
@@ -63,6 +64,8 @@ def residual(
         writer.names.objects,
         namespace={} if namespace is None else namespace,
     )
+    if plan.raises and not places:  # the exception has passed its frame before the call
+        function.__code__ = hidden(function.__code__)
     return Residual(function, tuple(writer.fetching.sources), text)
 
 

@@ -16,8 +16,8 @@ The code of one frame is a prefix and the original code, unchanged:
     the original code               jumps are relative; its exception table is moved
 
 Before RESUME CPython counts a frame as not begun: tracebacks, `sys._getframe`, tracers and signals
-don't see how it is restored. RESUME and CALL have the place and the handlers of the instruction they
-stand for, the one at the point or, in a caller, the call before it.
+don't see how it is restored. RESUME and CALL have the place and the handlers of the instruction
+they stand for, the one at the point or, in a caller, the call before it.
 
 All values arrive in the tuple of a `*` parameter, whose slot some variable takes over in the end,
 so the tuple is gone when the program goes on. If the original has a positional parameter, there is
@@ -99,7 +99,7 @@ class _Layout:
     bag: int
     """The slot in which the values arrive; there is a positional parameter if it is not 0."""
     spare: int
-    """How many slots were put behind the variables, before `moved_from`, to make place for it."""
+    """1 if a slot was put behind the variables, before `moved_from`, to make place for it."""
     moved_from: int
     handlers: tuple[Handler, ...]
     instructions: tuple[Instruction, ...]
@@ -196,6 +196,7 @@ def _function(point: Point, callee: FunctionType | None, rest: int) -> FunctionT
     begun = point.unit > layout.first
     if begun:
         prefix.add("RESUME")
+    resumed = prefix.units
     if callee is not None:
         if "PRECALL" in TABLES.opmap:
             prefix.add("PRECALL", rest)
@@ -217,22 +218,25 @@ def _function(point: Point, callee: FunctionType | None, rest: int) -> FunctionT
         handlers.insert(0, Handler(hidden, visible, target, cover.depth, cover.lasti))
 
     place = layout.positions(code, step)
-    line = code.co_firstlineno
-    lines = locate(hidden, _NOWHERE, line) + locate(entered - hidden, place, line)
-    reached = line if place[0] is None else place[0]
-    # Tracers report the line again after code that has none: right where a line begins.
+    # Tracers are told where RESUME is, so that must be somewhere.
+    begin = (code.co_firstlineno, None, None, None) if place[0] is None else place
+    # They report a line again behind code that has none: right if it begins there.
     anew = callee is None and _begins_line(layout, code, index)
-    lines += locate(visible - entered, _NOWHERE if anew else place, reached)
-    lines += locate(shift - visible, (line, None, None, None), reached)
+    lines = _Lines(code.co_firstlineno)
+    lines.add(hidden, _NOWHERE)
+    lines.add(resumed - hidden, begin)
+    lines.add(entered - resumed, place)
+    lines.add(visible - entered, _NOWHERE if anew else place)
+    lines.add(shift - visible, (code.co_firstlineno, None, None, None))
 
-    variables = code.co_varnames + (".spare0", ".spare1")[: layout.spare]
+    variables = code.co_varnames + (".values",) * layout.spare
     parameters = 1 if layout.bag else 0
     constants = [shift + value if lasti else value for lasti, value in prefix.constants]
     made = code.replace(
         co_code=bytes(prefix.code) + layout.code,
         co_consts=code.co_consts + tuple(constants),
         co_exceptiontable=encode_exception_table(handlers),
-        co_linetable=lines + code.co_linetable,
+        co_linetable=bytes(lines.table) + code.co_linetable,
         co_stacksize=max(code.co_stacksize, prefix.deepest),
         co_argcount=parameters,
         co_posonlyargcount=0,
@@ -244,6 +248,19 @@ def _function(point: Point, callee: FunctionType | None, rest: int) -> FunctionT
     # The cells that count are values. These are for variables that are not bound any more.
     closure = tuple(CellType() for _ in code.co_freevars)
     return FunctionType(made, point.globals, code.co_name, (None,) * parameters, closure)
+
+
+class _Lines:
+    """A line table in the making."""
+
+    def __init__(self, line: int) -> None:
+        self.table = bytearray()
+        self._line = line
+
+    def add(self, units: int, place: Positions) -> None:
+        if units:
+            self.table += locate(units, place, self._line)
+            self._line = self._line if place[0] is None else place[0]
 
 
 def _begins_line(layout: _Layout, code: CodeType, index: int) -> bool:

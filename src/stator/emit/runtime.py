@@ -27,6 +27,7 @@ EVERYTHING: Final = slice(None)
 _set_ordered: Final = OrderedDict.__setitem__
 _get_context: Final = BaseException.__dict__["__context__"].__get__
 _set_context: Final = BaseException.__dict__["__context__"].__set__
+_get_traceback: Final = BaseException.__dict__["__traceback__"].__get__
 _set_traceback: Final = BaseException.__dict__["__traceback__"].__set__
 
 # -- building --
@@ -64,6 +65,10 @@ def union(members: tuple[Any, ...]) -> Any:
     return functools.reduce(operator.or_, members)
 
 
+def set_traceback(exception: BaseException, places: Sequence[Entry]) -> None:
+    _set_traceback(exception, chain(places))
+
+
 HELPERS: Final[dict[Helper, Callable[..., Any]]] = {
     Helper.FILL_ORDERED: fill_ordered,
     Helper.ADVANCE: advance,
@@ -71,6 +76,7 @@ HELPERS: Final[dict[Helper, Callable[..., Any]]] = {
     Helper.SET_STATE: set_state,
     Helper.UNION: union,
     Helper.SHOWN: shown,
+    Helper.SET_TRACEBACK: set_traceback,
     Helper.LOG: reports.log,
     Helper.WARN: reports.warn,
     Helper.SHOW_WARNING: reports.show_warning,
@@ -152,7 +158,7 @@ def leave(exception: BaseException, frames: Sequence[Entry] = ()) -> NoReturn:
     As when it was raised in the program: what the caller is handling ends the chain of contexts.
     Raising it plainly would put that in the place of its own context; so it is put back, and the
     exception goes on, without this function in its traceback: behind the residual function come the
-    frames it passed in the program.
+    frames it passed in the program, then those that it had passed before the call.
     """
     handled = get_handled_exception()
     if handled is not None:
@@ -163,10 +169,10 @@ def leave(exception: BaseException, frames: Sequence[Entry] = ()) -> NoReturn:
             last = context
         if id(handled) not in seen and _get_context(last) is None:
             _set_context(last, handled)
-    context = _get_context(exception)
+    context, before = _get_context(exception), _get_traceback(exception)
     try:
         raise exception
     except BaseException:
         _set_context(exception, context)
-        _set_traceback(exception, chain(frames))
+        _set_traceback(exception, chain(frames, before))
         raise

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from types import CodeType, FrameType, FunctionType, TracebackType
 from typing import Any
 
+from stator.bytecode import TABLES
 from stator.effects.exits import Entry
 
 
@@ -19,14 +20,25 @@ def _frame() -> FrameType:
 _TEMPLATE = _frame.__code__
 
 
-def chain(places: Sequence[Entry]) -> TracebackType | None:
+def chain(
+    places: Sequence[Entry], behind: TracebackType | None = None
+) -> TracebackType | None:
     """A traceback of frames that have ended."""
-    made: TracebackType | None = None
+    made = behind
     for place in reversed(places):
         code = placed(_TEMPLATE, place).replace(co_name=place.name)
         frame = FunctionType(code, {"sys": sys})()
         made = TracebackType(made, frame, 0, place.line)
     return made
+
+
+def hidden(code: CodeType) -> CodeType:
+    """The same code without RESUME: for CPython its frame has not begun, no traceback shows it."""
+    units = bytearray(code.co_code)
+    for index in range(0, len(units), 2):
+        if units[index] == TABLES.opmap["RESUME"]:
+            units[index : index + 2] = bytes((TABLES.opmap["NOP"], 0))
+    return code.replace(co_code=bytes(units))
 
 
 def placed(code: CodeType, place: Entry) -> CodeType:

@@ -49,6 +49,7 @@ FORBIDDEN_MODULES: Final[dict[str, str]] = {
 # Python functions of recorded modules that are evaluated: what they call is recorded instead.
 # Private helpers of these modules are evaluated too.
 EVALUATED: Final[tuple[str, ...]] = (
+    "torch.jit.annotate",
     "torch.nn.functional.boolean_dispatch",
     "torch.nn.functional.grouped_mm",
     "torch.nn.functional.handle_torch_function",
@@ -105,10 +106,6 @@ CONSTANT: Final[tuple[str, ...]] = (
     "torch._C._accelerator_getAccelerator",
     "torch._C._functorch.maybe_current_level",
     "torch._C._are_functorch_transforms_active",
-    "torch._C._get_cudnn_allow_tf32",
-    "torch._C._get_cudnn_benchmark",
-    "torch._C._get_cudnn_deterministic",
-    "torch._C._get_cudnn_enabled",
     "torch._C._get_cudnn_sdp_enabled",
     "torch._C._get_mkldnn_enabled",
     "torch._C._get_overrideable_sdp_enabled",
@@ -153,7 +150,6 @@ CONSTANT: Final[tuple[str, ...]] = (
     "torch.get_autocast_dtype",
     "torch.get_autocast_cpu_dtype",
     "torch.get_autocast_gpu_dtype",
-    "torch.get_default_device",
     "torch.get_default_dtype",
     "torch.get_deterministic_debug_mode",
     "torch.get_device",
@@ -193,6 +189,7 @@ CONSTANT: Final[tuple[str, ...]] = (
 
 # Parts of the names of functions that tell what a graph itself may change.
 CHANGEABLE: Final[tuple[str, ...]] = (
+    "default_dtype",
     "grad_enabled",
     "inference_mode",
     "autocast",
@@ -260,6 +257,29 @@ STATE: Final[dict[str, str]] = {
 
 # State of tensors that a graph does not hold; the value names the method of `TensorState`.
 OWN: Final[dict[str, str]] = {
+    **{
+        f"torch._C.{name}": f"{'set' if name.startswith('_set') else 'get'}_flag {name}"
+        for name in (
+            "_get_cudnn_allow_tf32",
+            "_get_cudnn_benchmark",
+            "_get_cudnn_depthwise_kernel",
+            "_get_cudnn_deterministic",
+            "_get_cudnn_enabled",
+            "_get_fp32_precision_getter",
+            "_set_cudnn_allow_tf32",
+            "_set_cudnn_benchmark",
+            "_set_cudnn_depthwise_kernel",
+            "_set_cudnn_deterministic",
+            "_set_cudnn_enabled",
+            "_set_fp32_precision_setter",
+        )
+    },
+    "torch._C._group_tensors_by_device_and_dtype": "grouped",
+    "torch.autograd.profiler.record_function.__enter__": "enter_range",
+    "torch.autograd.profiler.record_function.__exit__": "exit_range",
+    "torch.get_default_device": "default_device",
+    "torch.set_anomaly_enabled": "anomaly",
+    "torch.set_default_dtype": "default_dtype",
     "torch.get_rng_state": "get_rng_state",
     "torch.manual_seed": "manual_seed",
     "torch.nn.Buffer": "buffer",
@@ -312,12 +332,10 @@ FORBIDDEN: Final[dict[str, str]] = {
     "torch.save": "it writes files",
     "torch.initial_seed": _RNG,
     "torch.seed": _RNG,
-    "torch.set_anomaly_enabled": _STATE,
     "torch.set_autocast_cache_enabled": _STATE,
     "torch.set_autocast_dtype": _STATE,
     "torch.set_autocast_enabled": _STATE,
     "torch.set_default_device": _STATE,
-    "torch.set_default_dtype": _STATE,
     "torch.set_default_tensor_type": _STATE,
     "torch.set_deterministic_debug_mode": _STATE,
     "torch.set_float32_matmul_precision": _STATE,
@@ -327,6 +345,12 @@ FORBIDDEN: Final[dict[str, str]] = {
     "torch.set_printoptions": _STATE,
     "torch.set_warn_always": _STATE,
     "torch.use_deterministic_algorithms": _STATE,
+}
+
+# C functions of torch by name: those of `torch._VF` are new objects each time.
+FORBIDDEN_C_FUNCTIONS: Final[dict[str, str]] = {
+    "_pack_padded_sequence": "the sizes of packed sequences depend on values, and torch's fake "
+    "kernel gets them wrong",
 }
 
 FORBIDDEN_METHODS: Final[dict[str, str]] = {

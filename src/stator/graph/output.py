@@ -358,6 +358,14 @@ class OutputGraph:
     def tracks(self, value: object) -> bool:
         return self.arguments.tracks(value)
 
+    def real_inputs(self) -> dict[fx.Node, torch.Tensor | int]:
+        """What the placeholders stand for in the call that is being traced."""
+        return {node: given.value for node, given, _ in self._placeholders}
+
+    def attribute(self, name: str) -> torch.Tensor | torch.nn.Module:
+        """A constant or a region of the graph."""
+        return self._attributes[name] if name in self._attributes else self._regions[name]
+
     # ------------------------------------------------------------------ the end
 
     @_unseen
@@ -386,7 +394,8 @@ class OutputGraph:
             attribute: InputSource(f"self.{attribute}") for attribute in attributes
         }
         if self.shape_env.deferred_runtime_asserts:
-            insert_deferred_runtime_asserts(module, self.shape_env, "graph")
+            with torch._C._EnableTorchFunction():  # the pass calls torch's functions on proxies
+                insert_deferred_runtime_asserts(module, self.shape_env, "graph")
             call_by_name(self.graph)
             module.recompile()
         return Recorded(module, inputs, examples, mode)

@@ -17,7 +17,13 @@ from .purity import KEEP, may_drop
 _NODES: Final = 64
 _ELEMENTS: Final = 1 << 14  # of all tensors that are computed
 _CHECK: Final = torch.ops.aten._assert_scalar.default
-_SIZE: Final = torch.ops.aten.sym_size.int
+_METADATA: Final = frozenset(
+    {
+        torch.ops.aten.sym_size.int,
+        torch.ops.aten.sym_stride.int,
+        torch.ops.aten.sym_storage_offset.default,
+    }
+)
 
 
 def preflight(module: fx.GraphModule, written: Collection[int]) -> fx.GraphModule | None:
@@ -54,7 +60,7 @@ def _needed(graph: fx.Graph) -> set[fx.Node]:
 
 def _reads(node: fx.Node, written: Collection[int]) -> bool:
     """Whether a node looks at values that the graph changes; the size of a view is none."""
-    if node.target is _SIZE:
+    if node.target in _METADATA:
         return False
     operands = [each.meta.get("example_value") for each in node.all_input_nodes]
     changed = [each for each in operands if _is_tensor(each) and storage_of(each) in written]

@@ -60,6 +60,8 @@ class _Twins:
             return twin
         if isinstance(value, torch.SymInt):
             return _hint(value)
+        if isinstance(value, torch.SymFloat | torch.SymBool):
+            raise NotReplayableError  # it was read from a tensor
         if isinstance(value, list):
             return [self.of(item) for item in value]
         if isinstance(value, tuple):

@@ -26,6 +26,7 @@ from stator.guards import (
     Closure,
     Code,
     Equal,
+    Field,
     Fixed,
     GlobalsOf,
     Guard,
@@ -150,10 +151,7 @@ class World(Filling):
     def _wrap_identity(self, raw: Any, source: Source) -> Any:
         if type(raw) is types.BuiltinFunctionType:
             bound_to = raw.__self__
-            base = objects.layout_base(type(bound_to))
-            if CONTAINERS.holds(base) or (
-                is_python_class(type(bound_to)) and (not _is_module_or_class(bound_to))
-            ):
+            if bound_to is not None and not _is_module_or_class(bound_to):
                 return self._wrap_bound(raw, bound_to, source)
         if type(raw) is BUILTIN_METHOD and type(raw.__self__) is not re.Pattern:
             return self._wrap_opaque(raw, source)
@@ -185,9 +183,16 @@ class World(Filling):
         """A C method that was bound before the call, such as `items.append`."""
         member = objects.lookup(type(bound_to), raw.__name__)
         if member is None or type(member.value) is not types.MethodDescriptorType:
-            raise Break(f"{raw.__name__} is a C method that was bound before the call")
-        self.guard(source, Is(raw))  # which pins what it is bound to
-        stand_in = self.wrap(bound_to, Fixed(bound_to))
+            return self._wrap_opaque(raw, source)
+        if is_fixed(source):
+            self.guard(source, Is(raw))  # which pins what it is bound to
+            stand_in = self.wrap(bound_to, Fixed(bound_to))
+        else:
+            self.guard(source, TypeIs(types.BuiltinFunctionType))
+            self.guard(source, Callback(_named(raw.__name__), f"the method {raw.__name__}"))
+            stand_in = self.wrap(bound_to, Field(source, _BOUND_TO))
+        if id(stand_in) in self.opaque:
+            return self._wrap_opaque(raw, source)
         return self.remember(raw, member.value.__get__(stand_in, type(stand_in)), source)
 
     def know(self, raw: Any) -> Any:
@@ -327,8 +332,7 @@ class World(Filling):
     def _wrap_exception(self, raw: Any, source: Source, base: Any) -> Any:
         """An exception that existed before the call.
 
-        What its fields hold can't be a source, so unless that is all constants, it must be this
-        very exception, holding the same objects.
+        What its fields hold is read at once: C code looks at them. A group must be this very one.
         """
         cls = type(raw)
         is_group = objects.is_subtype(base, BaseExceptionGroup)
@@ -345,20 +349,30 @@ class World(Filling):
             is_set, value = fields.read_field(descriptor, raw)
             if is_set:
                 held.append((descriptor, value))
-        if fields.all_constant(held, CONSTANTS) and not is_group:
-            self.guard(source, TypeIs(cls))
-            self.guard(source, Callback(fields.equal_fields(held), f"equal to {held[0][1]!r}"))
-        else:
+        if is_group:
             self.guard(source, Is(raw))
             self.guard(source, Callback(fields.same_fields(held), "an exception as it was"))
             source = Fixed(raw)
+        elif fields.all_constant(held, CONSTANTS):
+            self.guard(source, TypeIs(cls))
+            self.guard(source, Callback(fields.equal_fields(held), f"equal to {held[0][1]!r}"))
+        else:
+            self.guard(source, TypeIs(cls))
         self._shadow(raw, shadow, source, base)
         record = self.records[id(shadow)]
         for descriptor, value in held:
-            stand_in = self.wrap(value, Fixed(value))
+            where: Source = Fixed(value)
+            if not is_group and not fields.all_constant([(descriptor, value)], CONSTANTS):
+                by_getter = type(descriptor) is types.GetSetDescriptorType
+                where = Field(source, descriptor) if by_getter else Slot(source, descriptor)
+            stand_in = self.wrap(value, where)
             if stand_in is not None:
                 descriptor.__set__(shadow, stand_in)
             record.fields.append((descriptor, descriptor.__get__(shadow)))
+        if not is_group:
+            constant = [each for each in held if fields.all_constant([each], CONSTANTS)]
+            if len(constant) < len(held):
+                self.guard(source, Callback(fields.equal_fields(constant), "equal fields"))
         return shadow
 
     def _wrap_slice(self, raw: Any, source: Source) -> Any:
@@ -530,6 +544,13 @@ def is_fixed(source: Source) -> bool:
 def _is_module_or_class(value: Any) -> bool:
     cls = type(value)
     return objects.is_subtype(cls, types.ModuleType) or objects.is_subtype(cls, type)
+
+
+_BOUND_TO: Final[Any] = types.BuiltinFunctionType.__dict__["__self__"]
+
+
+def _named(name: str) -> Callable[[Any], bool]:
+    return lambda method: bool(method.__name__ == name)
 
 
 def _may_shadow(cls: type) -> bool:

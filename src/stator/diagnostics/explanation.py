@@ -1,0 +1,213 @@
+"""What `stator.explain` answers: the parts of a program, where it was split, and why.
+
+Stage: diagnostics. In: what the driver has noted while compiling, as text. Out: an object to look
+at or to print. It keeps nothing of the program alive but the result of the call.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from stator.diagnostics.breaks import CaptureError
+from stator.diagnostics.places import Place, shown, source_line
+
+_SHOWN: Final = 30  # guards per part that are printed; `guards` has all
+
+
+@dataclass(frozen=True)
+class GraphBreak:
+    """One place where the program could not be captured."""
+
+    reason: str
+    hint: str
+    """What to change; empty if nothing is known."""
+    stack: tuple[Place, ...]
+    """The user's frames, the innermost last."""
+    id: str = ""
+    """The kind of reason, by its number in the catalogue."""
+    title: str = ""
+    source: str = ""
+    """How the program reaches the object that is to blame, if there is one."""
+
+    @classmethod
+    def of(cls, error: CaptureError) -> "GraphBreak":
+        return cls(error.reason, error.hint, error.places, error.id, error.title, error.source)
+
+    @property
+    def place(self) -> Place | None:
+        return self.stack[-1] if self.stack else None
+
+    @property
+    def line(self) -> str:
+        """The line of the program."""
+        return source_line(self.stack[-1]).strip() if self.stack else ""
+
+    def lines(self) -> Iterator[str]:
+        yield self.reason
+        yield from (f"  {line}" for line in shown(self.stack))
+        if self.source:
+            yield f"  the object is {self.source}"
+        if self.hint:
+            yield f"  fix: {self.hint}"
+        if self.id:
+            yield f"  [{self.id}] {self.title}"
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+@dataclass(frozen=True)
+class Part:
+    """One compiled piece: the function up to a break, or what comes behind one."""
+
+    name: str
+    guards: tuple[str, ...]
+    """Under which it runs, in words."""
+    residual: str
+    """What runs, as Python code; empty if it runs as it is."""
+    code: str | None = None
+    """Its graph, as Python code; None if no tensor operation was recorded."""
+    operators: tuple[str, ...] = ()
+    """What the graph calls, in order."""
+    eager: str | None = None
+    """Why it runs as it is, if it does."""
+    broken: GraphBreak | None = None
+    """Where it ends, if not at the end of the program."""
+    trace_seconds: float = 0.0
+    backend_seconds: float = 0.0
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often each operator occurs, the most frequent first."""
+        return dict(Counter(self.operators).most_common())
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What became of a call: `result`, and how the function was compiled."""
+
+    name: str
+    result: Any = field(repr=False)
+    parts: tuple[Part, ...]
+    """In the order in which they first ran."""
+    recompiles: tuple[str, ...] = ()
+    """For each time something was compiled again, the guards that failed."""
+
+    @property
+    def graphs(self) -> tuple[Part, ...]:
+        return tuple(part for part in self.parts if part.code is not None)
+
+    @property
+    def graph_count(self) -> int:
+        return len(self.graphs)
+
+    @property
+    def breaks(self) -> tuple[GraphBreak, ...]:
+        """Each place once, however often the program passes it."""
+        found = (part.broken for part in self.parts)
+        return tuple(dict.fromkeys(each for each in found if each is not None))
+
+    @property
+    def break_count(self) -> int:
+        return len(self.breaks)
+
+    @property
+    def ops_per_graph(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(part.operators for part in self.graphs)
+
+    @property
+    def op_count(self) -> int:
+        return sum(map(len, self.ops_per_graph))
+
+    @property
+    def guards(self) -> tuple[tuple[str, ...], ...]:
+        """Those of each part."""
+        return tuple(part.guards for part in self.parts)
+
+    @property
+    def eager(self) -> tuple[Part, ...]:
+        """What runs as it is."""
+        return tuple(part for part in self.parts if part.eager is not None)
+
+    @property
+    def trace_seconds(self) -> float:
+        return sum(part.trace_seconds for part in self.parts)
+
+    @property
+    def backend_seconds(self) -> float:
+        return sum(part.backend_seconds for part in self.parts)
+
+    def __repr__(self) -> str:
+        return f"<Explanation of {self.name}: {self._summary()}>"
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _summary(self) -> str:
+        counted = [
+            _many(self.graph_count, "graph"),
+            _many(self.break_count, "graph break"),
+            _many(self.op_count, "operator"),
+        ]
+        if self.recompiles:
+            counted.append(_many(len(self.recompiles), "recompile"))
+        if self.eager:
+            counted.append(f"{_many(len(self.eager), 'part')} not captured")
+        return ", ".join(counted)
+
+    def _lines(self) -> Iterator[str]:
+        yield self.name
+        yield f"  {self._summary()}"
+        yield f"  traced in {_time(self.trace_seconds)}, compiled in {_time(self.backend_seconds)}"
+        number = 0
+        for part in self.parts:
+            number += part.code is not None
+            yield ""
+            yield from _part_lines(part, number)
+        for title, groups in (("guards", self._guard_groups()), ("recompiles", self.recompiles)):
+            if groups:
+                yield ""
+                yield title
+                for group in groups:
+                    yield from (f"  {line}" for line in group.splitlines())
+
+    def _guard_groups(self) -> list[str]:
+        return ["\n".join([part.name, *_some(part.guards)]) for part in self.parts]
+
+
+def _part_lines(part: Part, number: int) -> Iterator[str]:
+    if part.eager is not None:
+        yield f"not captured: {part.name}"
+        if part.broken is None:
+            yield f"  {part.eager}"
+    elif part.code is None:
+        yield f"no graph: {part.name}"
+    else:
+        yield f"graph {number}: {part.name}"
+        counts = (name if n == 1 else f"{name} ×{n}" for name, n in part.counts.items())
+        yield f"  {_many(len(part.operators), 'operator')}: {', '.join(counts)}"
+        times = f"traced in {_time(part.trace_seconds)}, compiled in {_time(part.backend_seconds)}"
+        yield f"  {_many(len(part.guards), 'guard')}, {times}"
+    if part.broken is not None:
+        yield from _prefixed("  break: ", part.broken.lines())
+
+
+def _prefixed(prefix: str, lines: Iterator[str]) -> Iterator[str]:
+    for index, line in enumerate(lines):
+        yield f"{'  ' if index else prefix}{line}"
+
+
+def _some(guards: tuple[str, ...]) -> Iterator[str]:
+    """The last ones, which are about the program rather than about torch's state."""
+    if len(guards) > _SHOWN:
+        yield f"  … {len(guards) - _SHOWN} more …"
+    yield from (f"  {guard}" for guard in guards[-_SHOWN:])
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"

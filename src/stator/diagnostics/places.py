@@ -1,0 +1,137 @@
+"""Places in the user's program, and how they are shown.
+
+Stage: diagnostics. In: frames under evaluation. Out: `Place`s, and lines of text about them: the
+code at the innermost one, and who called it, with the frames of libraries taken together.
+"""
+
+import linecache
+import sysconfig
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from types import CodeType
+from typing import Final, NamedTuple
+
+from stator._native._core import Frame
+
+_OURS: Final = str(Path(__file__).parents[1])
+_INSTALLED: Final = ("/site-packages/", "/dist-packages/")
+_STANDARD: Final = sysconfig.get_path("stdlib") + "/"
+_MOST_CALLERS: Final = 4
+_NEVER: Final = 1 << 20
+"""A column that no line has: to the end of it."""
+
+
+class Place(NamedTuple):
+    """A line of the user's program."""
+
+    file: str
+    line: int
+    function: str
+    columns: tuple[int, int] | None = None
+    """What of the line, in bytes of UTF-8, if that is known."""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} in {self.function}"
+
+
+def place(frame: Frame) -> Place:
+    """Where a frame is."""
+    code = frame.code
+    line = frame.info.line(code, frame.ip - 1)
+    columns = _columns(code, frame.info.unit(frame.ip - 1), line)
+    return Place(code.co_filename, line, code.co_qualname, columns)
+
+
+def _columns(code: CodeType, unit: int, line: int) -> tuple[int, int] | None:
+    """Which part of the line an instruction stands for, if the code object knows."""
+    for first, last, start, end in islice(code.co_positions(), unit, unit + 1):
+        if first != line or start is None or end is None:
+            return None
+        return (start, end) if last == first else (start, _NEVER)
+    return None
+
+
+def stack(frame: Frame) -> tuple[Place, ...]:
+    """A frame and those that called it, the innermost last; without stator's own."""
+    places = []
+    step: Frame | None = frame
+    while step is not None:
+        if not step.code.co_filename.startswith(_OURS):
+            places.append(place(step))
+        step = step.caller
+    return tuple(reversed(places))
+
+
+# ---------------------------------------------------------------------- showing
+
+
+def library(place: Place) -> str:
+    """The installed library whose code a place is in; empty for the user's own."""
+    for folder in _INSTALLED:
+        _, found, rest = place.file.partition(folder)
+        if found:
+            return rest.partition("/")[0].removesuffix(".py")
+    if place.file.startswith(_STANDARD):
+        return place.file.removeprefix(_STANDARD).partition("/")[0].removesuffix(".py")
+    return place.file if place.file.startswith("<frozen ") else ""
+
+
+def source_line(place: Place) -> str:
+    """The text of a line, without its end; empty if the file can't be read."""
+    return linecache.getline(place.file, place.line).rstrip()
+
+
+def code_lines(place: Place) -> Iterator[str]:
+    """The line of the program, and marks below the part of it that a place is."""
+    text = source_line(place)
+    shown = text.strip()
+    if not shown:
+        return
+    yield shown
+    if place.columns is None:
+        return
+    start, end = (len(text.encode()[:column].decode(errors="replace")) for column in place.columns)
+    indent = len(text) - len(text.lstrip())
+    start, end = max(start - indent, 0), min(end - indent, len(shown))
+    # Marks below all of the line would say nothing.
+    if 0 < end - start < len(shown):
+        yield " " * start + "^" * (end - start)
+
+
+def shown(places: Sequence[Place]) -> Iterator[str]:
+    """Where something happened, the innermost frame first, in a few lines.
+
+    The code is shown of the innermost frame and, if that is in a library, of the user's line that
+    has led there. Frames of a library that follow each other are one line.
+    """
+    if not places:
+        return
+    *callers, innermost = places
+    yield f"at {innermost}"
+    yield from (f"    {line}" for line in code_lines(innermost))
+    groups = _grouped(reversed(callers))
+    users = next((i for i, group in enumerate(groups) if not library(group[0])), None)
+    left_out = len(groups) - _MOST_CALLERS
+    for index, group in enumerate(groups):
+        is_users = index == users and library(innermost) != ""
+        # The first ones and the last one; what lies between is seldom of interest.
+        if left_out > 0 and _MOST_CALLERS - 1 <= index < len(groups) - 1 and not is_users:
+            if index == _MOST_CALLERS - 1:
+                yield f"called through {left_out} more"
+            continue
+        others = f", and {len(group) - 1} more of {library(group[0])}" if len(group) > 1 else ""
+        yield f"called from {group[0]}{others}"
+        if is_users:
+            yield from (f"    {line}" for line in code_lines(group[0]))
+
+
+def _grouped(places: Iterator[Place]) -> list[list[Place]]:
+    """Places in a row that are in the same library."""
+    groups: list[list[Place]] = []
+    for each in places:
+        if groups and library(each) and library(groups[-1][0]) == library(each):
+            groups[-1].append(each)
+        else:
+            groups.append([each])
+    return groups

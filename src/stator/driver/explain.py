@@ -1,0 +1,85 @@
+"""A function compiled on its own, to see what becomes of it.
+
+Stage: driver. In: a function and options. Out: an `Explanation` of each call. Nothing is shared
+with other compiled functions: neither entries nor continuations, nor what counts towards limits.
+"""
+
+from collections.abc import Callable, Iterator
+from types import FunctionType
+from typing import Any
+
+from stator._native._core import Bucket, CompiledFunction
+from stator.diagnostics.explanation import Explanation, GraphBreak, Part
+from stator.driver.compiler import Compiler
+from stator.driver.ledger import Compilation, Family, Label, Ledger
+from stator.driver.options import Options
+
+
+class Explaining:
+    """Compiles one function for the first time, whatever was compiled for it before.
+
+    What it compiles stays with it: a second call shows what is compiled again, and why.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._made: list[CompiledFunction] = []
+
+    def compiled(self, function: FunctionType, label: Label | None = None) -> CompiledFunction:
+        """What is called in place of the function."""
+        label = label or Label.of(function, self._options.name)
+        code = function.__code__
+        ledger = Ledger(Family(code), Bucket(code), self._options.backend)
+        miss = Compiler(self._options, label, ledger)
+        made = CompiledFunction(function, miss, name=self._options.name, bucket=ledger.bucket)
+        self._made.append(made)
+        return made
+
+    def explained(self, call: Callable[..., Any]) -> Callable[..., Explanation]:
+        """Makes the call, and tells what was compiled for it and before."""
+
+        def explain(*args: Any, **kwargs: Any) -> Explanation:
+            return self._explanation(call(*args, **kwargs))
+
+        return explain
+
+    def _explanation(self, result: Any) -> Explanation:
+        (root,) = self._made
+        ledgers = list(_ledgers(root))
+        done = [each for ledger in ledgers for each in ledger.compilations]
+        done.sort(key=lambda each: each.number)
+        again = [why for ledger in ledgers for why in ledger.recompiles]
+        return Explanation(
+            name=str(_compiler(root).label),
+            result=result,
+            parts=tuple(map(_part, done)),
+            recompiles=tuple(map(str, again)),
+        )
+
+
+def _compiler(compiled: CompiledFunction) -> Compiler:
+    miss = compiled.miss
+    assert isinstance(miss, Compiler)
+    return miss
+
+
+def _ledgers(root: CompiledFunction) -> Iterator[Ledger]:
+    """That of a function, and those of its continuations."""
+    ledger = _compiler(root).ledger
+    yield ledger
+    for continuation in ledger.continuations.all():
+        yield _compiler(continuation).ledger
+
+
+def _part(done: Compilation) -> Part:
+    return Part(
+        name=str(done.label),
+        guards=tuple(map(str, done.guards)),
+        residual=done.residual,
+        code=done.graph,
+        operators=done.operators,
+        eager=done.eager,
+        broken=None if done.broken is None else GraphBreak.of(done.broken),
+        trace_seconds=done.trace_seconds,
+        backend_seconds=done.backend_seconds,
+    )

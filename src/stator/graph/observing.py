@@ -1,0 +1,108 @@
+"""What a value in the graph is in the call that is being traced.
+
+In: a recorder, in the middle of a trace. Out: the real value of a node, computed from the real
+inputs, as the compiled graph would. The trace may then take for granted what it saw, if that is
+checked whenever the graph runs (`retry`).
+
+Each node is computed once per trace, with torch's state and its random numbers as they are in the
+program at that point; afterwards they are what they were. Nothing that a node could change is real:
+a graph that has changed an input, or that does more than compute, is not observed.
+"""
+
+from typing import Any, Final
+
+import torch
+import torch.fx as fx
+from torch.utils._python_dispatch import _disable_current_modes
+
+from .output import OutputGraph
+from .purity import is_torch_function
+from .state import State
+
+_MOST_MEMORY: Final = 2 << 30  # bytes of results that are kept
+_MOST_LOOKS: Final = 100
+
+
+class Observer:
+    """Computes nodes of a graph that is being recorded."""
+
+    def __init__(self, graph: OutputGraph, start: State) -> None:
+        self._graph = graph
+        self._state = start  # as it is behind the last node that was computed
+        self._values: dict[fx.Node, Any] = {}
+        self._memory = 0
+        self._looks = 0
+        self._last: fx.Node | None = None
+        self._over = False
+
+    def value(self, tensor: torch.Tensor) -> torch.Tensor | None:
+        """What a fake tensor stands for; None if that can't be known."""
+        self._looks += 1
+        if self._over or self._looks > _MOST_LOOKS or not self._may_run():
+            self._over = True
+            return None
+        node = self._graph.node(tensor)
+        with torch._C.DisableTorchFunction(), _disable_current_modes():
+            now = State.capture()
+            try:
+                self._state.restore()
+                self._run()
+                self._state = State.capture()
+            except Exception:  # as it may be for values that the program never gets to
+                self._over = True
+            finally:
+                now.restore()
+        if self._over or self._memory > _MOST_MEMORY:
+            self._over = True
+            return None
+        found = self._values.get(node)
+        return found if isinstance(found, torch.Tensor) else None
+
+    def _may_run(self) -> bool:
+        """Whether running the nodes changes nothing that is real."""
+        if not all(given.untouched() for given in self._graph.fakes.inputs):
+            return False
+        return all(_only_computes(node) for node in self._new())
+
+    def _new(self) -> list[fx.Node]:
+        """The nodes behind the last one that was computed; inputs may come in anywhere."""
+        return [node for node in self._graph.graph.nodes if node not in self._values]
+
+    def _run(self) -> None:
+        given = self._graph.real_inputs()
+        for node in self._new():
+            if node.op == "placeholder":
+                real = given[node]
+                if not isinstance(real, torch.Tensor | int):
+                    raise TypeError("an input that is no tensor")
+                if isinstance(real, torch.Tensor) and not real.requires_grad:
+                    real = real.clone()  # running statistics change without being counted
+                self._values[node] = real
+                continue
+            if node.op == "get_attr":
+                self._values[node] = self._graph.attribute(node.target)
+                continue
+            args, kwargs = fx.node.map_arg((node.args, node.kwargs), self._values.__getitem__)
+            if node.op == "call_method":
+                result = getattr(args[0], str(node.target))(*args[1:], **kwargs)
+            else:
+                result = node.target(*args, **kwargs)  # type: ignore[operator]
+            self._values[node] = result
+            self._memory += _size(result)
+
+
+def _only_computes(node: fx.Node) -> bool:
+    if node.op == "call_function":
+        name = str(getattr(node.target, "__name__", ""))
+        if "inference_mode" in name:
+            return False
+        return is_torch_function(node.target) or name in ("_enter_autocast", "_exit_autocast")
+    return node.op in ("placeholder", "get_attr", "call_method", "output")
+
+
+def _size(result: Any) -> int:
+    if isinstance(result, torch.Tensor):
+        return result.numel() * result.element_size()
+    if isinstance(result, list | tuple):
+        return sum(map(_size, result))
+    return 0
