@@ -111,9 +111,9 @@ class Generator:
         functions = []
         for number in range(self.random.randrange(3)):
             name = f"helper_{number}"
-            functions.append(self.function(f"def {name}(x, n):", 3, 1))
+            functions.append(self.function(f"def {name}(x, n):", 2, 1))
             self.helpers.append(name)
-        functions.append(self.function("def main(x, n):", self.random.randrange(4, 8), 2))
+        functions.append(self.function("def main(x, n):", self.random.randrange(3, 6), 2))
         return Program(functions)
 
     def function(self, head: str, size: int, depth: int) -> Node:

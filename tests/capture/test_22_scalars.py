@@ -10,6 +10,7 @@ PYTEST_DONT_REWRITE: the programs' own assertions stay as they are written.
 
 import math
 import operator
+import warnings
 from collections import namedtuple
 
 import pytest
@@ -38,25 +39,29 @@ def real(value=2.5):
     return lambda: (matrix(), torch.tensor(value))
 
 
-def with_integers(**claims):
-    keeps = {name: integer(value) for name, value in INTEGERS.items()}
-    return programs(integer(), keeps=keeps, free=True, **claims)
+def with_values(make, values, served, claims):
+    """`served`: the first graph is right for all of the values."""
+    others = {name: make(value) for name, value in values.items()}
+    return programs(make(), free=True, **{"keeps" if served else "changes": others}, **claims)
 
 
-def with_floats(**claims):
-    keeps = {name: real(value) for name, value in FLOATS.items()}
-    return programs(real(), keeps=keeps, free=True, **claims)
+def with_integers(*, served=False, **claims):
+    return with_values(integer, INTEGERS, served, claims)
+
+
+def with_floats(*, served=False, **claims):
+    return with_values(real, FLOATS, served, claims)
 
 
 # ---------------------------------------------------------------------------- integers
 
 
-@with_integers(ops=["item"])
+@with_integers(served=True, ops=["item"])
 def item(x, n):
     return n.item()
 
 
-@with_integers()
+@with_integers(served=True)
 def conversions(x, n):
     return (
         int(n),
@@ -68,7 +73,7 @@ def conversions(x, n):
     )
 
 
-@with_integers()
+@with_integers(served=True)
 def arithmetic(x, n):
     n = n.item()
     return n + 1, 2 * n, n - 7, n // 2, n % 5, -n, +n, n * n, n**2, abs(n), n / 4, n * 0.5, 10 - n
@@ -79,19 +84,19 @@ def division_by_a_value(x, n):
     return 7 // n.item(), 7 % n.item(), 7 / n.item()
 
 
-@with_integers()
+@with_integers(served=True)
 def comparisons(x, n):
     n = n.item()
     return [n > 2, n >= 3, n == 0, n != 0, n < 1.5, (n > 0) & (n < 5)]
 
 
-@with_integers()
+@with_integers(served=True)
 def what_it_is(x, n):
     n = n.item()
     return type(n), isinstance(n, int), isinstance(n, float), isinstance(n, torch.SymInt), n is None
 
 
-@with_integers()
+@with_integers(served=True)
 def kept_in_containers(x, n):
     n = n.item()
     return {"n": n, "list": [n, n + 1]}, (n, (n,)), Pair(n, n + 1), n == None, n != "n"  # noqa: E711
@@ -167,13 +172,13 @@ def repeated(x, n):
     return x.repeat_interleave(n.item(), dim=0), x.repeat(n.item(), 1)
 
 
-@with_integers()
+@with_integers(served=True)
 def operand(x, n):
     n = n.item()
     return x * n, x + (n + 1), x > n, x.clamp(max=n), torch.full((2,), n), x.roll(n, 0), 2 - n * x
 
 
-@programs(integer(6), keeps={k: integer(v) for k, v in INTEGERS.items()}, free=True)
+@programs(integer(6), changes={k: integer(v) for k, v in INTEGERS.items()}, free=True)
 def broadcast_of_a_slice(x, n):
     return x[: n.item()] + torch.ones(6, 4)
 
@@ -189,13 +194,13 @@ def number_of_a_size(x, n):
     return part.shape[0], len(part), part.numel(), part.sum()
 
 
-@with_integers()
+@with_integers(served=True)
 def greatest(x, n):
     n = n.item()
     return max(n, 2), min(n, 2), x[: max(n, 1)], sum([n, 1, n]), divmod(n, 4)
 
 
-@with_integers()
+@with_integers(served=True)
 def tensor_of_numbers(x, n):
     n = n.item()
     return torch.tensor(n), torch.tensor([n, 2]), torch.tensor([[n, 1.5]]), torch.tensor((n, n))
@@ -213,7 +218,7 @@ def as_a_list(x, n):
     return n.tolist(), sum(n.tolist()), n.view(3, 1).tolist(), max(n.tolist()), min(n.tolist())
 
 
-@programs(lengths(1, 2, 3), keeps=OTHER_LENGTHS, free=True)
+@programs(lengths(1, 2, 3), changes=OTHER_LENGTHS, free=True)
 def split_by_a_list(x, n):
     return [part.sum(0) for part in x.split(n.tolist())]
 
@@ -240,7 +245,7 @@ def kept_in_an_attribute(counter, n):
 # ---------------------------------------------------------------------------- bools
 
 
-@with_integers()
+@with_integers(served=True)
 def bools(x, n):
     b = (n > 1).item()
     return b, type(b), isinstance(b, bool), isinstance(b, int), b & (n < 5).item(), b + 1, x * b
@@ -249,18 +254,18 @@ def bools(x, n):
 # ---------------------------------------------------------------------------- floats
 
 
-@with_floats(ops=["item"])
+@with_floats(served=True, ops=["item"])
 def float_item(x, f):
     return f.item()
 
 
-@with_floats()
+@with_floats(served=True)
 def float_arithmetic(x, f):
     f = f.item()
     return f + 0.1 + 0.2, f - f, f * 0, 3 - f, -f, abs(f), f / 3, float(f), f * f * f
 
 
-@with_floats()
+@with_floats(served=True)
 def float_comparisons(x, f):
     f = f.item()
     return f == f, f != f, f > 1, f <= 2.5, [f < 0]
@@ -287,7 +292,7 @@ def float_divisor(x, f):
     return 1 / f.item()
 
 
-@with_floats()
+@with_floats(served=True)
 def float_functions(x, f):
     f = f.item()
     return math.isnan(f), math.isinf(f), math.isfinite(f), max(f, 0.0), min(1.0, f)
@@ -312,7 +317,7 @@ def cache_update(x, n):
     return x.sum()
 
 
-@programs(integer(1), keeps={k: integer(v) for k, v in INTEGERS.items()}, free=True)
+@programs(integer(1), changes={k: integer(v) for k, v in INTEGERS.items()}, free=True)
 def cache_update_of_two(x, n):
     x[:, n : n + 2] = torch.ones(6, 2)
     return x.sum()
@@ -395,7 +400,7 @@ class Log:
 
 @programs(
     lambda: (Log(), matrix(), torch.tensor(3)),
-    keeps={"negative": lambda: (Log(), matrix(), torch.tensor(-3))},
+    changes={"negative": lambda: (Log(), matrix(), torch.tensor(-3))},
     free=True,
 )
 def assertion_after_an_effect(log, x, n):
@@ -463,7 +468,7 @@ def learner(value=3):
 
 @programs(
     learner(),
-    keeps={name: learner(value) for name, value in INTEGERS.items()},
+    changes={name: learner(value) for name, value in INTEGERS.items()},
     free=True,
 )
 def gradients(x, n):
@@ -487,26 +492,6 @@ def refuses(fn):
 
 
 @refuses
-def branch(x, n):
-    return x + 1 if n.item() > 2 else x - 1  # break
-
-
-@refuses
-def loop_over_a_range(x, n):
-    return [x for _ in range(n.item())]  # break
-
-
-@refuses
-def loop_over_a_tensor_range(x, n):
-    return [x for _ in range(n)]  # break
-
-
-@refuses
-def item_of_a_list(x, n):
-    return [x, 2, 3, 4][n.item()]  # break
-
-
-@refuses
 def repeated_list(x, n):
     return [0] * n  # break
 
@@ -522,22 +507,6 @@ def member_of_a_set(x, n):
 
 
 @refuses
-def loop_over_found_ones(x, n):
-    return [row for row in x[x > n].nonzero()]  # break
-
-
-@refuses
-def list_of_unknown_length(x, n):
-    return x[x > n].tolist()  # break
-
-
-@refuses
-def nan_compared(x, n):
-    f = (n * math.nan).item()
-    return x + 1 if f == f else x  # break
-
-
-@refuses
 def bits(x, n):
     return n.item() << 2  # break
 
@@ -546,13 +515,6 @@ def bits(x, n):
 def packed_sequence(x, n):
     lengths = torch.stack([n + 1, n])
     return torch.nn.utils.rnn.pack_padded_sequence(x.view(2, 3, 4), lengths, True).data  # break
-
-
-@refuses
-def comparison_of_both_sides(x, n):
-    if n > 0:  # break
-        x = x + 1
-    return x
 
 
 @pytest.mark.parametrize("program", refused, ids=str)
@@ -565,6 +527,71 @@ def test_refused(program):
     lines = program.fn.__code__.co_firstlineno, caught.value.args
     source = str(caught.value)
     assert __file__ in source and program.name in source, lines
+
+
+# ---------------------------------------------------------------------------- values that decide
+
+deciding = Programs()
+
+
+def decides(fn):
+    deciding.add(fn.__name__, fn, integer())
+    return fn
+
+
+@decides
+def branch(x, n):
+    return x + 1 if n.item() > 2 else x - 1
+
+
+@decides
+def loop_over_a_range(x, n):
+    return [x for _ in range(n.item())]
+
+
+@decides
+def loop_over_a_tensor_range(x, n):
+    return [x for _ in range(n)]
+
+
+@decides
+def item_of_a_list(x, n):
+    return [x, 2, 3, 4][n.item()]
+
+
+@decides
+def loop_over_found_ones(x, n):
+    return [row for row in x[x > n].nonzero()]
+
+
+@decides
+def list_of_unknown_length(x, n):
+    return x[x > n].tolist()
+
+
+@decides
+def nan_compared(x, n):
+    f = (n * math.nan).item()
+    return x + 1 if f == f else x
+
+
+@decides
+def comparison_of_both_sides(x, n):
+    if n > 0:
+        x = x + 1
+    return x
+
+
+@pytest.mark.parametrize("program", deciding, ids=str)
+def test_values_that_decide(program):
+    """What happens depends on the value: taken for granted or not, it is what eager does."""
+    stator.reset()
+    compiled = stator.compile(program.fn, backend="eager")
+    for _ in range(2):
+        for value in (3, *INTEGERS.values()):
+            with warnings.catch_warnings(action="ignore"):
+                found = seen(program, compiled, integer(value))
+            assert found == seen(program, program.fn, integer(value))
 
 
 # ---------------------------------------------------------------------------- backends
@@ -597,16 +624,34 @@ def seen(program, fn, make):
 def compare(program, backend):
     stator.reset()
     compiled = stator.compile(program.fn, backend=backend, fullgraph=True)
-    for make in [None, *program.keeps.values()]:
+    for make in [None, *program.keeps.values(), *program.changes.values()]:
         expected = seen(program, program.fn, make)
         assert seen(program, compiled, make) == expected
-    assert compiled.statistics()["misses"] == 1
+    if not program.changes:
+        assert compiled.statistics()["misses"] == 1
 
 
 @pytest.mark.parametrize("program", programs, ids=str)
 def test_aot_eager(program):
     """The graphs have what AOTAutograd needs, and still check what they assume."""
     compare(program, "aot_eager")
+
+
+def needs_values(module, inputs):
+    raise RuntimeError("GuardOnDataDependentSymNode: Eq(u0, 1)")
+
+
+def test_a_backend_that_needs_values_is_done_without():
+    def sliced(x, n):
+        return x[: n.item()] + 1
+
+    stator.reset()
+    x, n = integer()()
+    with pytest.warns(UserWarning, match="runs uncompiled"):
+        found = stator.compile(sliced, backend=needs_values, fullgraph=True)(x, n)
+    assert torch.equal(found, sliced(x, n))
+    with pytest.raises(stator.BackendError):
+        stator.compile(lambda x: x + 1, backend=needs_values)(x)
 
 
 INDUCTOR = (

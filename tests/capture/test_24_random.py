@@ -118,6 +118,10 @@ def in_a_loop(x):
     return x
 
 
+def branch_on_a_draw(x):
+    return x + 1 if random.random() < 0.5 else x - 1
+
+
 def before_an_exception(x):
     random.random()
     np.random.rand(3)
@@ -336,10 +340,6 @@ def picked_text(x):
     return x + len(random.choice(["a", "bb"]))
 
 
-def branch_on_a_draw(x):
-    return x + 1 if random.random() < 0.5 else x - 1
-
-
 def argument_from_a_tensor(x):
     return x + random.uniform(0, x[0].item())
 
@@ -386,7 +386,6 @@ def generator_in_place(x):
 REFUSED = [
     shuffled,
     picked_text,
-    branch_on_a_draw,
     argument_from_a_tensor,
     seeded_by_the_system,
     seeded_between,
@@ -405,6 +404,16 @@ def test_refused_without_a_trace(program: Callable[..., Any]) -> None:
     with pytest.raises(stator.CaptureError):
         stator.compile(program, backend="eager", fullgraph=True)(torch.arange(4.0))
     assert states() == before
+
+
+def test_a_branch_on_a_draw() -> None:
+    compiled = stator.compile(branch_on_a_draw, backend="eager")
+    for start in range(1, 9):
+        x = torch.arange(4.0)
+        expected, states_after = outcome(branch_on_a_draw, x, start)
+        found, found_states = outcome(compiled, x, start)
+        assert same(expected, found), (expected, found)
+        assert states_after == found_states
 
 
 def test_a_changed_list_is_drawn_from() -> None:

@@ -23,7 +23,7 @@ from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture import array_tables
 from stator.contracts import Depth
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import ArrayFunction, ArrayKind
 from stator.graph import Unsupported
 from stator.graph.arrays import numpy_function
 from stator.guards import Callback
@@ -83,7 +83,7 @@ class ArrayNodes:
         found = self.symbolic.get(id(value))
         if found is not None and found.model is None:
             if not self.is_plain_dtype(value.dtype):
-                raise Break(f"an array of dtype {value.dtype} existed before the call")
+                raise ArrayKind(f"an array of dtype {value.dtype} existed before the call")
             source = self.world.origins[id(value)]
             self.world.guard(source, Callback(_same_layout(value), _layout(value)))
             found.model = self.model(value.shape, value.dtype, value.strides)
@@ -96,13 +96,13 @@ class ArrayNodes:
             source = self.world.origins[id(raw)]
             self.torch_dtype(raw.dtype)
             if not raw.flags.writeable:
-                raise Break("a read-only array is made into a tensor, of which torch warns")
+                raise ArrayKind("a read-only array is made into a tensor, of which torch warns")
             with torch._C.DisableTorchFunction():
                 try:
                     tensor = torch.from_numpy(raw)
                     entry.fake = self.tensors.graph.add_input(str(source), tensor)
                 except (ValueError, TypeError, Unsupported) as error:
-                    raise Break(f"an array can't be made into a tensor: {error}") from None
+                    raise ArrayKind(f"an array can't be made into a tensor: {error}") from None
             self.tensors.sources[id(tensor)] = source
             self.inputs.add(id(tensor))
             self.world.keep(tensor)
@@ -112,7 +112,7 @@ class ArrayNodes:
     def model(self, shape: Any, dtype: Any, strides: Any) -> Any:
         """An array of ones with this layout."""
         if any(stride < 0 for stride in strides):
-            raise Break("an array has negative strides, which tensors don't have")
+            raise ArrayKind("an array has negative strides, which tensors don't have")
         reach = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
         size = (sum(reach) // dtype.itemsize + 1) if 0 not in shape else 1
         memory = self.numpy.ones(size, dtype)
@@ -124,7 +124,7 @@ class ArrayNodes:
     def torch_dtype(self, dtype: Any) -> torch.dtype:
         found: torch.dtype | None = DTYPES.get(dtype.name)
         if found is None:
-            raise Break(f"tensors have no dtype like numpy's {dtype.name}")
+            raise ArrayKind(f"tensors have no dtype like numpy's {dtype.name}")
         return found
 
     # ------------------------------------------------------------------ what they are
@@ -162,7 +162,7 @@ class ArrayNodes:
             _TYPES.holds(value) or id(value) in tables.constructors
         ):
             return False
-        raise Break(f"numpy is given an object of type {cls.__qualname__}")
+        raise ArrayFunction(f"numpy is given an object of type {cls.__qualname__}")
 
     # ------------------------------------------------------------------ operations
 
@@ -176,12 +176,12 @@ class ArrayNodes:
     ) -> Any:
         """A node of torch's numpy layer, checked against numpy on models."""
         if unknown := set(kwargs) - array_tables.KEYWORDS:
-            raise Break(f"numpy's {name} is called with {', '.join(sorted(unknown))}")
+            raise ArrayFunction(f"numpy's {name} is called with {', '.join(sorted(unknown))}")
         used: list[Symbolic] = []
         models = self._mapped(args, used, lambda entry: entry.model, lambda value: value)
         model = self.modelled(function, models, kwargs)
         if not self.holds(type(model)):
-            raise Break(f"numpy's {name} makes more than one array, or none")
+            raise ArrayFunction(f"numpy's {name} makes more than one array, or none")
         self._check_total(name, args, model)
         # A ufunc makes floats of integers before it computes.
         floats = type(function) is self.numpy.ufunc or function in OPERATORS
@@ -205,14 +205,14 @@ class ArrayNodes:
         try:
             return self.tensors.record(frame, target, args, kwargs)
         except Exception as error:
-            raise Break(f"torch's numpy layer can't do what numpy does: {error}") from None
+            raise ArrayFunction(f"torch's numpy layer can't do what numpy does: {error}") from None
 
     def _check_total(self, name: str, args: list[Any], model: Any) -> None:
         """What an integer operation does for some operands differs, or is an error."""
         if name in array_tables.PARTIAL and model.dtype.kind in "iub":
             second = args[1] if len(args) > 1 else 0
             if type(second) is not int or not 0 < second < 8:
-                raise Break(f"{name} of integers that may differ between numpy and torch")
+                raise ArrayFunction(f"{name} of integers that may differ between numpy and torch")
 
     def _mapped(
         self,
@@ -247,11 +247,11 @@ class ArrayNodes:
     def constant(self, value: Any) -> torch.Tensor:
         known = self.numpy.asarray(value)
         if any(stride < 0 for stride in known.strides):
-            raise Break("an array has negative strides, which tensors don't have")
+            raise ArrayKind("an array has negative strides, which tensors don't have")
         with torch._C.DisableTorchFunction():
             fake: torch.Tensor = self.tensors.graph.constant(torch.tensor(known))
             if not same_strides(fake, known):
-                raise Break("an array with gaps in memory is made into a tensor")
+                raise ArrayKind("an array with gaps in memory is made into a tensor")
         return fake
 
     def modelled(self, function: Callable[..., Any], args: Any, kwargs: Any = None) -> Any:
@@ -268,12 +268,12 @@ class ArrayNodes:
         tables = self.tables
         assert tables is not None
         if type(made) is not FakeTensor:
-            raise Break(f"numpy's {name} makes something else than one array")
+            raise ArrayFunction(f"numpy's {name} makes something else than one array")
         for entry in used:
             if model is entry.model:
                 return entry.stand_in
         if type(model) is self.numpy.bool_:
-            raise Break(f"the truth of numpy's {name} depends on the values of an array")
+            raise ArrayFunction(f"the truth of numpy's {name} depends on the values of an array")
         with torch._C.DisableTorchFunction():
             same = made.dtype is self.torch_dtype(model.dtype) and made.shape == model.shape
             if same and type(model) is tables.array and model.size:
@@ -284,7 +284,7 @@ class ArrayNodes:
                     for entry in used
                 )
         if not same:
-            raise Break(f"numpy's {name} gives an array of another kind than torch's here")
+            raise ArrayFunction(f"numpy's {name} gives an array of another kind than torch's here")
         return self.add(model, made)
 
     def add(self, model: Any, fake: torch.Tensor) -> Any:

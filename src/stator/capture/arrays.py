@@ -27,7 +27,7 @@ from stator.capture.array_nodes import (
     Symbolic,
     raise_user,
 )
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import ArrayChanged, ArrayFunction, ArrayKind
 from stator.graph.fakes import version
 from stator.guards import Callback, Is, Source, TypeIs
 from stator.objects import TypeSet
@@ -127,7 +127,7 @@ class Arrays(ArrayNodes):
         known = id(function) in tables.constructors or id(function) in _NUMBER_TYPES
         if name is None and not known:
             text = getattr(function, "__name__", type(function).__qualname__)
-            raise Break(f"numpy's {text} is called: no table says that it is pure")
+            raise ArrayFunction(f"numpy's {text} is called: no table says that it is pure")
         if name == "asarray" and len(args) == 1 and not kwargs and type(args[0]) is FakeTensor:
             return self._array_of(frame, args[0])
         if not self.has_symbols((args, kwargs)):
@@ -135,7 +135,7 @@ class Arrays(ArrayNodes):
         name = tables.symbolic.get(id(function))
         if name is None:
             what = getattr(function, "__name__", "?")
-            raise Break(f"numpy's {what} is called on an array whose values are not known")
+            raise ArrayFunction(f"numpy's {what} is called on an array whose values are not known")
         return self.record(frame, name, function, args, kwargs)
 
     def native(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -145,7 +145,7 @@ class Arrays(ArrayNodes):
                 warnings.simplefilter("error")
                 result = function(*args, **kwargs)
         except Warning as warning:
-            raise Break(f"numpy warns: {warning}") from None
+            raise ArrayFunction(f"numpy warns: {warning}") from None
         except Exception as error:
             raise_user(error)
         self._check(result)
@@ -159,12 +159,12 @@ class Arrays(ArrayNodes):
             return
         if cls is tables.array:
             if result.dtype.hasobject:
-                raise Break("an array of objects is made")
+                raise ArrayKind("an array of objects is made")
         elif SEQUENCES.holds(cls) or isinstance(result, tuple):
             for item in result:
                 self._check(item)
         else:
-            raise Break(f"numpy makes an object of type {cls.__qualname__}")
+            raise ArrayKind(f"numpy makes an object of type {cls.__qualname__}")
 
     def _method(
         self, frame: Frame, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any]
@@ -172,32 +172,36 @@ class Arrays(ArrayNodes):
         tables = self.tables
         assert tables is not None
         if tables.dtypes.holds(type(owner)):
-            raise Break(f"the method {name} of a dtype is called")
+            raise ArrayFunction(f"the method {name} of a dtype is called")
         symbolic = self.entry(owner) is not None
         if not self.has_symbols((args, kwargs)) and not symbolic:
             if name in array_tables.PURE_METHODS or name in array_tables.IN_PLACE_METHODS:
                 return self.native(getattr(owner, name), args, kwargs)
-            raise Break(f"the method {name} of an array is called: no table says that it is pure")
+            raise ArrayFunction(
+                f"the method {name} of an array is called: no table says that it is pure"
+            )
         if symbolic and name == "astype":
             return self._astype(frame, owner, args, kwargs)
         if symbolic and name == "copy" and not args and not kwargs:
             return self._copy(frame, owner)
         twin = array_tables.SYMBOLIC_METHODS.get(name)
         if twin is None or not symbolic:
-            raise Break(f"the method {name} of an array whose values are not known is called")
+            raise ArrayFunction(
+                f"the method {name} of an array whose values are not known is called"
+            )
         if name in ("reshape", "transpose") and len(args) > 1:
             args = [tuple(args)]
         return self.record(frame, twin, getattr(self.numpy, twin), [owner, *args], kwargs)
 
     def _astype(self, frame: Frame, owner: Any, args: list[Any], kwargs: Any) -> Any:
         if len(args) != 1 or kwargs:
-            raise Break("astype is called with more than a dtype")
+            raise ArrayFunction("astype is called with more than a dtype")
         entry = self.entry(owner)
         assert entry is not None
         model = self.modelled(lambda array, dtype: array.astype(dtype), [entry.model, args[0]])
         wanted = self.torch_dtype(model.dtype)
         if model.dtype.kind in "iub" and entry.model.dtype.kind == "f":
-            raise Break("floats in an array are made into integers, which not all fit")
+            raise ArrayFunction("floats in an array are made into integers, which not all fit")
         made = self.node(frame, ("method", "to"), (self.fake(entry), wanted), {"copy": True})
         return self.adopt("astype", made, model, [entry])
 
@@ -217,19 +221,21 @@ class Arrays(ArrayNodes):
         name = OPERATORS.get(function)
         if name is None:
             what = getattr(function, "__name__", "?")
-            raise Break(f"no node does what the operator {what} does to an array")
+            raise ArrayFunction(f"no node does what the operator {what} does to an array")
         return self.record(frame, name, function, list(operands), {})
 
     def getitem(self, frame: Frame, obj: Any, key: Any) -> Any:
         entry = self.entry(obj)
         if entry is None:
             if self.has_symbols(key):
-                raise Break("an array is indexed with values that are not known")
+                raise ArrayFunction("an array is indexed with values that are not known")
             return self.native(operator.getitem, (obj, key), {})
         key = self.numbers(key)
         parts = key if type(key) is tuple else (key,)
         if not all(_is_simple_key(part) for part in parts):
-            raise Break("an array whose values are not known is indexed with more than slices")
+            raise ArrayFunction(
+                "an array whose values are not known is indexed with more than slices"
+            )
         model = self.modelled(operator.getitem, (entry.model, key))
         made = self.node(frame, operator.getitem, (self.fake(entry), key), {})
         if self.tables is not None and type(model) is not self.tables.array:
@@ -238,7 +244,7 @@ class Arrays(ArrayNodes):
 
     def setitem(self, frame: Frame, obj: Any, key: Any, value: Any) -> None:
         if self.has_symbols((obj, key, value)):
-            raise Break("an array is changed in place, and values in it are not known")
+            raise ArrayChanged("an array is changed in place, and values in it are not known")
         self.native(operator.setitem, (obj, key, value), {})
 
     def iter(self, frame: Frame, obj: Any) -> Any:
@@ -271,7 +277,7 @@ class Arrays(ArrayNodes):
             return core.getattr(frame, obj, name)
         if entry is None and type(obj) is not tables.array and name.startswith("__"):
             return core.getattr(frame, obj, name)
-        raise Break(f"the attribute {name} of a numpy {type(obj).__name__} is read")
+        raise ArrayFunction(f"the attribute {name} of a numpy {type(obj).__name__} is read")
 
     # ------------------------------------------------------------------ tensors and arrays
 
@@ -287,7 +293,7 @@ class Arrays(ArrayNodes):
         if type(function.__self__) is not FakeTensor:
             return MISSING
         if args or kwargs:
-            raise Break("Tensor.numpy is called with arguments")
+            raise ArrayFunction("Tensor.numpy is called with arguments")
         return self._array_of(frame, function.__self__)
 
     def _to_tensor(self, frame: Frame | None, kind: str, value: Any, kwargs: Any) -> Any:
@@ -299,7 +305,7 @@ class Arrays(ArrayNodes):
         if entry is None and cls is not tables.array and not scalar:
             return MISSING
         if set(kwargs) - {"dtype"} or torch.get_default_device().type != "cpu":
-            raise Break("an array is made into a tensor with more than a dtype")
+            raise ArrayFunction("an array is made into a tensor with more than a dtype")
         if scalar and kind == "from_numpy":
             return MISSING
         dtype = kwargs.get("dtype") or self.torch_dtype(value.dtype)
@@ -322,9 +328,9 @@ class Arrays(ArrayNodes):
             if shared.array is value:
                 return shared.fake
             if self.numpy.may_share_memory(shared.array, value):
-                raise Break("tensors are made from arrays that share memory")
+                raise ArrayChanged("tensors are made from arrays that share memory")
         if not value.flags.writeable:
-            raise Break("a read-only array is made into a tensor, of which torch warns")
+            raise ArrayKind("a read-only array is made into a tensor, of which torch warns")
         fake = self.constant(value)
         with torch._C.DisableTorchFunction():
             self._shared.append(Shared(value, value.tobytes(), fake, version(fake)))
@@ -341,7 +347,7 @@ class Arrays(ArrayNodes):
             )
             name = str(tensor.dtype).removeprefix("torch.")
             if not plain or DTYPES.get(name) is not tensor.dtype:
-                raise Break("a tensor is made into an array that needs more than its memory")
+                raise ArrayChanged("a tensor is made into an array that needs more than its memory")
             dtype = self.numpy.dtype(name)
             strides = [step * dtype.itemsize for step in tensor.stride()]
             model = self.model(tuple(tensor.shape), dtype, strides)
@@ -367,9 +373,11 @@ class Arrays(ArrayNodes):
             return slice(*(self.numbers(part, function) for part in parts))
         if tables.scalars.holds(cls):
             if id(value) in self.symbolic or not tables.numbers.holds(cls):
-                raise Break(f"a torch function is given a numpy {cls.__qualname__}")
+                raise ArrayFunction(f"a torch function is given a numpy {cls.__qualname__}")
             if id(function) in _CONVERSIONS or function == _NEW_TENSOR:
-                raise Break("a tensor is made from several numpy scalars, which say its dtype")
+                raise ArrayFunction(
+                    "a tensor is made from several numpy scalars, which say its dtype"
+                )
             return value.item()
         return value
 
@@ -406,13 +414,17 @@ class Arrays(ArrayNodes):
         with torch._C.DisableTorchFunction():
             for shared in self._shared:
                 if shared.array.tobytes() != shared.contents:
-                    raise Break("an array is changed after a tensor was made from it", _COPY_HINT)
+                    raise ArrayChanged(
+                        "an array is changed after a tensor was made from it", _COPY_HINT
+                    )
                 if version(shared.fake) != shared.version:
-                    raise Break("a tensor that was made from an array is changed", _COPY_HINT)
+                    raise ArrayChanged(
+                        "a tensor that was made from an array is changed", _COPY_HINT
+                    )
             given = self.tensors.graph.fakes.inputs
             if self.inputs and len(given) > 1 and not all(made.untouched() for made in given):
                 # Which other input has the same memory, no guard of ours could tell.
-                raise Break("an input is changed in place, and another one is a numpy array")
+                raise ArrayChanged("an input is changed in place, and another one is a numpy array")
 
 
 def _is_simple_key(key: Any) -> bool:

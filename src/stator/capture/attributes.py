@@ -13,9 +13,15 @@ from stator._native._core import NULL, Frame, is_python_class
 from stator.capture.locks import is_lock
 from stator.capture.names import Names
 from stator.capture.printing import file_method
+from stator.capture.refusals import unseen
 from stator.capture.tensors import Tensors
 from stator.contracts import Depth
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import (
+    ArrayChanged,
+    ClassChanged,
+    OddNamespace,
+    ValueNeeded,
+)
 from stator.guards import Attr, Fixed, NoAttr
 from stator.objects.attributes import is_data_descriptor, is_descriptor
 from stator.world import MISSING, Record, World
@@ -162,7 +168,7 @@ class Attributes(Names):
         return self.world.class_value(on_meta.owner, name, on_meta.value)
 
     def _symbol_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
-        raise Break(f"an attribute of a size that depends on values is read: {name}")
+        raise ValueNeeded(f"an attribute of a size that depends on values is read: {name}")
 
     def _class_dict(self, cls: type) -> Any:
         """A class's own namespace, as a view of a copy whose values are wrapped."""
@@ -171,7 +177,7 @@ class Attributes(Names):
         namespace = {}
         for name in objects.type_dict(cls):
             if type(name) is not str:
-                raise Break("a class has attributes whose names are not strings")
+                raise OddNamespace("a class has attributes whose names are not strings")
             found = self.world.class_attribute(cls, name)
             assert found is not None
             namespace[name] = self.world.class_value(cls, name, found.value)
@@ -245,7 +251,7 @@ class Attributes(Names):
         """Attributes that an object holds in a dict can be read, whatever else it is."""
         world, cls = self.world, type(obj)
         if id(obj) not in world.origins:
-            raise Break(f"an attribute of {world.opaque[id(obj)]} is read: {name}")
+            raise unseen(world, obj, f"an attribute of {{}} is read: {name}")
         found = world.class_attribute(cls, name)
         own = objects.instance_dict(obj)
         if found is None or not is_data_descriptor(found.value):
@@ -267,7 +273,7 @@ class Attributes(Names):
         method = None if found is None else self.tensors.own.draws.method(obj, found.value)
         if method is not None:
             return method
-        raise Break(f"an attribute of an object of type {cls.__qualname__} is read: {name}")
+        raise unseen(world, obj, f"an attribute of {{}} is read: {name}")
 
     def setattr(self, frame: Frame, obj: Any, name: str, value: Any) -> None:
         cls = type(obj)
@@ -275,7 +281,7 @@ class Attributes(Names):
             self.tensors.setattr(frame, obj, name, value)
             return
         if self.arrays.is_symbolic(obj):
-            raise Break(f"the attribute {name} of an array is set")
+            raise ArrayChanged(f"the attribute {name} of an array is set")
         if not self._may_store(obj, name, value):
             return
         self.world.class_attribute(cls, "__setattr__")
@@ -302,7 +308,7 @@ class Attributes(Names):
         if not self.world.is_world(obj) or id(obj) in self.world.records:
             if name == "__dict__" or name == "__class__":
                 if id(obj) in self.world.records:
-                    raise Break(f"{name} of an object is replaced")
+                    raise ClassChanged(f"{name} of an object is replaced")
                 if value is not NULL:
                     self.values.ready(value, Depth.SHALLOW)
             return True
@@ -328,7 +334,7 @@ class Attributes(Names):
                 self.store_class(obj, name, value)
                 return False
         what = "a class" if objects.is_subtype(cls, type) else f"an object of type {cls.__name__}"
-        raise Break(f"an attribute of {what} that existed before the call is set: {name}")
+        raise ClassChanged(f"an attribute of {what} that existed before the call is set: {name}")
 
     def store_class(self, cls: type, name: str, value: Any) -> None:
         """As `type.__setattr__`; what a class that existed before holds is written at the end."""

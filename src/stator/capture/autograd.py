@@ -14,7 +14,7 @@ import torch.utils.checkpoint
 
 from stator._native import _core as core
 from stator._native._core import Frame
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import RegionContents
 from stator.graph import Unsupported, UntrackedTensorError
 from stator.graph.subgraph import Subgraph
 
@@ -103,7 +103,7 @@ def apply(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) ->
     """`cls.apply(*args)`."""
     cls, *given = args
     if kwargs:
-        raise Break("torch.autograd.Function.apply with keyword arguments")
+        raise RegionContents("torch.autograd.Function.apply with keyword arguments")
     tensors = [value for value in given if _is_tensor(calls, value)]
     with torch._C.DisableTorchFunction():
         needs = tuple(_is_tensor(calls, value) and value.requires_grad for value in given)
@@ -114,9 +114,11 @@ def apply(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) ->
     try:
         return _region(calls, frame, cls, context, given)
     except Unsupported as error:
-        raise Break(f"torch.autograd.Function: {error.reason}") from None
+        raise RegionContents(f"torch.autograd.Function: {error.reason}") from None
     except UntrackedTensorError:
-        raise Break("a tensor leaves the forward of a torch.autograd.Function sideways") from None
+        raise RegionContents(
+            "a tensor leaves the forward of a torch.autograd.Function sideways"
+        ) from None
 
 
 def _forward(calls: "Calls", frame: Frame, cls: Any, context: Context, given: list[Any]) -> Any:
@@ -150,7 +152,9 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
             single = type(result) is not tuple
             outputs = (result,) if single else result
             if not all(_is_tensor(calls, value) for value in outputs):
-                raise Break("the forward of a torch.autograd.Function returns more than tensors")
+                raise RegionContents(
+                    "the forward of a torch.autograd.Function returns more than tensors"
+                )
             tensors = [value for value in given if _is_tensor(calls, value)]
             outputs = _fresh(calls, frame, outputs, tensors)
             for value in tensors:
@@ -191,7 +195,9 @@ def _backward(
         answer = evaluated(frame, backward, context, *gradients)
         answers = answer if type(answer) is tuple else (answer,)
         if len(answers) < len(given):
-            raise Break(f"{cls.__name__}.backward returns {len(answers)} of {len(given)} gradients")
+            raise RegionContents(
+                f"{cls.__name__}.backward returns {len(answers)} of {len(given)} gradients"
+            )
         by_input: dict[int, Any] = {}
         for value, found in zip(given, answers, strict=False):
             if _is_tensor(calls, value) and found is not None:
@@ -211,14 +217,14 @@ def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: An
     if not torch.is_grad_enabled():
         return evaluated(frame, function, *given, **kwargs)
     if options.get("context_fn") is not None or options.get("debug"):
-        raise Break("torch.utils.checkpoint with a context or debugging")
+        raise RegionContents("torch.utils.checkpoint with a context or debugging")
     inner = Subgraph(tensors.graph)
     try:
         with inner:
             result = evaluated(frame, function, *given, **kwargs)
             outputs = result if type(result) is tuple else (result,)
             if not all(_is_tensor(calls, value) for value in outputs):
-                raise Break("a checkpointed function returns more than tensors")
+                raise RegionContents("a checkpointed function returns more than tensors")
         body = inner.finish(outputs)
         used = {name: options[name] for name in ("use_reentrant",) if name in options}
         region = CheckpointRegion(body, {"use_reentrant": False, **used})
@@ -226,9 +232,9 @@ def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: An
             "checkpoint", region, inner.inputs, stack_trace=calls.tracer.stack_trace(frame)
         )
     except Unsupported as error:
-        raise Break(f"torch.utils.checkpoint: {error.reason}") from None
+        raise RegionContents(f"torch.utils.checkpoint: {error.reason}") from None
     except UntrackedTensorError:
-        raise Break("a tensor leaves a checkpointed function sideways") from None
+        raise RegionContents("a tensor leaves a checkpointed function sideways") from None
     return made if type(result) is tuple else made[0]
 
 

@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from stator._native import _core as core
 from stator._native._core import Frame
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import AutogradInside, RegionContents, TensorStateChanged
 from stator.effects import Effect, SlotSet
 from stator.graph.arguments import Arguments
 from stator.graph.fakes import tensors_in
@@ -98,7 +98,7 @@ class AutogradLeaves:
     ) -> torch.Tensor:
         """`t.requires_grad_(flag)`; answers the tensor."""
         if type(requires_grad) is not bool:
-            raise Break("requires_grad is set to something that is not a bool")
+            raise TensorStateChanged("requires_grad is set to something that is not a bool")
         self.set_requires_grad(frame, tensor, requires_grad)
         return tensor
 
@@ -122,7 +122,7 @@ class AutogradLeaves:
             self._switch(tensor, given[1], node, flag)
         elif flag:
             if id(tensor) in self._leaves:
-                raise Break("requires_grad of a tensor is switched more than once")
+                raise TensorStateChanged("requires_grad of a tensor is switched more than once")
             marker = graph.graph.call_function(same_leaf, (node,))
             marker.meta["example_value"] = tensor
             graph.arguments.rebind(tensor, marker)
@@ -131,7 +131,7 @@ class AutogradLeaves:
     def _outermost(self) -> OutputGraph:
         graph = self._tensors.graph
         if type(graph.arguments) is not Arguments:
-            raise Break("what requires grad is changed inside of a region of the graph")
+            raise RegionContents("what requires grad is changed inside of a region of the graph")
         return graph
 
     def _switch(self, tensor: torch.Tensor, source: Source, node: fx.Node, flag: bool) -> None:
@@ -140,7 +140,7 @@ class AutogradLeaves:
             used = bool(node.users)
             self._switched[id(tensor)] = Switched(tensor, source, node, not flag, used)
         elif flag and not known.before:
-            raise Break("requires_grad of an input is switched more than once")
+            raise TensorStateChanged("requires_grad of an input is switched more than once")
         elif flag:
             self._tensors.graph.arguments.rebind(tensor, known.node)
 
@@ -162,27 +162,29 @@ class AutogradLeaves:
         """`t.grad_fn`, as far as it is None."""
         self.guard_leaf(tensor)
         if tensor.grad_fn is not None:
-            raise Break("Tensor.grad_fn: the autograd graph of tensors is not followed")
+            raise AutogradInside("Tensor.grad_fn: the autograd graph of tensors is not followed")
 
     def retain_grad(self, frame: Frame | None, tensor: torch.Tensor) -> None:
         """`t.retain_grad()` of a leaf does nothing, and is an error without grad."""
         self.guard_leaf(tensor)
         if tensor.requires_grad and not tensor.is_leaf:
-            raise Break("Tensor.retain_grad: the gradient of an intermediate result is kept")
+            raise AutogradInside(
+                "Tensor.retain_grad: the gradient of an intermediate result is kept"
+            )
         user_call(tensor.retain_grad)
 
     def detach_(self, frame: Frame | None, tensor: torch.Tensor) -> torch.Tensor:
         """`t.detach_()`: from here on the graph uses `t.detach()`."""
         self.guard_leaf(tensor)
         if tensor._is_view():
-            raise Break("Tensor.detach_: a view is detached")
+            raise TensorStateChanged("Tensor.detach_: a view is detached")
         if tensor.is_leaf and tensor.requires_grad:
             self.set_requires_grad(frame, tensor, False)
             return tensor
         if tensor.is_leaf:
             return tensor
         if id(tensor) in self._tensors.inputs:
-            raise Break("Tensor.detach_: an input is detached from its history")
+            raise TensorStateChanged("Tensor.detach_: an input is detached from its history")
         graph = self._outermost()
         detached = graph.call(("method", "detach"), (tensor,))
         user_call(tensor.detach_)
@@ -196,11 +198,11 @@ class AutogradLeaves:
     ) -> torch.Tensor:
         """`nn.Parameter(data)`: a leaf made before the graph, which fills it."""
         if type(requires_grad) is not bool:
-            raise Break("nn.Parameter: requires_grad is not a bool")
+            raise TensorStateChanged("nn.Parameter: requires_grad is not a bool")
         if data is None:
             data = self._tensors.record(frame, torch.empty, (0,))
         if not self._tensors.holds(type(data)):
-            raise Break(f"nn.Parameter of an object of type {type(data).__qualname__}")
+            raise TensorStateChanged(f"nn.Parameter of an object of type {type(data).__qualname__}")
         if requires_grad and not _differentiable(data):
             with _disable_current_modes(), torch._C.DisableTorchFunction():
                 user_call(torch.nn.Parameter, torch.empty(0, dtype=data.dtype))  # raises
@@ -220,7 +222,7 @@ class AutogradLeaves:
         if data is None:
             data = self._tensors.record(frame, torch.empty, (0,))
         if not self._tensors.holds(type(data)):
-            raise Break(f"nn.Buffer of an object of type {type(data).__qualname__}")
+            raise TensorStateChanged(f"nn.Buffer of an object of type {type(data).__qualname__}")
         made: torch.Tensor = self._tensors.record(frame, ("method", "detach"), (data,))
         if data.requires_grad:
             self.set_requires_grad(frame, made, True)
@@ -232,9 +234,9 @@ class AutogradLeaves:
         """A leaf of the same sizes, as an input that a step before the graph makes."""
         sizes, strides = tuple(like.shape), like.stride()
         if any(type(size) is not int for size in (*sizes, *strides)):
-            raise Break("a leaf of autograd is made whose sizes depend on values")
+            raise TensorStateChanged("a leaf of autograd is made whose sizes depend on values")
         if not is_dense(sizes, strides):
-            raise Break("a leaf of autograd is made of a tensor that is not dense")
+            raise TensorStateChanged("a leaf of autograd is made of a tensor that is not dense")
         args = (sizes, strides, like.dtype, like.device, requires_grad, parameter)
         with _disable_current_modes(), torch._C.DisableTorchFunction():
             real = new_leaf(*args)
@@ -270,7 +272,7 @@ class AutogradLeaves:
             if each.fake.requires_grad is each.before:
                 continue
             if not each.fake.is_leaf:
-                raise Break("an input whose requires_grad was set is changed in place")
+                raise TensorStateChanged("an input whose requires_grad was set is changed in place")
             yield SlotSet(each.source, _REQUIRES_GRAD, each.fake.requires_grad)
 
     def finish(self, outputs: Sequence[Any]) -> list[int]:
@@ -290,7 +292,9 @@ class AutogradLeaves:
             found = {id(leaf) for leaf in paths.leaves(root.grad_fn)}
             seen |= found
             if found & self.replaced:
-                raise Break("data of a parameter is set, and the result is differentiable by it")
+                raise TensorStateChanged(
+                    "data of a parameter is set, and the result is differentiable by it"
+                )
             early |= {
                 key for key, each in self._switched.items() if key in found and not each.before
             }
@@ -312,7 +316,7 @@ class AutogradLeaves:
     def _switch_early(self, each: Switched) -> None:
         """An input that the graph is to differentiate by requires grad before the graph."""
         if each.used:
-            raise Break("requires_grad of an input is set after the input was used")
+            raise TensorStateChanged("requires_grad of an input is set after the input was used")
         args = (self.world_object(each.source), True)
         self.steps.append((Step(set_requires_grad, args, saved=saved_requires_grad), None))
         for given in self._tensors.graph.fakes.inputs:
@@ -348,9 +352,11 @@ class AutogradLeaves:
         others += [out for out in escaping if out is not leaf.fake]
         escapes = any(out is leaf.fake for out in escaping)
         if escapes and any(_storage(other) == storage for other in others):
-            raise Break("a tensor that begins to require grad shares its memory with another")
+            raise TensorStateChanged(
+                "a tensor that begins to require grad shares its memory with another"
+            )
         if _is_written(leaf.marker, storage):
-            raise Break("a tensor that begins to require grad is changed in place")
+            raise TensorStateChanged("a tensor that begins to require grad is changed in place")
 
     def _check_filled(self, escaping: list[torch.Tensor]) -> None:
         """A parameter is a copy of its data: nobody may tell that it does not share memory."""
@@ -362,11 +368,15 @@ class AutogradLeaves:
             )
             own_stays = any(_storage(out) == own for out in escaping)
             if data_stays and own_stays:
-                raise Break("a parameter is made that shares its memory with another tensor")
+                raise TensorStateChanged(
+                    "a parameter is made that shares its memory with another tensor"
+                )
             if _is_written(each.node, data):
-                raise Break("the data of a parameter made in the call is changed in place")
+                raise TensorStateChanged(
+                    "the data of a parameter made in the call is changed in place"
+                )
             if _is_written(each.node, own) and (data_stays or _is_used(each.node, data)):
-                raise Break("a parameter is changed in place that shares its memory")
+                raise TensorStateChanged("a parameter is changed in place that shares its memory")
 
 
 class _Paths:

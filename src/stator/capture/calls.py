@@ -29,6 +29,7 @@ from stator.capture.library import LIBRARY
 from stator.capture.locks import Locks, is_lock
 from stator.capture.logged import LOGGING
 from stator.capture.printing import PRINTING, Once, may_speak, once
+from stator.capture.refusals import FORBIDDEN, MARKED
 from stator.capture.scalar_calls import SCALARS
 from stator.capture.settings import DEVICES
 from stator.capture.special import SPECIAL
@@ -36,7 +37,14 @@ from stator.capture.text import makes_text
 from stator.capture.values import is_torch_value
 from stator.capture.warned import WARNINGS
 from stator.contracts import Contract, Depth, SymInt, Verdict
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import (
+    ArrayChanged,
+    Finalizer,
+    MarkMisfit,
+    OpaqueObject,
+    UnknownCFunction,
+    ValueNeeded,
+)
 from stator.graph import leaves
 from stator.guards import Code, Defaults, Fixed, Index, Is, Key, KwDefaults, Source
 from stator.objects import TypeSet
@@ -241,13 +249,13 @@ class Calls:
         name = getattr(callable, "__qualname__", "the function")
         reason = mark.message(name, positional, keywords)
         skips = mark.kind is marks.Kind.SKIP
-        signal = Break(reason, whole=skips)
+        signal = MARKED[mark.kind](reason, whole=skips)
         signal.asked = skips
         raise signal
 
     def _constant_result(self, callable: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not all(CONSTANTS.holds(type(value)) for value in (*args, *kwargs.values())):
-            raise Break("a function with an assumed constant result gets more than constants")
+            raise MarkMisfit("a function with an assumed constant result gets more than constants")
         with torch._C.DisableTorchFunction():
             try:
                 result = callable(*args, **kwargs)
@@ -412,7 +420,7 @@ class Calls:
             args, kwargs = _arguments(frame)
             result = self.marked(frame, mark, function, [*args, *kwargs.values()], tuple(kwargs))
             if type(result) is Frame:
-                raise Break("a substituted function is called by C code")
+                raise MarkMisfit("a substituted function is called by C code")
             frame.result = result
             frame.finish()
             return True
@@ -472,10 +480,10 @@ class Calls:
                 args, callable = [callable.__self__, *args], slot
         elif cls is types.BuiltinFunctionType:
             bound = callable.__self__
-            if id(callable) in self.world.opaque:
-                raise Break(f"{describe(callable)}, bound before the call, is called")
             if is_lock(type(bound)):
                 return self.locks.call(bound, callable.__name__)
+            if id(callable) in self.world.opaque:
+                raise OpaqueObject(f"{describe(callable)}, bound before the call, is called")
             is_bound = bound is not None and type(bound) is not types.ModuleType
         if is_bound and type(bound) is FakeTensor:
             rule = leaves.classify(callable)
@@ -498,7 +506,9 @@ class Calls:
         if contract is None and is_decimal(callable):  # context managers, dicts of signals
             contract = contracts.lookup(decimal.getcontext)
         if contract is None:
-            raise Break(f"no contract says what the C function {describe(callable)} does")
+            raise UnknownCFunction(
+                f"no contract says what the C function {describe(callable)} does"
+            )
         return self.run(frame, callable, args, kwnames, contract, (bound,) if is_bound else ())
 
     def run(
@@ -523,7 +533,8 @@ class Calls:
                 for value in (*bound, *args):
                     self.values.ready(value, Depth.DEEP, calls=not is_decimal(type(value)))
                 return self.result(callable, self._native_call(frame, callable, args, kwnames))
-            raise Break(f"{describe(callable)} {contract.reason.value}")
+            kind = FORBIDDEN[contract.reason]
+            raise kind(f"{describe(callable)} {contract.reason.value}")
         offset = len(bound)
         if not offset and _is_callable_object(type(callable)):
             bound, offset = (callable,), 1  # it is its own argument 0
@@ -542,17 +553,22 @@ class Calls:
             if CONSTANTS.holds(type(value)):
                 continue
             needed = specialized and spec.symint is not SymInt.PASS
+            if needed and type(value) is torch.SymInt and given >= 0:
+                known = self.tensors.scalars.speculation.number(frame, value)
+                if known is not None:
+                    args[given] = known
+                    continue
             if needed and self.tensors.has_symbols(value, spec.depth):
-                raise Break(f"{describe(callable)} needs a number that depends on values")
+                raise ValueNeeded(f"{describe(callable)} needs a number that depends on values")
             if spec.mutated and self.arrays.holds(type(value)):
-                raise Break(f"{describe(callable)} changes a numpy array")
+                raise ArrayChanged(f"{describe(callable)} changes a numpy array")
             self.values.ready(
                 value, spec.depth, attributes=spec.attributes, calls=contract.calls_back
             )
             if spec.hashed:
                 self.world.hashed(value)
             if spec.mutated and self.world.is_world(value) and id(value) not in self.world.records:
-                raise Break(
+                raise OpaqueObject(
                     f"{describe(callable)} changes an object of type {type(value).__qualname__} "
                     f"that existed before the call"
                 )
@@ -635,19 +651,19 @@ class Calls:
         if not is_python_class(cls):
             contract = self.contract(cls)
             if contract is None:
-                raise Break(f"no contract says what the C class {describe(cls)} does")
+                raise UnknownCFunction(f"no contract says what the C class {describe(cls)} does")
             return self.run(frame, cls, args, kwnames, contract)
         if objects.lookup(cls, "__del__") is not None:
             # A variable of a continuation lives as long as its call, not until it is deleted.
             reason = f"an object of class {cls.__qualname__} is made, which has a finalizer"
-            raise Break(reason, whole=True)
+            raise Finalizer(reason, whole=True)
         self.world.protocol(cls, ("__new__", "__init__"))
         self.world.protocol(type(cls), ("__call__",))
         base = objects.layout_base(cls)
         if base is not object:
             contract = self.contract(base)
             if contract is None:
-                raise Break(f"no contract says what the C class {describe(base)} does")
+                raise UnknownCFunction(f"no contract says what the C class {describe(base)} does")
             return self.run(frame, cls, args, kwnames, contract)
         result = self._native_call(frame, cls, args, kwnames)
         if objects.is_subtype(cls, type):

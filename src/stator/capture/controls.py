@@ -22,7 +22,7 @@ from torch.optim import Optimizer
 from stator._native._core import Frame
 from stator.capture import marks
 from stator.capture.marks import Kind, Mark
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import MarkMisfit
 from stator.effects import Perform
 from stator.guards import Fixed, Is, State
 from stator.world import World
@@ -98,7 +98,7 @@ class Errors:
 def _change(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`_set`, in a trace."""
     if kwargs or len(args) != 1 or type(args[0]) is not bool:
-        raise Break("error_on_graph_break() with a value that is not True or False")
+        raise MarkMisfit("error_on_graph_break() with a value that is not True or False")
     return calls.errors.change(args[0])
 
 

@@ -10,7 +10,7 @@ import types
 from typing import TYPE_CHECKING, Any, Final
 
 from stator import objects
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import HiddenState
 from stator.guards import Callback, Fixed, Source
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Decimals:
     def check(self) -> None:
         """The trace has ended well."""
         if not self.end():
-            raise Break("the decimal context is changed, or one of its flags is set")
+            raise HiddenState("the decimal context is changed, or one of its flags is set")
 
 
 def is_decimal(callable: Any) -> bool:

@@ -27,7 +27,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from stator._native._core import Frame
 from stator.capture.autograd_leaves import user_call
 from stator.contracts import Depth
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import RandomState, RegionContents
 from stator.effects import Effect, Perform
 from stator.graph.fakes import version
 from stator.graph.prologue import Given, Made, Step
@@ -145,17 +145,19 @@ class Draws:
         if kind is None:  # np.random.seed
             owner, kind = self._world.know(sys.modules["numpy.random"].mtrand._rand), "numpy"
         if not self._world.is_world(owner):
-            raise Break("a random number generator made in the call is used")
+            raise RandomState("a random number generator made in the call is used")
         if kind == "torch":
             return self._torch_method(frame, owner, name, args, kwargs)
         names = _PYTHON if kind == "python" else _NUMPY
         if name not in names and name != "seed":
-            raise Break(f"{type(owner).__name__}.{name} of a random number generator is called")
+            raise RandomState(
+                f"{type(owner).__name__}.{name} of a random number generator is called"
+            )
         args, kwargs = self._constants((args, kwargs))
         if name in _PICKERS and kind == "python":
             _check_population(args, kwargs)
         if name == "seed" and (not args or args[0] is None):
-            raise Break("a random number generator is seeded by the system")
+            raise RandomState("a random number generator is seeded by the system")
         example = user_call(_call, _twin(owner), name, args, kwargs)
         where = self._generator(owner)
         if name == "seed":
@@ -171,7 +173,9 @@ class Draws:
         self._tensors.ready(value, Depth.DEEP)
         for part in _parts(value):
             if not (CONSTANTS.holds(type(part)) or self._is_known_array(part)):
-                raise Break(f"random numbers are drawn by an object of type {type(part).__name__}")
+                raise RandomState(
+                    f"random numbers are drawn by an object of type {type(part).__name__}"
+                )
         return copy.deepcopy(value)
 
     def _is_known_array(self, value: Any) -> bool:
@@ -192,7 +196,7 @@ class Draws:
         arrays = self._tensors.arrays
         if cls is float or cls is int:
             if cls is int and not -_LARGEST <= _bound(name, args, example) <= _LARGEST:
-                raise Break("a random integer of more than 63 bits is drawn")
+                raise RandomState("a random integer of more than 63 bits is drawn")
             real = _number(example)
             fake = self._input(real)
             self._step(_draw_number, (where, name, args, kwargs), real)
@@ -210,7 +214,7 @@ class Draws:
             arrays.inputs.add(id(real))
             self._step(_call, (where, name, args, kwargs), real)
             return arrays.add(arrays.model(example.shape, example.dtype, example.strides), fake)
-        raise Break(f"a random {cls.__name__} is drawn")
+        raise RandomState(f"a random {cls.__name__} is drawn")
 
     def _input(self, real: torch.Tensor) -> torch.Tensor:
         self._world.keep(real)
@@ -223,27 +227,29 @@ class Draws:
         self, frame: Frame, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any]
     ) -> Any:
         if owner is torch.default_generator:
-            raise Break("torch's default generator is used as an object")
+            raise RandomState("torch's default generator is used as an object")
         if name == "manual_seed" and len(args) == 1 and not kwargs and type(args[0]) is int:
             user_call(_twin(owner).manual_seed, args[0])
             self._step(_call, (self._generator(owner), name, args, kwargs), None)
             return owner
-        raise Break(f"Generator.{name} of a random number generator is called")
+        raise RandomState(f"Generator.{name} of a random number generator is called")
 
     def operator(self, frame: Frame | None, target: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """A torch function that draws from a generator of the program's: before the graph."""
         owner = kwargs["generator"]
         options = {key: value for key, value in kwargs.items() if key != "generator"}
         if not self._world.is_world(owner) or owner is torch.default_generator:
-            raise Break("a generator made in the call, or torch's own, is passed to an operator")
+            raise RandomState(
+                "a generator made in the call, or torch's own, is passed to an operator"
+            )
         if isinstance(target, tuple) or getattr(target, "__name__", "") not in _FACTORIES:
-            raise Break("an operator draws from a generator and works on tensors")
+            raise RandomState("an operator draws from a generator and works on tensors")
         if self._tensors.graph.default_device is not None:
-            raise Break("an operator draws from a generator under a default device")
+            raise RandomState("an operator draws from a generator under a default device")
         self._tensors.ready((args, options), Depth.DEEP)
         parts = list(_parts((args, options)))
         if not all(CONSTANTS.holds(type(part)) or _is_setting(part) for part in parts):
-            raise Break("an operator draws from a generator and works on tensors")
+            raise RandomState("an operator draws from a generator and works on tensors")
         grad = options.pop("requires_grad", False)
         args, options = copy.deepcopy((tuple(args), options))
         device = owner.device
@@ -262,7 +268,7 @@ class Draws:
     def manual_seed(self, frame: Frame | None, seed: Any) -> Any:
         """`torch.manual_seed`."""
         if type(seed) is not int:
-            raise Break("torch.manual_seed with more than an int")
+            raise RandomState("torch.manual_seed with more than an int")
         user_call(torch.Generator().manual_seed, seed)
         self._seed(torch.random.manual_seed, (seed,), _saved_torch)
         return self._world.know(torch.default_generator)
@@ -270,7 +276,7 @@ class Draws:
     def get_rng_state(self, frame: Frame | None) -> torch.Tensor:
         """`torch.get_rng_state`, before the graph."""
         if self._after or self._is_random():
-            raise Break("torch.get_rng_state after random numbers were drawn")
+            raise RandomState("torch.get_rng_state after random numbers were drawn")
         with _disable_current_modes(), torch._C.DisableTorchFunction():
             real = torch.random.get_rng_state()
         fake = self._input(real)
@@ -282,7 +288,7 @@ class Draws:
         """`torch.set_rng_state` to a state that was asked for in the same call."""
         made = self._made.get(id(state))
         if made is None or _version(state) != self._versions[id(state)]:
-            raise Break("torch.set_rng_state with a state that is not asked for in the call")
+            raise RandomState("torch.set_rng_state with a state that is not asked for in the call")
         if self._after or self._is_random():
             self._behind(torch.random.set_rng_state, (state,))
         else:
@@ -298,13 +304,13 @@ class Draws:
         if not self._after:
             self._used_before = self._random_nodes()
         elif self._random_nodes() != self._used_before:
-            raise Break("torch's generator is used, seeded, used and seeded again")
+            raise RandomState("torch's generator is used, seeded, used and seeded again")
         self._after.append((run, args))
 
     def effects(self) -> Iterator[Effect]:
         """What happens to torch's generator behind the graph."""
         if self._after and self._random_nodes() != self._used_before:
-            raise Break("torch's generator is seeded between random operators")
+            raise RandomState("torch's generator is seeded between random operators")
         for run, args in self._after:
             yield Perform(Fixed(run), args)
 
@@ -314,7 +320,7 @@ class Draws:
     def _random_nodes(self) -> int:
         graph = self._tensors.graph
         if graph.graph is not graph.symbols.graph:
-            raise Break("torch's generator is used inside of a region of the graph")
+            raise RegionContents("torch's generator is used inside of a region of the graph")
         return sum(map(_may_be_random, graph.graph.nodes))
 
 
@@ -389,12 +395,12 @@ def _check_population(args: list[Any], kwargs: dict[str, Any]) -> None:
     if type(population) is range:
         return
     if type(population) not in (list, tuple):
-        raise Break("something is picked at random from more than a list of numbers")
+        raise RandomState("something is picked at random from more than a list of numbers")
     kinds = {type(item) for item in population}
     if not population or kinds not in ({int}, {float}):
-        raise Break("something is picked at random that is not a number")
+        raise RandomState("something is picked at random that is not a number")
     if kinds == {int} and max(map(abs, population)) > _LARGEST:
-        raise Break("a random integer of more than 63 bits is drawn")
+        raise RandomState("a random integer of more than 63 bits is drawn")
 
 
 def _bound(name: str, args: list[Any], example: int) -> int:

@@ -17,7 +17,7 @@ from stator._native._core import Frame
 from stator.capture import autograd
 from stator.capture.special import SPECIAL, Handler, _by_contract
 from stator.contracts import Depth
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import TextOfTensor
 from stator.effects.texts import Text
 from stator.world import MISSING
 from stator.world.kinds import CONSTANTS
@@ -54,7 +54,7 @@ def percent(calls: "Calls", frame: Frame, template: Any, given: Any) -> Any:
     parsed = _parsed(template, given)
     if parsed is None:
         if texts.holds(given) or (type(given) is tuple and any(map(texts.holds, given))):
-            raise Break("a tensor is formatted by a template that can't be followed")
+            raise TextOfTensor("a tensor is formatted by a template that can't be followed")
         return MISSING
     with texts.window():
         made = autograd.evaluated(frame, _percent, parsed)
@@ -214,7 +214,7 @@ def _join(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
     parts: list[Any] = []
     for index, item in enumerate(given):
         if not _is_text(item):
-            raise Break("str.join of more than strings")
+            raise TextOfTensor("str.join of more than strings")
         parts += [separator, item] if index else [item]
     return calls.tracer.texts.joined(frame, parts)
 

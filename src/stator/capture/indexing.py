@@ -5,8 +5,8 @@ A tensor of one integer is read, as torch does it. An integer that is read selec
 such a bound is a view of its own: `x[n, 2:m]` is `x[n : n + 1].squeeze(0)[2:m]`. As in torch, parts
 of an index apply one after the other, and so give the same view.
 
-Compilers can write into such views, and compute gradients, only if they know whether a number counts
-from the start or from the end. It is assumed to count from the start, `-n` from the end.
+Compilers can write into such views, and compute gradients, only if they know whether a number
+counts from the start or from the end. It is assumed to count from the start, `-n` from the end.
 """
 
 import operator
@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from stator._native._core import Frame
 from stator.capture.scalars import SYMBOLS, Scalars, is_index
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import ValueNeeded
 from stator.objects import TypeSet
 
 _ALL: Final = slice(None)
@@ -101,12 +101,13 @@ class Indexing:
 
     def _select(self, frame: Frame | None, obj: torch.Tensor, dim: int, index: Any) -> torch.Tensor:
         if dim >= obj.dim():
-            raise Break("too many indices for a tensor, one of them read from a tensor")
+            raise ValueNeeded("too many indices for a tensor, one of them read from a tensor")
         scalars, size = self._scalars, obj.shape[dim]
         if _is_negative(index):
             index = scalars.known(lambda: index + size)
-        inside = scalars.known(lambda: (index >= 0) & (index < size))
-        scalars.require(inside, "an index that is read from a tensor is out of range")
+        outside = "an index that is read from a tensor is out of range"
+        scalars.require(scalars.known(_from_zero, index), outside)
+        scalars.require(scalars.known(lambda: index < size), outside)
         part = (*[_ALL] * dim, slice(index, index + 1))
         view = self._tensors.record(frame, operator.getitem, (obj, part))
         selected: torch.Tensor = self._tensors.record(frame, torch.squeeze, (view, dim))
@@ -157,5 +158,5 @@ def _dimensions(part: Any) -> int:
         return part.dim()
     flat = type(part) is not list or all(type(each) is int for each in part)
     if not (flat and _PARTS.holds(type(part))) and type(part) is not torch.SymInt:
-        raise Break(f"a {type(part).__qualname__} and a number from a tensor in one index")
+        raise ValueNeeded(f"a {type(part).__qualname__} and a number from a tensor in one index")
     return 1

@@ -20,7 +20,7 @@ from stator.capture.decimals import is_decimal
 from stator.capture.locks import is_lock
 from stator.capture.operators import specials
 from stator.contracts import Depth, Verdict
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import Import, InterpreterState, OddNamespace, UnknownCFunction
 from stator.effects.texts import Text
 from stator.world.kinds import CONSTANTS
 
@@ -67,7 +67,7 @@ class Instructions:
             return self.import_module(frame, args)
         result = self.calls.call(frame, callable, list(args), None)
         if type(result) is Frame:
-            raise Break("a replaced built-in function is called")
+            raise OddNamespace("a replaced built-in function is called")
         return result
 
     def import_module(self, frame: Frame, args: tuple[Any, ...]) -> Any:
@@ -75,7 +75,7 @@ class Instructions:
         package = frame.globals.get("__package__") or ""
         full = importlib.util.resolve_name("." * level + name, package) if level else name
         if full not in sys.modules:
-            raise Break(f"the module {full} is imported", "import it before the compiled function")
+            raise Import(f"the module {full} is imported", "import it before the compiled function")
         result = core.call_native(frame, _IMPORT, name, frame.globals, None, fromlist, level)
         return self.world.know(result)
 
@@ -87,7 +87,7 @@ class Instructions:
         if name == "IMPORT_FROM":
             return self._import_from(frame, thunk, operands)
         if name == "PRINT_EXPR":
-            raise Break("sys.displayhook shows the value of an expression")
+            raise InterpreterState("sys.displayhook shows the value of an expression")
         texts = self.tracer.texts
         if name in text.FORMATS:
             for value in operands:
@@ -153,4 +153,4 @@ class Instructions:
             contract = contracts.lookup(method.value)
             if contract is None or contract.verdict is Verdict.FORBIDDEN:
                 kind = type(manager).__qualname__
-                raise Break(f"`with` on an object of type {kind}, which is written in C")
+                raise UnknownCFunction(f"`with` on an object of type {kind}, which is written in C")

@@ -25,7 +25,7 @@ from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.special import Handler, _plain, _substitute
 from stator.contracts import Depth
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import HiddenState, InterpreterState, OddNamespace
 from stator.guards import Callback, Fixed, Is, State
 from stator.objects import TypeSet
 from stator.world.kinds import CONSTANTS
@@ -65,7 +65,9 @@ def _slotnames(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwa
         if type(slots) is dict or type(slots) is list:
             slots = tuple(slots)
         if type(slots) is not tuple or any(type(name) is not str for name in slots):
-            raise Break(f"the slots of {objects.type_dict(owner).get('__qualname__', owner)}")
+            raise OddNamespace(
+                f"the slots of {objects.type_dict(owner).get('__qualname__', owner)}"
+            )
         for name in slots:
             if name in ("__dict__", "__weakref__"):
                 continue
@@ -82,7 +84,9 @@ def _asked(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
         return _plain(calls, frame, function, args, kwargs)
     answer = function()
     if not CONSTANTS.holds(type(answer)):
-        raise Break(f"{function.__module__}.{function.__name__} answers more than a constant")
+        raise InterpreterState(
+            f"{function.__module__}.{function.__name__} answers more than a constant"
+        )
     name = f"{function.__module__}.{function.__name__}() is {answer!r}"
     calls.world.guard(Fixed(function), Callback(lambda asked: asked() == answer, name))
     return answer
@@ -120,7 +124,7 @@ def _new_lock(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
 def _cache(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """Methods of a `functools.lru_cache` that the program has made itself."""
     if not args or id(args[0]) not in calls.made_caches:
-        raise Break("a cache that existed before the call is inspected or cleared")
+        raise HiddenState("a cache that existed before the call is inspected or cleared")
     bound = type(function) is types.BuiltinFunctionType
     return _plain(calls, frame, function, args[1:] if bound else args, kwargs)
 
@@ -129,7 +133,7 @@ def _context_get(calls: "Calls", frame: Frame, function: Any, args: list[Any], k
     """`ContextVar.get`: what the running context holds, guarded."""
     variable, *default = args
     if kwargs or len(default) > 1 or not calls.world.is_world(variable):
-        raise Break("a context variable made in the call is used")
+        raise HiddenState("a context variable made in the call is used")
     value = _context_value(calls, variable)
     if value is not _UNSET:
         return value
@@ -137,7 +141,7 @@ def _context_get(calls: "Calls", frame: Frame, function: Any, args: list[Any], k
         return default[0]
     if _GET(variable, _UNSET) is _UNSET:
         return _plain(calls, frame, _GET, [variable], {})  # the variable's own default, or raises
-    raise Break("a context variable is reset, and then asked for its default")
+    raise HiddenState("a context variable is reset, and then asked for its default")
 
 
 def _context_value(calls: "Calls", variable: Any) -> Any:
@@ -163,7 +167,7 @@ class Token:
 def _context_set(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`ContextVar.set`: allowed if the variable holds what it held at the end of the trace."""
     if kwargs or len(args) != 2 or not calls.world.is_world(args[0]):
-        raise Break("a context variable made in the call is used")
+        raise HiddenState("a context variable made in the call is used")
     variable, value = args
     token = Token(id(variable), _context_value(calls, variable))
     calls.world.opaque[id(token)] = "Token"
@@ -176,7 +180,7 @@ def _context_reset(
     calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any
 ) -> Any:
     if kwargs or len(args) != 2 or type(args[1]) is not Token or args[1].key != id(args[0]):
-        raise Break("a context variable is reset with a token that was not made in the call")
+        raise HiddenState("a context variable is reset with a token that was not made in the call")
     calls.context[args[1].key] = args[1].before
     return None
 
@@ -195,9 +199,9 @@ def _audit(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
 def _codec(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`codecs.encode` and `decode`, by codecs of C that are loaded already."""
     if kwargs or len(args) != 2 or type(args[1]) is not str or args[1] not in _ENCODINGS:
-        raise Break(f"codecs.{function.__name__} runs a codec that may be anything")
+        raise HiddenState(f"codecs.{function.__name__} runs a codec that may be anything")
     if type(args[0]) is not str and type(args[0]) is not bytes:
-        raise Break(f"codecs.{function.__name__} of an object that is no text")
+        raise HiddenState(f"codecs.{function.__name__} of an object that is no text")
     return _plain(calls, frame, function, args, kwargs)
 
 

@@ -9,7 +9,7 @@ import threading
 from typing import Any, Final
 
 from stator._native import _core as core
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import LockHeld
 from stator.objects import TypeSet
 from stator.world import World
 
@@ -39,10 +39,10 @@ class Locks:
         if method in ("locked", "_is_owned") and (held or not self._world.is_world(lock)):
             return held > 0
         if method not in ("acquire", "release", "__enter__", "__exit__"):
-            raise Break(f"a lock is asked for {method}")
+            raise LockHeld(f"a lock is asked for {method}")
         change = 1 if method in ("acquire", "__enter__") else -1
         if change == 1 and held and type(lock) is not _RLOCK:
-            raise Break("a lock is taken that is held already")
+            raise LockHeld("a lock is taken that is held already")
         if change == -1 and not held and not self._world.is_world(lock):
             core.raise_user(RuntimeError(_NOT_HELD[type(lock) is _RLOCK]))
         self.held[id(lock)] = held + change

@@ -17,7 +17,7 @@ from stator._native._core import Frame
 from stator.capture.printing import frames, perform
 from stator.capture.special import Handler
 from stator.contracts import Depth
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import Output
 from stator.effects.exits import entries
 from stator.effects.steps import Helper
 from stator.effects.texts import Text
@@ -53,17 +53,17 @@ def _log(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: A
     logger, level = given["self"], given["level"]
     stacklevel = given.get("stacklevel", 1)
     if not calls.world.is_world(logger):
-        raise Break("a logger that was made in the call")
+        raise Output("a logger that was made in the call")
     for name, own in _OWN.items():
         found = calls.tracer.getattr(frame, logger, name)
         if getattr(found, "__func__", None) is not own:
-            raise Break(f"a logger with a {name} of its own")
+            raise Output(f"a logger with a {name} of its own")
     if given.get("stack_info"):
-        raise Break("a log record shows the whole stack")
+        raise Output("a log record shows the whole stack")
     if type(level) is not int or type(stacklevel) is not int:
-        raise Break("a log record whose level or place is not known while tracing")
+        raise Output("a log record whose level or place is not known while tracing")
     if calls.tracer.namespace_value(logging.__dict__, "_srcfile") != logging._srcfile:
-        raise Break("logging._srcfile is changed")
+        raise Output("logging._srcfile is changed")
     place, outside = _place(calls, frame, stacklevel)
     values = [logger, level, place, outside, given["msg"], given["args"]]
     values += [_extra(calls, given.get("extra")), given.get("exc_info")]
@@ -94,7 +94,7 @@ def _extra(calls: "Calls", extra: Any) -> Any:
         type(key) is not str or key in _FIELDS or not _kept(calls, value)
         for key, value in extra.items()
     ):
-        raise Break("a log record with fields that are not constants")
+        raise Output("a log record with fields that are not constants")
     return {key: _value(calls, value) for key, value in extra.items()}
 
 
@@ -153,7 +153,7 @@ def _is_simple(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwa
 
 
 def _failed(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    raise Break("a log message can't be formatted")
+    raise Output("a log message can't be formatted")
 
 
 def _put_off(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
@@ -161,7 +161,7 @@ def _put_off(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwarg
     passed: Any = ()
     if error is not None:
         if calls.world.is_world(error):
-            raise Break("an exception that existed before the call is logged")
+            raise Output("an exception that existed before the call is logged")
         passed = entries(error, _OURS)
     values = tuple(_value(calls, value) for value in given)
     args = [logger, level, place, outside, _value(calls, msg), values, extra, error, passed]

@@ -11,7 +11,7 @@ from stator._native import _core as core
 from stator._native._core import NULL, Frame
 from stator.capture.tensors import Tensors
 from stator.capture.values import Values
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import OddNamespace
 from stator.guards import CellContents, Fixed, Source
 from stator.world import MISSING, Record, World
 
@@ -67,7 +67,7 @@ class Names:
         record = self._namespaces.get(id(raw))
         if record is None:
             if type(raw) is not dict:
-                raise Break("the globals of a function are not a plain dict")
+                raise OddNamespace("the globals of a function are not a plain dict")
             record = self._namespaces[id(raw)] = self.world.namespace(raw)
         return record
 
@@ -103,16 +103,17 @@ class Names:
     def load_global(self, frame: Frame, name: str) -> Any:
         namespace: Any = frame.globals
         if type(namespace) is not dict:
-            raise Break("the globals of a function are not a plain dict").at(frame)
+            raise OddNamespace("the globals of a function are not a plain dict").at(frame)
         value = self.namespace_value(namespace, name)
         if value is not MISSING:
             return value
         builtins: Any = frame.builtins
-        if type(builtins) is dict:
-            value = self.namespace_value(builtins, name)
-            if value is not MISSING:
-                return value
-        return core.load_global(frame, name)
+        if type(builtins) is not dict:
+            return core.load_global(frame, name)
+        value = self.namespace_value(builtins, name)
+        if value is MISSING:  # CPython would find what the program has deleted
+            core.raise_user(NameError(f"name '{name}' is not defined", name=name))
+        return value
 
     def store_global(self, frame: Frame, name: str, value: Any) -> None:
         self.store_namespace(frame.globals, name, value)
@@ -155,7 +156,7 @@ class Names:
         if record is not None:
             self.world.fill(record)
         elif id(namespace) in self.world.opaque:
-            raise Break("a namespace is an object that can't be followed")
+            raise OddNamespace("a namespace is an object that can't be followed")
 
     # ------------------------------------------------------------------ cells
 
@@ -167,7 +168,7 @@ class Names:
             raw = core.load_cell(frame, cell)
             source = self.world.origins[id(cell)]
             if raw is NULL:
-                raise Break("a variable of an enclosing function is not set")
+                raise OddNamespace("a variable of an enclosing function is not set")
             value = self.world.wrap(raw, CellContents(source))
             self.cells[id(cell)] = value
         return value

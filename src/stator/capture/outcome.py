@@ -20,7 +20,8 @@ from stator.capture.printing import Unknown
 from stator.capture.tensors import CONSTANT_TYPES, SYMBOLS
 from stator.capture.tracer import Tracer
 from stator.capture.warned import filters
-from stator.diagnostics.breaks import Break, Place
+from stator.diagnostics.breaks import Place
+from stator.diagnostics.catalogue import TorchState, WarningControl
 from stator.effects import (
     CannotRebuild,
     CellDel,
@@ -175,7 +176,7 @@ def state_effects(tracer: Tracer) -> Iterator[Effect]:
     for scope in left.scopes:
         enter = objects.lookup(type(scope.holder), "__enter__")
         if enter is None:
-            raise Break(f"{scope.kind} is entered for good")
+            raise TorchState(f"{scope.kind} is entered for good")
         yield Perform(Fixed(enter.value, f"enter_{scope.kind}"), (scope.holder,))
     if left.inner_grad is not None:
         yield Perform(setter, (left.inner_grad,))
@@ -191,7 +192,7 @@ def _check_filters(tracer: Tracer, record: Record, changes: list[Effect]) -> Non
             for change in changes
         )
     if changed:
-        raise Break("the warning filters are changed for good")
+        raise WarningControl("the warning filters are changed for good")
 
 
 def _guard_distinct(tracer: Tracer, changed: Record, records: list[Record]) -> None:

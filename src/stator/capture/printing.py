@@ -18,7 +18,7 @@ from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.changes import changes
 from stator.capture.special import Handler, _plain
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import Output
 from stator.effects import Perform
 from stator.effects.model import values_of
 from stator.effects.texts import Text
@@ -49,12 +49,12 @@ def perform(
     """
     tracer = calls.tracer
     if type(tracer.tensors.graph.arguments) is not Arguments:
-        raise Break("output from inside of a region, which may run more than once")
+        raise Output("output from inside of a region, which may run more than once")
     if calls.once:
         calls.once[-1].spoke = True
         return
     if any(frame.f_code in calls.cached_codes for frame in frames(calls, frame)):
-        raise Break("output of a function with a cache: whether it comes depends on the cache")
+        raise Output("output of a function with a cache: whether it comes depends on the cache")
     tracer.performed.append(Perform(Fixed(function, name), args, tuple((keywords or {}).items())))
 
 
@@ -96,7 +96,7 @@ def _print(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
     if file is MISSING or file is None:
         file = None  # whatever it is at run time
     elif objects.lookup(type(file), "write") is None:
-        raise Break(f"print to an object of type {type(file).__qualname__}, which is no file")
+        raise Output(f"print to an object of type {type(file).__qualname__}, which is no file")
     values = [tuple(args), kwargs.get("sep"), kwargs.get("end"), file, kwargs.get("flush", False)]
     return calls.function(frame, _printed, values, None)
 
@@ -179,7 +179,7 @@ def _put_off_write(
     calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any
 ) -> Any:
     if kwargs or len(args) != 2 or type(args[1]) not in (str, Text):
-        raise Break("a file gets something that is no text")
+        raise Output("a file gets something that is no text")
     perform(calls, frame, _write, "write", tuple(args))
     if type(args[1]) is str:
         return len(args[1])
@@ -193,7 +193,7 @@ def _put_off_flush(
     calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any
 ) -> Any:
     if kwargs or len(args) != 1:
-        raise Break("a file is flushed with arguments")
+        raise Output("a file is flushed with arguments")
     perform(calls, frame, _flush, "flush", tuple(args))
 
 
@@ -254,7 +254,7 @@ def _begun(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
 
 def _given_up(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if calls.once.pop().spoke:
-        raise Break("a function with a cache shows something and raises")
+        raise Output("a function with a cache shows something and raises")
 
 
 def _ended(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
@@ -268,9 +268,9 @@ def _ended(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
         return
     before, nodes = _seen(calls)
     if result is not None or nodes != call.nodes or before != call.before:
-        raise Break("a function with a cache shows something, and does other things, too")
+        raise Output("a function with a cache shows something, and does other things, too")
     if any(not name.isidentifier() for name in keywords):
-        raise Break("a function with a cache is called with odd keywords")
+        raise Output("a function with a cache is called with odd keywords")
     perform(calls, frame, cache, "cached", tuple(given), dict(keywords))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 import torch.fx as fx
 
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import TensorStateChanged
 from stator.graph.fakes import FakeInput
 from stator.graph.prologue import Step
 
@@ -30,14 +30,16 @@ def resize_early(tensors: "Tensors") -> None:
         node = tensors.graph.arguments.node(given.fake)
         first = _first_user(node)
         if first is None or not _resizes(first, node) or given.real.requires_grad:
-            raise Break("an input is made larger after it was used")
+            raise TensorStateChanged("an input is made larger after it was used")
         if "out" in first.kwargs and given.real.numel():
-            raise Break("an out= argument that is not empty is resized, of which torch warns")
+            raise TensorStateChanged(
+                "an out= argument that is not empty is resized, of which torch warns"
+            )
         if sum(_resizes(user, node) for user in node.users) > 1:
-            raise Break("an input is resized more than once")
+            raise TensorStateChanged("an input is resized more than once")
         shape = tuple(given.fake.shape)
         if any(type(size) is not int for size in shape) or not given.fake.is_contiguous():
-            raise Break("an input is made larger, to a size that depends on values")
+            raise TensorStateChanged("an input is made larger, to a size that depends on values")
         source = tensors.own.world_object(tensors.sources[id(given.real)])
         tensors.own.steps.append((Step(_resize, (source, shape), saved=_saved), None))
         given.starts_with_shape = shape

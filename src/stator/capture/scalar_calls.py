@@ -17,7 +17,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from stator._native._core import Frame
 from stator.capture.scalars import HINT, SYMBOLS
 from stator.contracts import Depth
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import UnknownCFunction, ValueNeeded
 from stator.world import MISSING
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def _on_numbers(answer: Answer, *, tensors: bool) -> Handler:
             kind = type(value)
             if SYMBOLS.holds(kind) or (tensors and kind is FakeTensor):
                 if kwargs:
-                    raise Break(
+                    raise ValueNeeded(
                         f"{function.__name__} of a number from a tensor, with options", HINT
                     )
                 result = answer(calls.tensors.scalars, frame, args)
@@ -55,7 +55,7 @@ def _by_contract(
 ) -> Any:
     contract = calls.contract(function)
     if contract is None:
-        raise Break(f"no contract says what {function!r} does")
+        raise UnknownCFunction(f"no contract says what {function!r} does")
     return calls.run(frame, function, [*args, *kwargs.values()], tuple(kwargs) or None, contract)
 
 

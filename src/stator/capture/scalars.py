@@ -23,6 +23,7 @@ from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture import branches
 from stator.capture.operators import ARITHMETIC
+from stator.capture.speculation import Speculation
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break
 from stator.graph import leaves
@@ -118,6 +119,8 @@ class Scalars:
 
     def __init__(self, tensors: "Tensors") -> None:
         self.tensors = tensors
+        self.speculation = Speculation(self)
+        self.careful = False  # what the program insists on is not taken for granted
         self._doubles: dict[Any, torch.Tensor] = {}  # by the symbol of the float
 
     # ------------------------------------------------------------------ reading
@@ -154,6 +157,12 @@ class Scalars:
             raise Break("a complex number is read from a tensor", HINT)
         return self.tensors.record(frame, ("method", "item"), (tensor,))
 
+    def numbers(self, frame: Frame | None, values: Any) -> Any:
+        """Numbers for an operator that would read them from tensors itself."""
+        if type(values) not in (list, tuple) or not any(type(v) is FakeTensor for v in values):
+            return values
+        return [self.item(frame, v) if type(v) is FakeTensor else v for v in values]
+
     def tolist(self, frame: Frame | None, tensor: torch.Tensor) -> Any:
         if tensor.dim() == 0:
             return self.item(frame, tensor)
@@ -161,7 +170,9 @@ class Scalars:
             raise Break("complex numbers are read from a tensor", HINT)
         count: Any = tensor.numel()
         if type(count) is not int:
-            raise Break("the length of a list depends on the values in a tensor", HINT)
+            count = self.speculation.number(frame, count)
+            if count is None:
+                raise Break("the length of a list depends on the values in a tensor", HINT)
         if count > MOST:
             raise Break(f"a list of {count} numbers is read from a tensor", HINT)
         if count == 0:
@@ -317,6 +328,10 @@ class Scalars:
             return self.operate(frame, _REFLECTED[name], *reversed(args))
         if name == "__bool__":
             return self.truth(None, args[0])
+        if name in ("__int__", "__index__") and type(args[0]) is torch.SymInt:
+            known = self.speculation.number(None, args[0])
+            if known is not None:
+                return known
         what = python_type(args[0]).__qualname__
         raise Break(f"C code needs the value of an {what} that is read from a tensor", HINT)
 
@@ -330,8 +345,8 @@ class Scalars:
         if type(value) is torch.SymBool:
             value = self.to_int(frame, value)
         if type(value) is torch.SymInt:
-            inside = self.known(lambda: (value <= _EXACT) & (value >= -_EXACT))
-            self.require(inside, "an integer is too large for a float")
+            for inside in self.known(lambda: (value <= _EXACT, value >= -_EXACT)):
+                self.require(inside, "an integer is too large for a float")
         elif type(value) is int:
             value = float(value)
         made: torch.Tensor = self.tensors.record(
@@ -362,11 +377,19 @@ class Scalars:
                 return bool(condition)
         except GuardOnDataDependentSymNode as error:
             described = self._describe(error)
-        side = None if frame is None else branches.insisted(frame)
+        side = self._insisted(frame)
         if side is None:
-            raise Break(described, HINT)
+            side = self.speculation.holds(frame, condition)
+            if side is None:
+                raise Break(described, HINT)
+            return side
         self.require(condition if side else _negated(condition), described)
         return side
+
+    def _insisted(self, frame: Frame | None) -> bool | None:
+        if frame is None or self.careful:
+            return None
+        return branches.insisted(frame)
 
     def tensor_truth(self, frame: Frame, tensor: torch.Tensor) -> bool:
         """Whether a tensor of one element is true."""
@@ -378,9 +401,12 @@ class Scalars:
         if known is not None:
             with torch._C.DisableTorchFunction():
                 return bool(known)
-        if branches.insisted(frame) is None:
+        if self._insisted(frame) is not None:
+            return self.truth(frame, self.item(frame, tensor))
+        side = self.speculation.truth(frame, tensor)
+        if side is None:
             raise Break("a branch depends on the value of a tensor", HINT)
-        return self.truth(frame, self.item(frame, tensor))
+        return side
 
     def expect(self, frame: Frame | None, condition: Any) -> bool:
         """`torch._check`: what the program says holds, unless it is known not to."""
@@ -390,6 +416,21 @@ class Scalars:
         except GuardOnDataDependentSymNode as error:
             self.require(condition, self._describe(error))
             return True
+
+    def converted(self, frame: Frame | None, name: str, tensor: torch.Tensor) -> Any:
+        """What C code gets that asks a tensor for a bool or an int; None if that is not known."""
+        if type(tensor) is not FakeTensor or tensor.numel() != 1:
+            return None
+        if name == "__bool__":
+            return self.speculation.truth(frame, tensor)
+        kind = tensor.dtype
+        if kind.is_floating_point or kind.is_complex or kind is torch.bool:
+            return None
+        return self.speculation.number(frame, self.item(frame, tensor))
+
+    def condition(self, frame: Frame | None, value: Any) -> Any:
+        """Whether a number is true, as a symbolic condition."""
+        return self._condition(frame, value)
 
     def _condition(self, frame: Frame | None, value: Any) -> Any:
         if type(value) is torch.SymBool:

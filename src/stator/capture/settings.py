@@ -12,7 +12,7 @@ import torch
 from stator import objects
 from stator._native._core import Frame
 from stator.capture.special import Handler
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import TorchState
 from stator.effects import Effect, Perform
 from stator.graph import leaves
 from stator.guards import Equal, Fixed, State
@@ -45,7 +45,7 @@ class Settings:
 
     def exit_device(self) -> None:
         if not self._devices:
-            raise Break("a default device is left that was entered before the call")
+            raise TorchState("a default device is left that was entered before the call")
         self._tensors.graph.default_device = self._devices.pop()
 
     def default_device(self, frame: Frame | None) -> torch.device:
@@ -55,7 +55,7 @@ class Settings:
             answer: torch.device = leaves.answer(torch.get_default_device, (), {})
             return answer
         if device is None or device.type not in _PLAIN_DEVICES:
-            raise Break("torch.get_default_device inside of a default device")
+            raise TorchState("torch.get_default_device inside of a default device")
         return device
 
     # ------------------------------------------------------------------ cuDNN
@@ -73,12 +73,12 @@ class Settings:
     def set_flag(self, frame: Frame | None, name: str, *args: Any) -> None:
         """Without CUDA, cuDNN's flags change nothing but themselves."""
         if torch.cuda.is_available():
-            raise Break(f"torch._C.{name} changes which kernels run")
+            raise TorchState(f"torch._C.{name} changes which kernels run")
         *which, value = args
         getter = _GETTERS[name]
         before = self.get_flag(frame, getter, *which)
         if type(value) is not type(before):
-            raise Break(f"torch._C.{name} with an object of type {type(value).__qualname__}")
+            raise TorchState(f"torch._C.{name} with an object of type {type(value).__qualname__}")
         self._flags[(getter, *which)] = self._flags[(getter, *which)][0], value
 
     # ------------------------------------------------------------------ others
@@ -89,33 +89,33 @@ class Settings:
         Backends don't write dtypes into factory functions: these ask for the default at run time.
         """
         if dtype is not torch.get_default_dtype():
-            raise Break("the default dtype is changed, which a graph can't hold")
+            raise TorchState("the default dtype is changed, which a graph can't hold")
 
     def anomaly(self, frame: Frame | None, mode: Any, check_nan: Any = True) -> None:
         """`torch.set_anomaly_enabled`, as long as it changes nothing."""
         now = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
         if (mode, check_nan) != now:
-            raise Break("the detection of anomalies is switched, which a graph can't hold")
+            raise TorchState("the detection of anomalies is switched, which a graph can't hold")
         for getter, value in zip(_ANOMALY, now, strict=True):
             self._world.guard(State(getter, (), f"{getter.__name__}()"), Equal(value))
 
     def enter_range(self, frame: Frame | None, holder: Any) -> Any:
         """`record_function`: without a profiler, it does nothing."""
         if _PROFILING():
-            raise Break("a range is profiled, which a graph can't hold")
+            raise TorchState("a range is profiled, which a graph can't hold")
         self._world.guard(State(_PROFILING, (), "the profiler is on"), Equal(False))
         self._ranges += 1
         return holder
 
     def exit_range(self, frame: Frame | None, *_: Any) -> None:
         if not self._ranges:
-            raise Break("a profiled range is left that was entered before")
+            raise TorchState("a profiled range is left that was entered before")
         self._ranges -= 1
 
     def effects(self) -> Iterator[Effect]:
         """What stays changed."""
         if self._devices or self._ranges:
-            raise Break("a default device or a profiled range is entered, and not left")
+            raise TorchState("a default device or a profiled range is entered, and not left")
         for (getter, *which), (before, now) in self._flags.items():
             if now != before:
                 setter = next(name for name, read in _GETTERS.items() if read == getter)

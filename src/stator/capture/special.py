@@ -19,7 +19,12 @@ from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import autograd, scalars
 from stator.contracts import Depth
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import (
+    ClassChanged,
+    InterpreterState,
+    NotRebuilt,
+    UnknownCFunction,
+)
 from stator.graph import leaves
 from stator.guards import Callback, Fixed, IsWeak
 from stator.world.world import is_frozen_class
@@ -137,7 +142,7 @@ def _type_setattr(calls: "Calls", frame: Frame, function: Any, args: list[Any], 
 def _type_delattr(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     given = bool(args) and objects.is_subtype(type(args[0]), type)
     if given and id(args[0]) not in calls.world.made_classes:
-        raise Break("an attribute of a class that existed before the call is deleted")
+        raise ClassChanged("an attribute of a class that existed before the call is deleted")
     return _plain(calls, frame, function, args, kwargs)
 
 
@@ -151,7 +156,7 @@ def _type(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
         return calls.world.know(type(value)) if is_python_class(type(value)) else type(value)
     contract = calls.contract(type)
     if contract is None:
-        raise Break("type() with three arguments makes a class")
+        raise NotRebuilt("type() with three arguments makes a class")
     return calls.run(frame, function, [*args, *kwargs.values()], tuple(kwargs) or None, contract)
 
 
@@ -173,7 +178,7 @@ def _len(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: A
 def _by_contract(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     contract = calls.contract(function)
     if contract is None:
-        raise Break(f"no contract says what {function!r} does")
+        raise UnknownCFunction(f"no contract says what {function!r} does")
     return calls.run(frame, function, [*args, *kwargs.values()], tuple(kwargs) or None, contract)
 
 
@@ -229,7 +234,7 @@ def _dir(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: A
     for value in args:
         calls.values.ready(value, Depth.SHALLOW, attributes=True)
         if _is_changed(calls, value):
-            raise Break("dir() of a function, module or class that the call has changed")
+            raise InterpreterState("dir() of a function, module or class that the call has changed")
         cls = value if objects.is_subtype(type(value), type) else type(value)
         for owner in objects.mro(cls):
             if not is_frozen_class(owner) and not calls.world.is_made(owner):

@@ -22,7 +22,12 @@ from stator.capture.draws import Draws
 from stator.capture.resized import resize_early
 from stator.capture.settings import Settings
 from stator.contracts import Depth
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import (
+    AutogradInside,
+    SharedMemory,
+    TensorDetail,
+    TensorStateChanged,
+)
 from stator.effects import AttrDel, AttrSet, Effect, Output, SlotSet
 from stator.effects.instances import dict_descriptor
 from stator.effects.model import Constant
@@ -75,13 +80,13 @@ class TensorState(AutogradLeaves):
             raise AssertionError("a value that is no tensor was assigned")
         given = self._tensors.inputs.get(id(tensor))
         if given is None and tensor.requires_grad:
-            raise Break("data of a tensor that requires grad is set")
+            raise TensorStateChanged("data of a tensor that requires grad is set")
         graph = self._outermost()
         node = graph.node(tensor)
         if tensor.requires_grad and any(map(_tracks_grad, node.users)):
-            raise Break("data of a parameter is set after it was used")
+            raise TensorStateChanged("data of a parameter is set after it was used")
         if type(tensor.device) is type(value.device) and tensor.device != value.device:
-            raise Break("data of a tensor is set to one on another device")
+            raise TensorStateChanged("data of a tensor is set to one on another device")
         alias = graph.call(getattr, (value, "data"))
         user_call(_DATA.__set__, tensor, alias)
         graph.fakes.touched = True
@@ -94,10 +99,12 @@ class TensorState(AutogradLeaves):
     def set_(self, frame: Frame | None, tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         """`t.set_(value)`: the same without autograd."""
         if len(args) != 1 or kwargs or not self._tensors.holds(type(args[0])):
-            raise Break("Tensor.set_ with more than a tensor")
+            raise TensorStateChanged("Tensor.set_ with more than a tensor")
         (value,) = args
         if tensor.requires_grad or value.requires_grad or tensor.dtype is not value.dtype:
-            raise Break("Tensor.set_ of a tensor that requires grad, or is of another dtype")
+            raise TensorStateChanged(
+                "Tensor.set_ of a tensor that requires grad, or is of another dtype"
+            )
         self.set_data(frame, tensor, value)
         return tensor
 
@@ -107,7 +114,7 @@ class TensorState(AutogradLeaves):
         before, given = memory.nbytes(), id(tensor) in self._tensors.inputs
         result = self._tensors.record(frame, ("method", "resize_"), (tensor, *args), kwargs)
         if not given and memory.nbytes() != before and graph.arguments.sharing(tensor):
-            raise Break("memory is made larger that several tensors share")
+            raise TensorStateChanged("memory is made larger that several tensors share")
         return result
 
     # ------------------------------------------------------------------ copies
@@ -122,11 +129,11 @@ class TensorState(AutogradLeaves):
             with _disable_current_modes(), torch.enable_grad():
                 user_call(torch.ones(1, requires_grad=True).neg().__deepcopy__, {})
         if not is_dense(tuple(tensor.shape), tensor.stride()) or tensor.storage_offset():
-            raise Break("a tensor with gaps in memory is copied deeply")
+            raise SharedMemory("a tensor with gaps in memory is copied deeply")
         if any(_memory(other) == _memory(tensor) for other in self._copied if other is not tensor):
-            raise Break("tensors that share memory are copied deeply")
+            raise SharedMemory("tensors that share memory are copied deeply")
         if self.grad(tensor) is not None or self._has_attributes(tensor):
-            raise Break("a tensor with a gradient or attributes is copied deeply")
+            raise SharedMemory("a tensor with a gradient or attributes is copied deeply")
         self._copied.append(tensor)
         with self._tensors.without_grad() if tensor.requires_grad else nullcontext():
             made = self._tensors.record(frame, ("method", "clone"), (tensor,))
@@ -138,7 +145,7 @@ class TensorState(AutogradLeaves):
     def shallow_copy(self, frame: Frame | None, tensor: torch.Tensor) -> torch.Tensor:
         """`copy.copy(t)`: a leaf on the same memory."""
         if self._has_attributes(tensor):
-            raise Break("a tensor with attributes is copied")
+            raise SharedMemory("a tensor with attributes is copied")
         if leaves.python_type(tensor) is torch.nn.Parameter:
             return self.parameter(frame, tensor, tensor.requires_grad)
         made: torch.Tensor = self._tensors.record(frame, ("method", "detach"), (tensor,))
@@ -162,10 +169,10 @@ class TensorState(AutogradLeaves):
         self._tensors.ready(lists, Depth.DEEP)
         first = lists[0] if type(lists) is list and lists else None
         if type(first) is not list or not all(self._tensors.holds(type(t)) for t in first):
-            raise Break("tensors are grouped by device and dtype, and other things")
+            raise TensorStateChanged("tensors are grouped by device and dtype, and other things")
         groups = {(tensor.device, tensor.dtype) for tensor in first}
         if len(groups) != 1 or any(type(each) is not list for each in lists):
-            raise Break("tensors of several devices or dtypes are grouped")
+            raise TensorStateChanged("tensors of several devices or dtypes are grouped")
         indices = list(range(len(first))) if with_indices else []
         filled = [list(each) if each else [] for each in lists]
         return {groups.pop(): (filled, indices)}
@@ -189,10 +196,11 @@ class TensorState(AutogradLeaves):
         self.guard_leaf(tensor)
         if not tensor.is_leaf:
             if raw.retains_grad:
-                raise Break("the gradient of an input that is no leaf is read")
+                raise AutogradInside("the gradient of an input that is no leaf is read")
             return None
         if self._tensors.graph.default_device is not None:
-            raise Break("a gradient is read under a default device")  # a mode would see guards
+            # A mode would see what guards do.
+            raise AutogradInside("a gradient is read under a default device")
         return self._world.wrap(_GRAD.__get__(raw), Field(source, _GRAD))
 
     def set_grad(self, tensor: torch.Tensor, value: Any) -> None:
@@ -216,7 +224,7 @@ class TensorState(AutogradLeaves):
             case "requires_grad":
                 if type(value) is not bool:
                     user_call(_REQUIRES_GRAD.__set__, tensor.detach(), value)
-                    raise Break("requires_grad is set to something that is not a bool")
+                    raise TensorStateChanged("requires_grad is set to something that is not a bool")
                 self.set_requires_grad(frame, tensor, value)
             case "data":
                 self.set_data(frame, tensor, value)
@@ -252,7 +260,7 @@ class TensorState(AutogradLeaves):
         if name.startswith("__") or (
             found is not None and objects.lookup(type(found.value), "__set__") is not None
         ):
-            raise Break(f"the attribute {name} of a tensor is set")
+            raise TensorDetail(f"the attribute {name} of a tensor is set")
 
     # ------------------------------------------------------------------ the end
 
@@ -260,7 +268,7 @@ class TensorState(AutogradLeaves):
         """What has to be written to tensors of the world; `split` are the frames that go on."""
         if self._copied and copy.deepcopy.__code__ in split:
             # Its memo does not know which memory was copied: what goes on could copy it again.
-            raise Break("a deep copy of tensors can't be split")
+            raise SharedMemory("a deep copy of tensors can't be split")
         yield from self.switches()
         yield from self.draws.effects()
         yield from self.settings.effects()

@@ -26,6 +26,15 @@ from stator.capture.scalars import Scalars
 from stator.capture.tensor_state import TensorState
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import (
+    BranchOnValues,
+    NoGraphOperation,
+    TensorDetail,
+    TensorSubclass,
+    TorchState,
+    UnusualTensor,
+    ValueNeeded,
+)
 from stator.graph import DataDependent, OperatorError, OutputGraph, Unsupported, leaves
 from stator.graph.state import Scope, StateRecorder
 from stator.guards import Attr, Equal, Is, NoAttr, Source, State
@@ -41,10 +50,6 @@ CONSTANT_TYPES: Final = (
     torch.Size,
 )
 _TENSORS: Final = TypeSet(FakeTensor, torch.SymInt, torch.SymFloat, torch.SymBool)
-_DATA_HINT: Final = (
-    "the value is known at run time only: use torch.where or torch.cond, or move the branch out "
-    "of the compiled function"
-)
 
 
 class RecordingMode(TorchFunctionMode):
@@ -97,7 +102,7 @@ class Tensors:
             try:
                 fake: torch.Tensor = self.graph.add_input(str(source), raw)
             except Unsupported as error:
-                raise Break(error.reason) from None
+                raise UnusualTensor(error.reason).about(source) from None
             self.world.guard(source, tensor_match(raw))
         self.sources[id(raw)] = source
         self.inputs[id(fake)] = raw, source
@@ -112,7 +117,7 @@ class Tensors:
     def _foreign(self, raw: Any, source: Source) -> Any:
         cls = type(raw)
         if objects.is_subtype(cls, torch._C.TensorBase):
-            raise Break(f"a tensor of class {cls.__qualname__} is an input")
+            raise TensorSubclass(f"a tensor of class {cls.__qualname__} is an input").about(source)
         if cls is torch._ops.OpOverload or cls is torch._ops.OpOverloadPacket:
             self.world.guard(source, Is(raw))
             return self.world.know(raw)
@@ -132,6 +137,8 @@ class Tensors:
         if kwargs and kwargs.get("requires_grad") is True:
             made = self.record(frame, target, args, {**kwargs, "requires_grad": False})
             return self.own.requires_grad_(frame, made)
+        if target is torch._C._nn.pad:
+            args = (args[0], self.scalars.numbers(frame, args[1]), *args[2:])
         trace = None if frame is None or frame.finished else self.stack_trace(frame)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -140,9 +147,16 @@ class Tensors:
             except OperatorError as failure:
                 error = failure.error
             except DataDependent as failure:
-                raise Break(failure.reason, _DATA_HINT) from None
+                # Once the sizes are settled, there are none left that depend on values.
+                known = self.scalars.speculation.settled(frame, ([*args], kwargs))
+                if known is None:
+                    raise ValueNeeded(failure.reason) from None
+                return self.record(frame, target, tuple(known[0]), known[1])
             except Unsupported as failure:
-                raise Break(failure.reason) from None
+                known = self.scalars.speculation.settled(frame, ([*args], kwargs))
+                if known is not None:
+                    return self.record(frame, target, tuple(known[0]), known[1])
+                raise failure.cause(failure.reason) from None
         # As if the operator itself had raised it: without our own exceptions behind it.
         error.__context__ = error.__cause__ = error.__traceback__ = None
         error.__suppress_context__ = False
@@ -156,14 +170,17 @@ class Tensors:
         if name == "__get__" and type(owner) is types.GetSetDescriptorType:
             return self.attribute(args[0], owner.__name__)
         if name in _CONVERSIONS:
-            raise Break(f"C code needs the value of a tensor (Tensor.{name})", _DATA_HINT)
+            known = self.scalars.converted(self.frame, name, args[0])
+            if known is not None:
+                return known
+            raise ValueNeeded(f"C code needs the value of a tensor (Tensor.{name})")
         return self.call(self.frame, func, list(args), kwargs)
 
     def call(self, frame: Frame | None, function: Any, args: list[Any], kwargs: Any) -> Any:
         """A call of a torch function, by its leaf rule."""
         rule = leaves.classify(function)
         if rule is None or rule.kind is leaves.Kind.EVALUATE:
-            raise Break(f"{leaves_name(function)} is called by C code on a tensor")
+            raise NoGraphOperation(f"{leaves_name(function)} is called by C code on a tensor")
         return self.apply(frame, rule, function, args, kwargs)
 
     def apply(
@@ -191,7 +208,7 @@ class Tensors:
                 with torch._C.DisableTorchFunction():
                     return self.own.call(frame, rule.action, [*first, *args], kwargs)
             case leaves.Kind.FORBIDDEN:
-                raise Break(rule.reason)
+                raise rule.cause(rule.reason)
         raise AssertionError(rule)
 
     def answer(self, frame: Frame | None, function: Any, args: list[Any], kwargs: Any) -> Any:
@@ -227,7 +244,7 @@ class Tensors:
             if type(holder) is Scope:
                 self.state.exit(holder)
             elif not open_scopes:
-                raise Break("a context manager is left that was entered before the call")
+                raise TorchState("a context manager is left that was entered before the call")
             else:
                 self.state.exit(open_scopes.pop())
             return None
@@ -288,7 +305,9 @@ class Tensors:
                 continue
             if self._is_number(cls) or self.arrays.is_number(cls):
                 continue
-            raise Break(f"an operator between a tensor and an object of type {cls.__qualname__}")
+            raise TensorSubclass(
+                f"an operator between a tensor and an object of type {cls.__qualname__}"
+            )
         if type(operands[0]) is not FakeTensor:
             # What is changed "in place" is no tensor: a graph can't write `0 += x`.
             function = _NOT_IN_PLACE.get(function, function)
@@ -312,19 +331,39 @@ class Tensors:
         return self.scalars.tensor_truth(frame, value) if known is None else known
 
     def contains(self, frame: Frame, container: torch.Tensor, item: Any) -> bool:
-        raise Break("`in` depends on the values of a tensor", _DATA_HINT)
+        raise BranchOnValues("`in` depends on the values of a tensor")
 
     def getitem(self, frame: Frame, obj: torch.Tensor, key: Any) -> Any:
         self.ready(key, Depth.DEEP)
-        obj, key = self.indexing.read(frame, obj, key)
-        if type(key) is tuple and not key:
-            return obj  # all of it was selected
-        return self.record(frame, operator.getitem, (obj, key))
+
+        def read(obj: Any, key: Any) -> Any:
+            part, rest = self.indexing.read(frame, obj, key)
+            if type(rest) is tuple and not rest:
+                return part  # all of it was selected
+            return self.record(frame, operator.getitem, (part, rest))
+
+        return self._settling(frame, (obj, key), read)
 
     def setitem(self, frame: Frame, obj: torch.Tensor, key: Any, value: Any) -> None:
         self.ready(key, Depth.DEEP)
-        obj, key = self.indexing.written(frame, obj, key)
-        self.record(frame, operator.setitem, (obj, key, value))
+
+        def write(obj: Any, key: Any) -> None:
+            part, rest = self.indexing.written(frame, obj, key)
+            self.record(frame, operator.setitem, (part, rest, value))
+
+        self._settling(frame, (obj, key), write)
+
+    def _settling(
+        self, frame: Frame, values: tuple[Any, ...], action: Callable[..., Any]
+    ) -> Any:
+        """Does it; if that needs sizes or numbers in some values, once these are settled."""
+        try:
+            return action(*values)
+        except Break:
+            known = self.scalars.speculation.settled(frame, values)
+            if known is None:
+                raise
+        return action(*known)
 
     def iter(self, frame: Frame, obj: torch.Tensor) -> Any:
         if obj.dim() == 0:
@@ -352,13 +391,13 @@ class Tensors:
         if type(value) in (types.MethodDescriptorType, types.WrapperDescriptorType):
             return value.__get__(obj, kind)
         if type(value) in (types.GetSetDescriptorType, property):
-            raise Break(f"the attribute {name} of a tensor is read")
+            raise TensorDetail(f"the attribute {name} of a tensor is read")
         return core.getattr(frame, obj, name)
 
     def attribute(self, obj: torch.Tensor, name: str) -> Any:
         rule = leaves.attribute(name)
         if rule is None:
-            raise Break(f"the attribute {name} of a tensor is read")
+            raise TensorDetail(f"the attribute {name} of a tensor is read")
         match rule.kind:
             case leaves.Kind.CONSTANT:
                 return leaves.constant_attribute(obj, name)
@@ -368,8 +407,8 @@ class Tensors:
                 with torch._C.DisableTorchFunction():
                     return getattr(self.own, rule.action)(obj)
             case leaves.Kind.FORBIDDEN:
-                raise Break(rule.reason)
-        raise Break(f"the attribute {name} of a tensor is read")
+                raise rule.cause(rule.reason)
+        raise TensorDetail(f"the attribute {name} of a tensor is read")
 
     def own_attribute(self, frame: Frame | None, obj: torch.Tensor, name: str) -> Any:
         """An attribute that a program has set on a tensor before the call."""

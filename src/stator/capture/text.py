@@ -24,7 +24,8 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.tensors import SYMBOLS
-from stator.diagnostics.breaks import Break, stack
+from stator.diagnostics.breaks import stack
+from stator.diagnostics.catalogue import TextOfTensor
 from stator.effects.texts import How, Mention, Part, Piece, Text
 from stator.graph import leaves
 from stator.graph.arguments import Arguments
@@ -82,6 +83,33 @@ class Texts:
         self.open = False  # C code is making texts
         self._made: list[Text] = []
 
+    # ------------------------------------------------------------------ reading texts
+
+    def settled(self, frame: Frame, text: Any) -> Any:
+        """A text that is looked at, if only numbers in it are unknown; other values as they are."""
+        if type(text) is not Text:
+            return text
+        parts = [part if type(part) is str else self._shown(frame, part) for part in text.parts]
+        return text if None in parts else "".join(parts)
+
+    def _shown(self, frame: Frame, piece: Any) -> str | None:
+        """What a part says that is an integer in this call, which is taken for granted."""
+        value = piece.value
+        if type(value) is Text:
+            inner = self.settled(frame, value)
+            plain = piece.how in (How.STR, How.FORMAT) and not piece.spec
+            return inner if type(inner) is str and plain else None
+        number, scalars = value.value, self.tracer.tensors.scalars
+        if type(number) is FakeTensor:
+            if number.dim() or number.dtype.is_floating_point or number.dtype is torch.bool:
+                return None
+            if piece.how is not How.FORMAT:  # tensor(5)
+                return None
+            number = scalars.item(frame, number)
+        if type(number) is torch.SymInt:
+            number = scalars.speculation.number(frame, number)
+        return None if type(number) is not int else format(number, piece.spec)
+
     # ------------------------------------------------------------------ making texts
 
     def holds(self, value: Any) -> bool:
@@ -118,7 +146,7 @@ class Texts:
     def format(self, frame: Frame, value: Any, spec: Any) -> Any:
         """`format(value, spec)`, which may raise now."""
         if type(spec) is not str:
-            raise Break("a format that is not known while tracing")
+            raise TextOfTensor("a format that is not known while tracing")
         if type(value) is FakeTensor and (
             value.dim() > 0 or leaves.python_type(value) is torch.nn.Parameter
         ):
@@ -135,13 +163,13 @@ class Texts:
         if type(value) is FakeTensor:
             integral = not (value.dtype.is_floating_point or value.dtype.is_complex)
             if value.numel() != 1 or (spec[-1] not in "feFEgG" and not integral):
-                raise Break("a tensor is formatted as a number that it may not be")
+                raise TextOfTensor("a tensor is formatted as a number that it may not be")
         self._try(lambda: spec % (example(value),), spec)
         return self.of(frame, value, How.PERCENT, spec)
 
     def _try(self, make: Any, spec: str) -> None:
         if spec.endswith("c"):
-            raise Break("a character whose number is not known while tracing")
+            raise TextOfTensor("a character whose number is not known while tracing")
         try:
             make()
         except Exception as error:
@@ -161,7 +189,7 @@ class Texts:
             _REAL.holds(type(value)) for value in operands
         ):
             return self.joined(frame, operands)
-        raise Break("an operator looks at a text that mentions a tensor")
+        raise TextOfTensor("an operator looks at a text that mentions a tensor")
 
     def truth(self, text: Text) -> bool:
         """Whether a text is not empty: what stands for a value never is, if it is not cut off."""
@@ -171,7 +199,7 @@ class Texts:
                     return True
             elif type(part.value) is Mention or part.how in (How.REPR, How.ASCII):
                 return True
-        raise Break("whether a text that mentions a tensor is empty")
+        raise TextOfTensor("whether a text that mentions a tensor is empty")
 
     def instruction(self, frame: Frame, name: str, arg: int, operands: tuple[Any, ...]) -> Any:
         """What an f-string does, where it mentions a tensor."""
@@ -183,12 +211,12 @@ class Texts:
             conversion = _CONVERSIONS[arg & 3]
         if conversion is not None:
             if not self.holds(value):
-                raise Break("a format that is not known while tracing")
+                raise TextOfTensor("a format that is not known while tracing")
             value = self.of(frame, value, conversion)
         if name == "CONVERT_VALUE":
             return value
         if not self.holds(value):
-            raise Break("a format that is not known while tracing")
+            raise TextOfTensor("a format that is not known while tracing")
         return self.format(frame, value, spec[0] if spec else "")
 
     # ------------------------------------------------------------------ windows
@@ -256,7 +284,7 @@ class Texts:
             found += text.parts if flavour == "s" else [Piece(text, How.REPR)]
             found.append(constant)
         if any(type(part) is str and _NONCE in part for part in found):
-            raise Break("a text that mentions a tensor is cut in pieces")
+            raise TextOfTensor("a text that mentions a tensor is cut in pieces")
         return self.text([part for part in found if type(part) is not str or part], frame)
 
     # ------------------------------------------------------------------ the end
@@ -286,7 +314,9 @@ class Texts:
             node = graph.node(value)
             parents = node.all_input_nodes
             if node.target is operator.getitem and parents[0].op == "call_module":
-                raise Break("a text mentions the result of a region, whose grad_fn is not known")
+                raise TextOfTensor(
+                    "a text mentions the result of a region, whose grad_fn is not known"
+                )
             with graph.fake_mode, torch.no_grad():
                 fake = value.detach()
                 copy = fake.clone()

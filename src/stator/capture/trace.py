@@ -25,6 +25,14 @@ from stator.capture.tensors import RecordingMode, Tensors
 from stator.capture.tracer import Suspended, Tracer, frames, resume
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break, Place
+from stator.diagnostics.catalogue import (
+    BranchOnValues,
+    FunctionMode,
+    HiddenState,
+    LockHeld,
+    NotRebuilt,
+    SharedMemory,
+)
 from stator.effects import CannotRebuild, Plan, plan
 from stator.effects.exits import entries
 from stator.effects.suspension import Suspension, suspension
@@ -89,6 +97,8 @@ class Trace:
     """It can't end here, since the next instruction can't be carried out on its own."""
     before: int | None = None
     """If it can't end here: an earlier step, where it may."""
+    speculated: bool = False
+    """Whether values were taken for granted that the graph checks."""
     operators: tuple[Any, ...] = ()
     """What was recorded, for comparison with another trace of the same call."""
 
@@ -128,10 +138,9 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
         check = Callback(_same_device(device), f"default device {device}")
         start.append(Guard(Fixed(torch, "torch"), check))
     if foreign:
-        return Trace(
-            start, None, [], None, broken=Break(f"a torch function mode is active: {foreign}")
-        )
-    with preserved():
+        signal = FunctionMode(f"a torch function mode is active: {foreign}")
+        return Trace(start, None, [], None, broken=signal)
+    with preserved() as state_before:
         graph = OutputGraph()
         graph.default_device = device
         world = World()
@@ -139,6 +148,9 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
             tensors = Tensors(graph, world, state)
             tracer = Tracer(tensors, world)
             tracer.limit = limit
+            tensors.scalars.careful = task.careful
+            if not task.careful:
+                tensors.scalars.speculation.start = state_before
             tensors.ready = tracer.values.ready
             tensors.stack_trace = tracer.stack_trace
             try:
@@ -176,6 +188,7 @@ def _trace(tracer: Tracer, task: Task, start: list[Guard]) -> Trace:
             error=tracer.calls.errors.wanted() and not stopped.asked,
             steps=_last_step(tracer),
             unfit=tracer.unfit,
+            speculated=tracer.tensors.scalars.speculation.used,
             before=tracer.before,
             operators=_operators(graph),
         )
@@ -334,11 +347,11 @@ def _operators(graph: OutputGraph) -> tuple[Any, ...]:
 
 def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Trace:
     if not tracer.calls.locks.balanced():
-        raise Break("a lock is taken and not released, or the other way round")
+        raise LockHeld("a lock is taken and not released, or the other way round")
     tracer.calls.decimals.check()
     before = tracer.calls.context_before
     if any(value is not before[key] for key, value in tracer.calls.context.items()):
-        raise Break("a context variable is set for good")
+        raise HiddenState("a context variable is set for good")
     if raised and result is tracer.tensors.refusal:
         # What a fake kernel says need not be what the real one does: the program itself will tell.
         return Trace(tracer.world.guards, None, [], None, raised=result)
@@ -347,7 +360,7 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
         middle = suspension(tracer.suspended)
         if middle is None:
             tracer.unfit = True
-            raise Break("the program can't be split here")
+            raise NotRebuilt("the program can't be split here")
     operators = _operators(graph)
     resolver = Resolver(tracer)
     if middle is not None:
@@ -362,7 +375,7 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
         if middle is not None:
             what = "needs, where it would be split,"
         tracer.before = tracer.calls.made_at.get(id(error.value))
-        signal = Break(f"the function {what} {error}")
+        signal = NotRebuilt(f"the function {what} {error}")
         signal.places = resolver.places
         raise signal from None
     tracer.arrays.check_end()
@@ -371,12 +384,13 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
     own = tracer.tensors.own
     marked = own.finish(resolver.outputs)
     # Before an exception, all operators run: a kernel may refuse what a fake one lets pass.
-    recorded = graph.finish(resolver.outputs, whole=raised)
+    checked = [tensor for tensor, _ in graph.checks]
+    recorded = graph.finish([*resolver.outputs, *checked], whole=raised)
     retry = retry_of(graph, recorded)
-    if graph.assumptions and retry is None:
-        raise Break("values are checked in a graph that can't be undone if the check fails")
+    if (graph.assumptions or graph.checks) and retry is None:
+        raise BranchOnValues("values are checked in a graph that can't be undone if that fails")
     trivial = not any(node.op not in ("placeholder", "output") for node in graph.graph.nodes)
-    needed = None if trivial and not resolver.outputs else recorded
+    needed = None if trivial and not resolver.outputs and not checked else recorded
     values = [] if needed is None else [each.value for each in recorded.inputs]
     prologue, rest = own.prologue(values, marked)
     inputs = [tracer.tensors.sources[id(value)] for value in rest] + own.given
@@ -396,6 +410,7 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
         edges=edges,
         prologue=prologue,
         suspension=middle,
+        speculated=tracer.tensors.scalars.speculation.used,
         steps=tracer.steps,
         operators=operators,
     )
@@ -411,7 +426,7 @@ def _guard_mutation(tracer: Tracer, graph: OutputGraph) -> None:
         storages = [each.fake.untyped_storage()._cdata for each in inputs]
         shared = {storage for storage in storages if storages.count(storage) > 1}
         if any(each.fake.untyped_storage()._cdata in shared for each in changed):
-            raise Break("an input is changed that shares its memory with another input")
+            raise SharedMemory("an input is changed that shares its memory with another input")
     sources = tracer.tensors.sources
     first, *others = (sources[id(each.real)] for each in inputs)
     tracer.world.guard(first, NotAliased(tuple(others)))

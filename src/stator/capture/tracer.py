@@ -21,6 +21,7 @@ from stator.capture.attributes import Attributes
 from stator.capture.calls import Calls
 from stator.capture.instructions import Instructions
 from stator.capture.names import Waiting
+from stator.capture.refusals import unseen
 from stator.capture.tensors import Tensors
 from stator.capture.text import Texts
 from stator.contracts import Depth
@@ -243,6 +244,7 @@ class Tracer(Attributes):
         return self.world.length(record)
 
     def contains(self, frame: Frame, container: Any, item: Any) -> bool:
+        item = self.texts.settled(frame, item)
         if self.tensors.holds(type(container)):
             return self.tensors.contains(frame, container, item)
         record = self.world.records.get(id(container))
@@ -267,6 +269,7 @@ class Tracer(Attributes):
 
     def getitem(self, frame: Frame, obj: Any, key: Any) -> Any:
         cls = type(obj)
+        key = self.texts.settled(frame, key)
         if self.tensors.holds(cls):
             return self.tensors.getitem(frame, obj, key)
         if self.arrays.holds(cls):
@@ -279,7 +282,7 @@ class Tracer(Attributes):
                     return value
             self.world.fill(record)
         elif id(obj) in self.world.opaque:
-            raise Break(f"an item of an object of type {cls.__qualname__} is read")
+            raise unseen(self.world, obj, "an item of {} is read")
         self.world.hashed(key)
         self._ready_operands((key,), ("__hash__", "__eq__", "__index__"), Depth.DEEP)
         self.world.protocol(cls, ("__getitem__", "__missing__", "__class_getitem__"))
@@ -313,7 +316,7 @@ class Tracer(Attributes):
         if record is not None:
             self.world.fill(record)
         elif id(obj) in self.world.opaque:
-            raise Break(f"an item of an object of type {cls.__qualname__} is set")
+            raise unseen(self.world, obj, "an item of {} is set")
         self.world.hashed(key)
         self._ready_operands((key,), ("__hash__", "__eq__", "__index__"), Depth.DEEP)
         self.world.protocol(cls, (name,))
@@ -326,7 +329,7 @@ class Tracer(Attributes):
         if self.arrays.is_symbolic(obj):
             return self.arrays.iter(frame, obj)
         if id(obj) in self.world.opaque:
-            raise Break(f"an object of type {type(obj).__qualname__} is iterated over")
+            raise unseen(self.world, obj, "{} is iterated over")
         self._ready_operands((obj,), ("__iter__", "__getitem__", "__len__"))
         made = core.iter(frame, obj)
         self.calls.note(made)
@@ -334,7 +337,7 @@ class Tracer(Attributes):
 
     def next(self, frame: Frame, iterator: Any) -> Any:
         if id(iterator) in self.world.opaque:
-            raise Break(f"an iterator of type {type(iterator).__qualname__} is advanced")
+            raise unseen(self.world, iterator, "{} is advanced")
         if type(iterator) is types.GeneratorType:
             return self.texts.passed(frame, core.next, iterator)
         self.world.protocol(type(iterator), ("__next__",))
@@ -342,7 +345,7 @@ class Tracer(Attributes):
 
     def send(self, frame: Frame, receiver: Any, value: Any) -> tuple[bool, Any]:
         if id(receiver) in self.world.opaque:
-            raise Break(f"an iterator of type {type(receiver).__qualname__} is advanced")
+            raise unseen(self.world, receiver, "{} is advanced")
         return core.send(frame, receiver, value)
 
     # ------------------------------------------------------------------ calls

@@ -10,8 +10,9 @@ from typing import Any, Final
 from stator import contracts, objects
 from stator._native._core import is_python_class
 from stator.capture.operators import specials
+from stator.capture.refusals import unseen
 from stator.contracts import Depth
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import UnknownCFunction
 from stator.effects.texts import Text
 from stator.objects import TypeSet
 from stator.world import World
@@ -59,7 +60,7 @@ class Values:
             if attributes:
                 world.fill_attributes(record)
         elif id(value) in world.opaque and not (self.renders and cls is Text):
-            raise Break(f"C code reads an object of type {world.opaque[id(value)]}")
+            raise unseen(world, value, "C code reads {}")
         if calls and cls is not Text:
             self.callbacks(cls)
         if depth is Depth.DEEP:
@@ -81,7 +82,9 @@ class Values:
         if self._numpy.holds(cls):
             return
         if not contracts.known_type(cls) and not self._known.holds(cls) and not _torch_type(cls):
-            raise Break(f"C code calls methods of {cls.__qualname__}, a C type that is not known")
+            raise UnknownCFunction(
+                f"C code calls methods of {cls.__qualname__}, a C type that is not known"
+            )
 
 
 def _torch_type(cls: type) -> bool:

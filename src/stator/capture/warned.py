@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stator._native._core import Frame
 from stator.capture.printing import frames, perform, replaced
 from stator.capture.special import Handler, _plain, _substitute
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import WarningControl
 from stator.effects.steps import Helper
 from stator.effects.texts import Text
 from stator.world import MISSING
@@ -51,7 +51,7 @@ def _warn(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
     given = dict(zip(_PARAMETERS, args, strict=False)) | kwargs
     prefixes, level = given.get("skip_file_prefixes", ()), given.get("stacklevel", 1)
     if type(level) is not int or type(prefixes) is not tuple:
-        raise Break("a warning whose place is not known while tracing")
+        raise WarningControl("a warning whose place is not known while tracing")
     where = _location(calls, frame, level, prefixes)
     values = [given["message"], given.get("category"), where, given.get("source")]
     return calls.function(frame, _warned, values, None)
@@ -73,7 +73,9 @@ def _location(calls: "Calls", frame: Frame, level: int, prefixes: tuple[str, ...
             registry = calls.tracer.namespace(namespace).shadow
             return Location(step.f_code.co_filename, step.f_lineno, module, registry, 0)
     if prefixes:
-        raise Break("a warning is attributed to a caller of the compiled function, by prefixes")
+        raise WarningControl(
+            "a warning is attributed to a caller of the compiled function, by prefixes"
+        )
     return Location("", 0, "", None, level)
 
 
@@ -114,9 +116,9 @@ def _explicit_location(
 ) -> Any:
     file, line, module, registry = args
     if type(file) is not str or type(line) is not int or type(module) is not str:
-        raise Break("a warning whose place is not known while tracing")
+        raise WarningControl("a warning whose place is not known while tracing")
     if registry is not None:
-        raise Break("a warning is issued with a registry of the program's own")
+        raise WarningControl("a warning is issued with a registry of the program's own")
     return Location(file, line, module, None, 0)
 
 
@@ -181,7 +183,9 @@ def _part(name: str) -> Handler:
 
     def handler(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
         if args[0].outside:
-            raise Break("a filter asks where a warning comes from: a caller of the function")
+            raise WarningControl(
+                "a filter asks where a warning comes from: a caller of the function"
+            )
         return getattr(args[0], name)
 
     return handler
@@ -193,12 +197,12 @@ def _decide(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs
     own = replaced(calls, warnings.__dict__, "filters") is not MISSING
     collects = any(replaced(calls, warnings.__dict__, name) is not MISSING for name in _SHOWING)
     if unsure and (own or collects or action == "error"):
-        raise Break("a filter looks at the text of a warning, which mentions a tensor")
+        raise WarningControl("a filter looks at the text of a warning, which mentions a tensor")
     if not own and not collects:
         return "put off"
     if action not in _ALWAYS:
         if type(text) is not str or where.outside:
-            raise Break("whether a warning was shown before is not known while tracing")
+            raise WarningControl("whether a warning was shown before is not known while tracing")
         key = id(where.registry), text, id(category)
         if (*key, where.line) in calls.warned:
             return "drop"

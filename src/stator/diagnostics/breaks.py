@@ -44,8 +44,6 @@ class Break(Abort):
         self.hint = hint or self.fix.partition("\n")[0]
         self.whole = whole
         """The program can't be split around it: what is traced runs as it is, as a whole."""
-        self.asked = False
-        """The program itself has asked to run as a whole: nobody has to be warned."""
         self.asked = asked
         """The program itself has asked to run as a whole: nobody has to be warned."""
         self.source = ""

@@ -67,13 +67,13 @@ def stack(frame: Frame) -> tuple[Place, ...]:
 
 
 def library(place: Place) -> str:
-    """The installed library whose code a place is in; empty for the user's own."""
+    """The file inside of an installed library that a place is in; empty for the user's own."""
     for folder in _INSTALLED:
         _, found, rest = place.file.partition(folder)
         if found:
-            return rest.partition("/")[0].removesuffix(".py")
+            return rest
     if place.file.startswith(_STANDARD):
-        return place.file.removeprefix(_STANDARD).partition("/")[0].removesuffix(".py")
+        return place.file.removeprefix(_STANDARD)
     return place.file if place.file.startswith("<frozen ") else ""
 
 
@@ -103,12 +103,12 @@ def shown(places: Sequence[Place]) -> Iterator[str]:
     """Where something happened, the innermost frame first, in a few lines.
 
     The code is shown of the innermost frame and, if that is in a library, of the user's line that
-    has led there. Frames of a library that follow each other are one line.
+    has led there. Frames of libraries that follow each other are one line.
     """
     if not places:
         return
     *callers, innermost = places
-    yield f"at {innermost}"
+    yield f"at {_short(innermost)}"
     yield from (f"    {line}" for line in code_lines(innermost))
     groups = _grouped(reversed(callers))
     users = next((i for i, group in enumerate(groups) if not library(group[0])), None)
@@ -116,21 +116,25 @@ def shown(places: Sequence[Place]) -> Iterator[str]:
     for index, group in enumerate(groups):
         is_users = index == users and library(innermost) != ""
         # The first ones and the last one; what lies between is seldom of interest.
-        if left_out > 0 and _MOST_CALLERS - 1 <= index < len(groups) - 1 and not is_users:
+        if left_out > 0 and _MOST_CALLERS - 1 <= index < len(groups) - 1:
             if index == _MOST_CALLERS - 1:
                 yield f"called through {left_out} more"
             continue
-        others = f", and {len(group) - 1} more of {library(group[0])}" if len(group) > 1 else ""
-        yield f"called from {group[0]}{others}"
+        others = f", through {len(group) - 1} more of libraries" if len(group) > 1 else ""
+        yield f"called from {_short(group[0])}{others}"
         if is_users:
             yield from (f"    {line}" for line in code_lines(group[0]))
 
 
+def _short(place: Place) -> str:
+    return str(place._replace(file=library(place) or place.file))
+
+
 def _grouped(places: Iterator[Place]) -> list[list[Place]]:
-    """Places in a row that are in the same library."""
+    """Callers; those in libraries that follow each other are taken together."""
     groups: list[list[Place]] = []
     for each in places:
-        if groups and library(each) and library(groups[-1][0]) == library(each):
+        if groups and library(each) and library(groups[-1][0]):
             groups[-1].append(each)
         else:
             groups.append([each])

@@ -34,9 +34,14 @@ class Careful:
 
 
 def attempting(
-    residual: Callable[..., Any], code: CodeType, careful: Careful, *, fetches: bool, tails: bool
+    residual: Callable[..., Any],
+    code: CodeType,
+    careful: Careful | None,
+    *,
+    fetches: bool,
+    tails: bool,
 ) -> Callable[..., Any]:
-    """Calls the residual function or, if its graph refuses, the careful one.
+    """Calls the residual function or, if its graph refuses, the careful one, or the function itself.
 
     The last value fetched is the function that is called. The entry tails.
     """
@@ -55,6 +60,8 @@ def attempting(
                     return result if tails else (None, result)
                 except Refused:
                     failures += 1
+            if careful is None:
+                return None, call_bound(fetched[-1:], *bound)
             other = careful.of(fetched[-1])
             return (other, *bound) if direct else (None, call_bound((other,), *bound))
         except BaseException as error:

@@ -6,6 +6,7 @@ never matters.
 """
 
 import contextlib
+import dataclasses
 import os
 import sys
 import threading
@@ -24,6 +25,7 @@ from stator.capture import CaptureError, Trace, controls
 from stator.capture.restart import split
 from stator.capture.trace import Task, trace
 from stator.driver import announcements
+from stator.driver.abandon import abandon
 from stator.driver.attempts import Careful, attempting
 from stator.driver.backend import compile_recorded
 from stator.driver.continuations import LIMIT
@@ -115,9 +117,15 @@ class Compiler:
     def __call__(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
         if _tracing.now:
             return CALL_ORIGINAL  # called from what a trace runs for real, perhaps on fake tensors
-        with _lock:
-            found = compiled.find(bound)  # another thread may have compiled it meanwhile
-            return self._compile(compiled, bound) if found is None else found
+        try:
+            with _lock:
+                found = compiled.find(bound)  # another thread may have compiled it meanwhile
+                return self._compile(compiled, bound) if found is None else found
+        except BaseException as error:
+            if not self.points:
+                raise
+            failure = error
+        return abandon(self.points, bound, failure)  # it raises, having left the program
 
     def _compile(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
         function = compiled.__wrapped__
@@ -201,6 +209,12 @@ class Compiler:
         began = time.perf_counter()
         watch = announcements.Watch(self.label)
         trace = self._traced(task)
+        found = None
+        if trace.broken is not None and trace.speculated and not self.options.fullgraph:
+            found = self._split_as_seen(task, trace)
+            if found is None:
+                task = dataclasses.replace(task, careful=True)
+                trace = self._traced(task)
         watch.traced(trace, time.perf_counter() - began)
         error = ending = None
         if trace.broken is not None:
@@ -208,8 +222,7 @@ class Compiler:
             if trace.error and not self.options.fullgraph:
                 error.add_note("error_on_graph_break(True) holds where the graph would be split.")
                 raise error
-            found = None
-            may_split = not (self.options.fullgraph or trace.broken.whole)
+            may_split = not (self.options.fullgraph or trace.broken.whole or found is not None)
             if may_split and len(ledger.continuations) < LIMIT:
                 found = self._split(task, trace)
             announcements.broke(error, eager=found is None)
@@ -219,7 +232,7 @@ class Compiler:
             watch.traced(trace, time.perf_counter() - began, "split")
         tracing = time.perf_counter() - began
         if trace.suspension is not None:
-            ending = self._ending(ledger, trace.suspension)
+            ending = self._ending(ledger, trace.suspension, self.careful)
         if trace.plan is None:
             return self._as_it_is(function, ledger, trace, "an operator of torch raises")
         graph = code = None
@@ -250,7 +263,8 @@ class Compiler:
             target = attempting(
                 target,
                 function.__code__,
-                self._careful(),
+                # With fullgraph the function itself runs: there is one graph, or none.
+                None if task.careful or self.options.fullgraph else self._careful(),
                 fetches=bool(sources),
                 tails=ending is not None,
             )
@@ -275,17 +289,26 @@ class Compiler:
             controls.learn()
             return trace(task)
 
+    def _split_as_seen(self, task: Task, first: Trace) -> Trace | None:
+        """A split of a trace that has taken values for granted, if it can be right where it broke."""
+        assert first.broken is not None
+        if first.broken.instruction is None or first.broken.whole:
+            return None
+        with _now_tracing():
+            found = trace(task, first.steps)
+        return found if found.suspension is not None else None
+
     def _split(self, task: Task, first: Trace) -> Trace | None:
         with _now_tracing():
             return split(task, first)
 
-    def _ending(self, ledger: Ledger, found: Suspension) -> Ending:
+    def _ending(self, ledger: Ledger, found: Suspension, careful: bool) -> Ending:
         """The compiled continuations behind an instruction."""
 
         def compiled(way: Exit | None) -> CompiledFunction | None:
             if way is None or not way.points:
                 return None
-            return ledger.continuations.at(way.points, make)
+            return ledger.continuations.at(way.points, make, careful=careful)
 
         def make(function: FunctionType, points: tuple[Point, ...]) -> CompiledFunction:
             code = function.__code__
@@ -294,7 +317,7 @@ class Compiler:
             last = Task(function, (), points).place
             name = self.label.name.partition(", resumed")[0]
             label = Label(f"{name}, resumed in {last.function}", last.file, last.line)
-            miss = Compiler(self.options, label, mine, points=points)
+            miss = Compiler(self.options, label, mine, points=points, careful=careful)
             return CompiledFunction(function, miss, bucket=mine.bucket)
 
         return Ending(found, compiled(found.way), compiled(found.other), compiled(found.caught))

@@ -8,13 +8,13 @@ of the function that was split, and share its limit of how many there may be.
 
 import keyword
 from collections.abc import Callable, Sequence
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any, Final
 
 from stator._native._core import CompiledFunction
 from stator.bytecode import decode
+from stator.emit.forward import forward
 from stator.emit.resume import resume
-from stator.emit.traceback import hidden
 from stator.evaluator.points import Point, Slot
 
 LIMIT: Final = 1000
@@ -37,9 +37,14 @@ class Continuations:
     def clear(self) -> None:
         self._known.clear()
 
-    def at(self, points: tuple[Point, ...], make: Make) -> CompiledFunction:
-        """The continuation at some points; `make` compiles the function it is given."""
-        key = tuple(point.key for point in points)
+    def at(
+        self, points: tuple[Point, ...], make: Make, *, careful: bool = False
+    ) -> CompiledFunction:
+        """The continuation at some points; `make` compiles the function it is given.
+
+        What takes nothing for granted goes on so.
+        """
+        key = careful, *(point.key for point in points)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = make(native(points), points)
@@ -52,13 +57,7 @@ def native(points: Sequence[Point]) -> FunctionType:
     No traceback shows it: it has no RESUME, so for CPython its frame has not begun.
     """
     first = points[0].code
-    names = _names(points)
-    text = f"def rest({', '.join(names)}):\n    return go({', '.join(names)})\n"
-    module = compile(text, first.co_filename, "exec", dont_inherit=True)
-    (code,) = (const for const in module.co_consts if type(const) is CodeType)
-    code = hidden(code.replace(co_name=first.co_name, co_qualname=first.co_qualname))
-    go = resume(points, first.co_name)
-    return FunctionType(code, {"__builtins__": {}, "go": go}, first.co_name)
+    return forward(resume(points, first.co_name), _names(points), first)
 
 
 def _names(points: Sequence[Point]) -> list[str]:
@@ -72,7 +71,7 @@ def _names(points: Sequence[Point]) -> list[str]:
             if not name.isidentifier() or keyword.iskeyword(name) or not name.isascii():
                 name = "local"
             unique, number = name, 1
-            while unique in names or unique == "go":
+            while unique in names:
                 number += 1
                 unique = f"{name}_{number}"
             names.append(unique)

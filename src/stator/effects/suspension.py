@@ -145,10 +145,19 @@ def _exit(
     points: list[Point] = []
     arguments: list[Argument] = []
     for frame in frames:
-        point = frame.point(live(frame.code, frame.unit))
+        point = frame.point(_needed(frame, frame is frames[-1]))
         points.append(point)
         arguments += map(numbers.argument, frame.values(point))
     return Exit(tuple(points), tuple(arguments))
+
+
+def _needed(frame: Activation, innermost: bool) -> frozenset[int]:
+    """The variables that a frame still needs; a caller also those of its call's handler."""
+    needed = live(frame.code, frame.unit)
+    handler = None
+    if not innermost:
+        handler = decode(frame.code).handler_for(_current(frame, innermost=False))
+    return needed if handler is None else needed | live(frame.code, handler.target)
 
 
 def _moved(frame: Activation, unit: int, stack: Sequence[Any]) -> Activation:

@@ -72,6 +72,25 @@ def resume(points: Sequence[Point], name: str) -> FunctionType:
     return function
 
 
+def leave(points: Sequence[Point], name: str) -> FunctionType:
+    """A function like `resume`'s, which takes one more value: an exception, raised at the point.
+
+    What the program does on its way out happens: `finally` blocks, ends of `with` blocks.
+    """
+    thrower: Any = _raise
+    function: FunctionType = thrower
+    values = 1
+    for point in reversed(points):
+        function = _function(point, function, values, thrown=function is thrower)
+        values += point.size
+    function.__name__ = name
+    return function
+
+
+def _raise(error: BaseException) -> None:
+    raise error
+
+
 class _Layout:
     """What all continuations of one code object share. It must not refer to the code object."""
 
@@ -179,12 +198,18 @@ def _layout(code: CodeType) -> _Layout:
     return layout
 
 
-def _function(point: Point, callee: FunctionType | None, rest: int) -> FunctionType:
-    """The function of one frame: takes its values and, for its callee, `rest` more."""
+def _function(
+    point: Point, callee: FunctionType | None, rest: int, *, thrown: bool = False
+) -> FunctionType:
+    """The function of one frame: takes its values and, for its callee, `rest` more.
+
+    If something is thrown, the callee is called at the point, not in place of the call before it.
+    """
     code = point.code
     layout = _layout(code)
     index = layout.at(point.unit)
-    if callee is not None and index == 0:
+    waits = callee is not None and not thrown
+    if waits and index == 0:
         raise ValueError("there is no call before the first instruction")
     prefix = _Prefix(layout, len(code.co_consts))
     prefix.push_stack(point)
@@ -207,7 +232,7 @@ def _function(point: Point, callee: FunctionType | None, rest: int) -> FunctionT
     prefix.add("NOP")
     shift = prefix.units
 
-    step = layout.instructions[index if callee is None else index - 1]
+    step = layout.instructions[index - 1 if waits else index]
     handlers = [
         Handler(start + shift, end + shift, target + shift, depth, lasti)
         for start, end, target, depth, lasti in layout.handlers

@@ -13,13 +13,11 @@ A caller waits behind its call: the result is pushed on its stack when the next 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from types import BuiltinMethodType, CellType, CodeType, FunctionType, MethodDescriptorType, MethodType
+from types import CellType, CodeType, FunctionType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from stator._native import _core as core
 from stator._native._core import NULL, Frame
-from stator.bytecode import TABLES
-from stator.objects import lookup
 
 _GENERATORS: Final = 0x20 | 0x80 | 0x100 | 0x200
 
@@ -125,24 +123,6 @@ def _kind(value: Any) -> Kind:
     return int(value) if type(value) is Lasti else Slot.VALUE
 
 
-def _unbind(stack: list[Any]) -> None:
-    """Methods that are about to be called, as LOAD_METHOD may leave them too: function and self.
-
-    A bound method is made again in every call; the function is always the same.
-    """
-    for index in range(len(stack) - 1):
-        first, second = stack[index], stack[index + 1]
-        method = second if TABLES.null_first else first
-        if (first if TABLES.null_first else second) is not NULL:
-            continue
-        if type(method) is MethodType:
-            stack[index : index + 2] = [method.__func__, method.__self__]
-        elif type(method) is BuiltinMethodType:
-            found = lookup(type(method.__self__), method.__name__)
-            if found is not None and type(found.value) is MethodDescriptorType:
-                stack[index : index + 2] = [found.value, method.__self__]
-
-
 def _value(frame: Frame, index: int) -> Any:
     return frame[index]
 
@@ -168,7 +148,6 @@ def activations(
                 assert handled is not None, "an exception was saved, but none is handled"
                 stack[index] = Handled(handled)
                 handled = saved.exception
-        _unbind(stack)
         # Cells and free variables come behind the others; a cell may also be a parameter's slot.
         count = code.co_nlocals + len(code.co_freevars)
         count += sum(name not in code.co_varnames for name in code.co_cellvars)

@@ -11,6 +11,9 @@ from typing import Any, Final, TypeAlias
 import torch
 import torch.fx as fx
 
+from stator import objects
+from stator.diagnostics.catalogue import NoGraphOperation, TensorSubclass
+
 from .errors import Unsupported, UntrackedTensorError
 from .symbols import Symbols
 
@@ -140,7 +143,10 @@ class Arguments:
                 return _plain(base, value)
         if isinstance(value, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
             return value
-        raise Unsupported(f"a value of type {kind.__module__}.{kind.__qualname__} in a graph")
+        like_tensor = objects.lookup(kind, "__torch_function__") is not None
+        cause = TensorSubclass if like_tensor else NoGraphOperation
+        text = f"a value of type {kind.__module__}.{kind.__qualname__} in a graph"
+        raise Unsupported(text, cause)
 
 
 def _plain(base: type, value: Any) -> Any:

@@ -4,6 +4,9 @@ The tracer treats them differently. `OperatorError` is the program's own excepti
 in the program. `DataDependent` and `Unsupported` mean that the operation can't be in the graph.
 """
 
+from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import NoGraphOperation
+
 
 class RecordingError(Exception):
     """An operation was not recorded."""
@@ -28,9 +31,10 @@ class DataDependent(RecordingError):  # noqa: N818  (an outcome, not a fault)
 class Unsupported(RecordingError):  # noqa: N818
     """The operation can't be carried out on fake tensors, or can't be written into a graph."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, cause: type[Break] = NoGraphOperation) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.cause = cause
 
 
 class UntrackedTensorError(AssertionError):

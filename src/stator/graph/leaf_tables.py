@@ -6,6 +6,24 @@ torch doesn't have is skipped.
 
 from typing import Any, Final
 
+from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import (
+    AnotherTool,
+    AutogradInside,
+    FunctionMode,
+    InputOutput,
+    LengthOfValues,
+    RandomState,
+    TensorDetail,
+    TensorMemory,
+    TensorSubclass,
+    Threads,
+    TorchState,
+    Transform,
+    UnusualTensor,
+    ValueNeeded,
+)
+
 # ---------------------------------------------------------------------------- by module
 
 # Python functions of these modules are leaves: one node each.
@@ -302,6 +320,8 @@ _STATE: Final = "it changes torch's global state in a way that a graph can't hol
 _RNG: Final = "it reads or changes the random number generator's state"
 _PRINT: Final = "it prints or copies the values in a tensor"
 _SUBCLASS: Final = "it makes a tensor of another type"
+_TRANSFORM: Final = "function transforms are not traced"
+_MODE: Final = "a torch function mode is entered or left"
 
 FORBIDDEN: Final[dict[str, str]] = {
     **dict.fromkeys(
@@ -315,6 +335,18 @@ FORBIDDEN: Final[dict[str, str]] = {
         ),
         "sparse tensors are not captured",
     ),
+    **dict.fromkeys(
+        (
+            "torch._functorch.eager_transforms._jvp_with_argnums",
+            "torch._functorch.eager_transforms._vjp_with_argnums",
+            "torch._functorch.eager_transforms.grad_and_value_impl",
+            "torch._functorch.eager_transforms.grad_impl",
+            "torch._functorch.vmap.vmap_impl",
+        ),
+        _TRANSFORM,
+    ),
+    "torch._C._pop_torch_function_stack": _MODE,
+    "torch._C._push_on_torch_function_stack": _MODE,
     "torch.allclose": _VALUES,
     "torch.autograd.backward": _AUTOGRAD,
     "torch.autograd.grad": _AUTOGRAD,
@@ -478,4 +510,37 @@ FORBIDDEN_ATTRIBUTES: Final[dict[str, str]] = {
     "_version": "it counts changes that happen at run time",
     "grad_dtype": _AUTOGRAD,
     "volatile": _AUTOGRAD,
+}
+
+# ---------------------------------------------------------------------------- reasons
+
+# What the texts above are in the catalogue; for others it is `NoGraphOperation`.
+CAUSES: Final[dict[str, type[Break]]] = {
+    _VALUES: ValueNeeded,
+    _PRINT: ValueNeeded,
+    _AUTOGRAD: AutogradInside,
+    _MEMORY: TensorMemory,
+    _STATE: TorchState,
+    _RNG: RandomState,
+    _SUBCLASS: TensorSubclass,
+    _TRANSFORM: Transform,
+    _MODE: FunctionMode,
+    "sparse tensors are not captured": UnusualTensor,
+    "it shares memory with a numpy array": TensorMemory,
+    "it shares memory with a buffer": TensorMemory,
+    "it shares memory with another library": TensorMemory,
+    "it reads a file": InputOutput,
+    "it reads files": InputOutput,
+    "it writes files": InputOutput,
+    "it loads files": InputOutput,
+    "it reads or writes files": InputOutput,
+    "data loading is not part of a graph": InputOutput,
+    "it starts processes": Threads,
+    "a random number generator is not part of a graph": RandomState,
+    "it drives another compiler": AnotherTool,
+    "it runs a compiler": AnotherTool,
+    "profiling happens at run time": AnotherTool,
+    FORBIDDEN_C_FUNCTIONS["_pack_padded_sequence"]: LengthOfValues,
+    FORBIDDEN_ATTRIBUTES["_base"]: TensorDetail,
+    FORBIDDEN_ATTRIBUTES["_version"]: TensorDetail,
 }

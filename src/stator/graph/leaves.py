@@ -15,6 +15,9 @@ from typing import Any, Final
 import torch
 from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
+from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import NoGraphOperation
+
 from . import leaf_tables as tables
 from .output import Target
 
@@ -32,11 +35,12 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Rule:
-    """`reason` says why something is forbidden; `action` names a change of state."""
+    """`reason` and `cause` say why something is forbidden; `action` names a change of state."""
 
     kind: Kind
     reason: str = ""
     action: str = ""
+    cause: type[Break] = NoGraphOperation
 
 
 RECORD: Final = Rule(Kind.RECORD)
@@ -52,8 +56,9 @@ _UNBOUND: Final = (
 _BOUND: Final = (types.BuiltinMethodType, types.MethodWrapperType)
 
 
-def _forbidden(reason: str) -> Rule:
-    return Rule(Kind.FORBIDDEN, reason)
+def _forbidden(reason: str, name: str = "") -> Rule:
+    cause = tables.CAUSES.get(reason, NoGraphOperation)
+    return Rule(Kind.FORBIDDEN, f"{name}: {reason}" if name else reason, cause=cause)
 
 
 def _resolve(path: str) -> Any:
@@ -80,7 +85,7 @@ def _named() -> dict[int, tuple[Any, Rule]]:
         *((path, CONSTANT) for path in tables.ANSWERS),
         *((path, Rule(Kind.STATE, action=action)) for path, action in tables.STATE.items()),
         *((path, Rule(Kind.OWN, action=action)) for path, action in tables.OWN.items()),
-        *((path, _forbidden(reason)) for path, reason in tables.FORBIDDEN.items()),
+        *((path, _forbidden(reason, path)) for path, reason in tables.FORBIDDEN.items()),
     ]
     for path, rule in entries:
         found = _resolve(path)
@@ -163,7 +168,7 @@ def method(name: str) -> Rule:
     if name in tables.OWN_METHODS:
         return Rule(Kind.OWN, action=name)
     if name in tables.FORBIDDEN_METHODS:
-        return _forbidden(f"Tensor.{name}: {tables.FORBIDDEN_METHODS[name]}")
+        return _forbidden(tables.FORBIDDEN_METHODS[name], f"Tensor.{name}")
     if name in tables.EVALUATED_METHODS:
         return EVALUATE
     return RECORD
@@ -205,7 +210,7 @@ def _class(cls: type) -> Rule | None:
 def _by_module(name: str, module: str) -> Rule | None:
     for prefix, reason in tables.FORBIDDEN_MODULES.items():
         if _within(module, prefix):
-            return _forbidden(f"{module}.{name}: {reason}")
+            return _forbidden(reason, f"{module}.{name}")
     return None
 
 
@@ -285,7 +290,7 @@ def attribute(name: str) -> Rule | None:
     if name in tables.OWN_ATTRIBUTES:
         return Rule(Kind.OWN, action=tables.OWN_ATTRIBUTES[name])
     if name in tables.FORBIDDEN_ATTRIBUTES:
-        return _forbidden(f"Tensor.{name}: {tables.FORBIDDEN_ATTRIBUTES[name]}")
+        return _forbidden(tables.FORBIDDEN_ATTRIBUTES[name], f"Tensor.{name}")
     return None
 
 

@@ -20,7 +20,7 @@ from .purity import is_torch_function
 from .state import State
 
 _MOST_MEMORY: Final = 2 << 30  # bytes of results that are kept
-_MOST_LOOKS: Final = 100
+_MOST_LOOKS: Final = 256
 
 
 class Observer:
@@ -37,26 +37,34 @@ class Observer:
 
     def value(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """What a fake tensor stands for; None if that can't be known."""
+        found = self._computed(self._graph.node(tensor))
+        return found if isinstance(found, torch.Tensor) else None
+
+    def number(self, number: Any) -> Any:
+        """What a symbolic number is; None if that can't be known."""
+        return self._computed(self._graph.symbols.argument(number))
+
+    def _computed(self, node: Any) -> Any:
+        if not isinstance(node, fx.Node):
+            return node
         self._looks += 1
         if self._over or self._looks > _MOST_LOOKS or not self._may_run():
             self._over = True
             return None
-        node = self._graph.node(tensor)
         with torch._C.DisableTorchFunction(), _disable_current_modes():
             now = State.capture()
             try:
                 self._state.restore()
                 self._run()
                 self._state = State.capture()
-            except Exception:  # as it may be for values that the program never gets to
+            except Exception:  # an input that is no tensor, an operator that refuses
                 self._over = True
             finally:
                 now.restore()
         if self._over or self._memory > _MOST_MEMORY:
             self._over = True
             return None
-        found = self._values.get(node)
-        return found if isinstance(found, torch.Tensor) else None
+        return self._values.get(node)
 
     def _may_run(self) -> bool:
         """Whether running the nodes changes nothing that is real."""

@@ -26,6 +26,8 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 from torch.fx.passes.runtime_assert import insert_deferred_runtime_asserts
 
+from stator.diagnostics.catalogue import RegionContents
+
 from .arguments import Arguments, Item
 from .errors import DataDependent, Unsupported
 from .failures import failure_of, quiet
@@ -104,6 +106,7 @@ class OutputGraph:
         self.symbols = Symbols(self.graph, lambda: self._placeholders[-1][0])
         self.arguments = Arguments(self.graph, self.symbols)
         self.assumptions = Assumptions(self.shape_env)
+        self.checks: list[tuple[torch.Tensor, bool]] = []  # what tensors were taken to be
         self.default_device: torch.device | None = None  # set by a mode that is not seen here
         self._names = Names()
         self._inputs: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
@@ -256,7 +259,7 @@ class OutputGraph:
     def _bind_symbols(self, node: fx.Node, result: Any, produced: Sequence[torch.Tensor]) -> None:
         """A result with numbers or sizes that depend on values: they are bound to the node."""
         if node.graph is not self.symbols.graph:
-            raise Unsupported("a number that depends on values, in a region of its own")
+            raise Unsupported("a number depends on values, in a region of its own", RegionContents)
         try:
             bindings = compute_unbacked_bindings(self.shape_env, result)
         except PendingUnbackedSymbolNotFound:

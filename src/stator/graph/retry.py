@@ -42,27 +42,41 @@ class Retry:
     random: bool = False
     checks: Callable[..., object] | None = None
     """All that is checked, made before the graph runs. Then nothing needs to be saved."""
+    expected: tuple[bool, ...] = ()
+    """What the last outputs of the graph must be; they are for this only."""
 
     def around(self, graph: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
         """The compiled graph, as a function that raises `Refused` for any exception."""
         if self.checks is not None:
             return _checked_before(graph, self.checks)
-        changed, random = self.changed, self.random
+        changed, random, expected = self.changed, self.random, self.expected
         needs_state = self.state or random
 
         def checked_graph(*args: Any) -> Sequence[Any]:
             state = State.capture(rng=random) if needs_state else None
             saved = [_Saved(args[index]) for index in changed]
             try:
-                return graph(*args)
-            except Exception:
-                if state is not None:
-                    state.restore()
-                for each in saved:
-                    each.restore()
+                outputs = graph(*args)
+                if not expected:
+                    return outputs
+                if _are(outputs[-len(expected) :], expected):
+                    return outputs[: -len(expected)]
+            except Exception:  # of the graph, which may be wrong here
+                pass
+            if state is not None:
+                state.restore()
+            for each in saved:
+                each.restore()
             raise Refused
 
         return checked_graph
+
+
+def _are(outputs: Sequence[Any], expected: tuple[bool, ...]) -> bool:
+    """Whether tensors of one bool each are as they were taken to be."""
+    return all(
+        bool(output) is answer for output, answer in zip(outputs, expected, strict=True)
+    )
 
 
 def _checked_before(
@@ -102,7 +116,7 @@ def retry_of(graph: OutputGraph, recorded: Recorded) -> Retry | None:
     """How to try a graph whose sizes or numbers depend on values; None if there is no need to, or
     if it does what can't be undone.
     """
-    if not graph.symbols.unbacked:
+    if not graph.symbols.unbacked and not graph.checks:
         return None
     random = state = False
     inputs = {graph.node(given.fake): given for given in graph.fakes.inputs}
@@ -118,13 +132,15 @@ def retry_of(graph: OutputGraph, recorded: Recorded) -> Retry | None:
             changed.update(each for each in tensors if not each.meta["example_value"].requires_grad)
     placeholders = [node for node in recorded.module.graph.nodes if node.op == "placeholder"]
     changed.intersection_update(placeholders)
-    if changed and not graph.assumptions:
+    if changed and not graph.assumptions and not graph.checks:
         return None  # its checks hold: a copy of the inputs would be for nothing
     if graph.fakes.touched or not all(_is_restorable(inputs[node]) for node in changed):
         return None
     positions = (index for index, node in enumerate(placeholders) if node in changed)
-    checks = preflight(recorded.module, graph.written) if changed and not state else None
-    return Retry(tuple(positions), state, random, checks)
+    expected = tuple(answer for _, answer in graph.checks)
+    early = changed and not state and not expected
+    checks = preflight(recorded.module, graph.written) if early else None
+    return Retry(tuple(positions), state, random, checks, expected)
 
 
 def _nodes(module: torch.nn.Module) -> Iterator[fx.Node]:

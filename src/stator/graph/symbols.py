@@ -17,6 +17,8 @@ from torch.fx.proxy import GraphAppendingTracer
 from torch.utils._sympy.interp import sympy_interp
 from torch.utils._sympy.reference import OptimizedPythonReferenceAnalysis
 
+from stator.diagnostics.catalogue import RegionContents
+
 from .errors import Unsupported
 
 SymbolicNumber: TypeAlias = torch.SymInt | torch.SymFloat | torch.SymBool
@@ -117,7 +119,9 @@ class Symbols:
                 symbol = size.node.expr
                 if symbol not in self._defined and symbol not in self._results:
                     if node.graph is not self.graph:
-                        raise Unsupported("a size that depends on values, in a region of its own")
+                        raise Unsupported(
+                            "a size that depends on values, in a region of its own", RegionContents
+                        )
                     self._results[symbol] = node, dim, size
 
     def define(self, number: object, origin: Origin) -> None:

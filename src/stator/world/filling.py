@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stator import objects
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import KeyOfItsOwn, OddNamespace
 from stator.guards import (
     Attr,
     AttrKeys,
@@ -99,7 +99,7 @@ class Filling:
         own, raw_dict = record.dict, record.raw_dict or {}
         assert own is not None
         if any(type(name) is not str for name in dict.__iter__(raw_dict)):
-            raise Break("an instance has attributes whose names are not strings")
+            raise OddNamespace("an instance has attributes whose names are not strings")
         names = tuple(dict.__iter__(raw_dict))
         self.guard(record.source, AttrKeys(names))
         for name in names:
@@ -175,7 +175,7 @@ class Filling:
             keys = [key for key, _ in items]
         else:
             if base is OrderedDict:
-                raise Break("an OrderedDict with objects as keys existed before the call")
+                raise KeyOfItsOwn("an OrderedDict with objects as keys existed before the call")
             self.guard(source, Length(len(items)))
             keys = [self._wrap_key(key, DictKeyAt(source, i)) for i, (key, _) in enumerate(items)]
         initial: dict[Any, Any] = {}
@@ -202,14 +202,14 @@ class Filling:
             return key
         if not has_plain_hash(type(key)) and not has_c_hash(type(key)):
             name = type(key).__qualname__
-            raise Break(f"a key of class {name}, which defines __eq__ or __hash__")
+            raise KeyOfItsOwn(f"a key of class {name}, which defines __eq__ or __hash__")
         self.guard(source, Is(key))
         return self.wrap(key, Fixed(key))
 
     def _fill_set(self, record: Record) -> None:
         items = raw_items(record.raw, set)
         if not all(plain_key(item) or plain_element(item) for item in items):
-            raise Break("a set that holds more than constants existed before the call")
+            raise KeyOfItsOwn("a set that holds more than constants existed before the call")
         self.guard(record.source, KeySet(tuple(items)))
         wrapped = [item if plain_key(item) else self.wrap(item, Fixed(item)) for item in items]
         set.update(record.shadow, wrapped)

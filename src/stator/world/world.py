@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from stator import objects
 from stator._native._core import is_python_class
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import ClassChanged
 from stator.guards import (
     Aliased,
     Callback,
@@ -69,6 +69,7 @@ _IMMUTABLE_TYPE: Final = 1 << 8
 _HEAP_TYPE: Final = 1 << 9
 _flags: Final = type.__dict__["__flags__"].__get__
 _module_of: Final = type.__dict__["__module__"].__get__
+_PYBIND: Final = "pybind11_builtins"
 _name_of: Final = type.__dict__["__name__"].__get__
 
 
@@ -152,6 +153,9 @@ class World(Filling):
         if type(raw) is types.BuiltinFunctionType:
             bound_to = raw.__self__
             if bound_to is not None and not _is_module_or_class(bound_to):
+                if _module_of(type(bound_to)) == _PYBIND:  # a function of C++, bound to nothing
+                    self.guard(source, Is(raw))
+                    return self.know(raw)
                 return self._wrap_bound(raw, bound_to, source)
         if type(raw) is BUILTIN_METHOD and type(raw.__self__) is not re.Pattern:
             return self._wrap_opaque(raw, source)
@@ -454,7 +458,7 @@ class World(Filling):
         """An attribute of a class that existed before; only values that are no descriptors."""
         found = objects.lookup(cls, name)
         if name.startswith("__") or is_descriptor(value) or (found and is_descriptor(found.value)):
-            raise Break(f"the method or property {name} of a class is replaced")
+            raise ClassChanged(f"the method or property {name} of a class is replaced")
         self.class_writes[id(cls), name] = value
         self.written_classes[id(cls), name] = cls
         self._written_names.add(name)

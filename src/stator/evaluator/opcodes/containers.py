@@ -1,6 +1,7 @@
 """Building containers."""
 
-from typing import Any
+from types import FunctionType
+from typing import Any, Final
 
 from stator._native._core import Frame
 from stator.bytecode import TABLES
@@ -55,7 +56,16 @@ def list_append(f: Frame, depth: int) -> None:
 @opcode("LIST_TO_TUPLE")
 def list_to_tuple(f: Frame, _: Any) -> None:
     """3.11; an intrinsic later."""
-    f.stack[-1] = tuple(f.stack[-1])
+    f.stack[-1] = f.ops.instruction(f, _LIST_TO_TUPLE, f.stack[-1])
+
+
+def _to_tuple() -> FunctionType:
+    if "LIST_TO_TUPLE" in TABLES.opmap:
+        return thunk("LIST_TO_TUPLE", 0, 1, 1)
+    return thunk("CALL_INTRINSIC_1", TABLES.intrinsics1.index("LIST_TO_TUPLE"), 1, 1)
+
+
+_LIST_TO_TUPLE: Final = _to_tuple()
 
 
 # The rest may run user code (hashing, iteration), so it is left to CPython.

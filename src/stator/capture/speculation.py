@@ -1,0 +1,153 @@
+"""Speculation: what a value is in the call that is being traced is taken for granted.
+
+In: a tensor or a symbolic number whose value Python code needs: a branch, a range, the number of
+rows to iterate over. Out: its value in this call (`graph.observing`), under the condition that the
+graph checks it whenever it runs. If the check fails, nothing has happened yet, and the call goes on
+in code that takes nothing for granted (`driver.attempts`), where this is a graph break.
+
+A branch that is met again and again is a loop over values, which is not unrolled for ever.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from stator._native._core import Frame
+from stator.graph.observing import Observer
+
+if TYPE_CHECKING:
+    from stator.capture.scalars import Scalars
+    from stator.graph.state import State
+
+_MOST_OFTEN: Final = 64  # at one instruction
+
+
+class Speculation:
+    """What one trace takes for granted."""
+
+    def __init__(self, scalars: "Scalars") -> None:
+        self._scalars = scalars
+        self._graph = scalars.tensors.graph
+        self._observer: Observer | None = None
+        self._places: dict[tuple[int, int], int] = {}
+        self.start: State | None = None  # torch's state when the trace began; None: not allowed
+        self.used = False
+
+    def truth(self, frame: Frame | None, tensor: torch.Tensor) -> bool | None:
+        """Whether a tensor of one element is true; None if that can't be said."""
+        if not self._may(frame):
+            return None
+        assert self._observer is not None
+        with torch._C.DisableTorchFunction():
+            real = self._observer.value(tensor)
+            if real is None:
+                return None
+            answer = bool(real)
+        # A tensor of its own: this one may change before the graph has ended.
+        seen = self._scalars.tensors.record(frame, torch.ne, (tensor, 0))
+        self._graph.checks.append((seen, answer))
+        self.used = True
+        return answer
+
+    def holds(self, frame: Frame | None, condition: Any) -> bool | None:
+        """Whether a symbolic condition is true."""
+        value = self._number(frame, condition)
+        if value is None:
+            return None
+        self._take(condition if value else _negated(condition))
+        return bool(value)
+
+    def number(self, frame: Frame | None, symbol: Any) -> int | None:
+        """The value of a symbolic int."""
+        value = self._number(frame, symbol)
+        if type(value) is not int:
+            return None
+        with torch._C.DisableTorchFunction():
+            self._take(symbol == value)
+        return value
+
+    def settled(self, frame: Frame | None, values: Any) -> Any:
+        """Arguments of a call with the numbers and sizes in them that depend on values known.
+
+        None if there are none, or if they can't be known.
+        """
+        settling = _Settling(self, frame)
+        made = settling.values(values)
+        return made if settling.found and not settling.failed else None
+
+    def item(self, frame: Frame | None, tensor: torch.Tensor) -> Any:
+        """The number in a tensor, as a symbol."""
+        return self._scalars.item(frame, tensor)
+
+    def _number(self, frame: Frame | None, symbol: Any) -> Any:
+        if not self._may(frame):
+            return None
+        assert self._observer is not None
+        with torch._C.DisableTorchFunction():
+            return self._observer.number(symbol)
+
+    def _take(self, condition: Any) -> None:
+        self.used = True
+        self._scalars.require(condition, "values contradict each other")
+
+    def _may(self, frame: Frame | None) -> bool:
+        if self.start is None:
+            return False
+        if self._observer is None:
+            self._observer = Observer(self._graph, self.start)
+        if frame is not None and not frame.finished:
+            place = id(frame.code), int(frame.ip)
+            self._places[place] = self._places.get(place, 0) + 1
+            return self._places[place] <= _MOST_OFTEN
+        return True
+
+
+def _negated(condition: Any) -> Any:
+    with torch._C.DisableTorchFunction():
+        return torch.sym_not(condition)
+
+
+class _Settling:
+    """Replaces what depends on values in the arguments of one call."""
+
+    def __init__(self, speculation: Speculation, frame: Frame | None) -> None:
+        self._speculation = speculation
+        self._frame = frame
+        self.found = False
+        self.failed = False
+
+    def values(self, value: Any, inside: bool = False) -> Any:
+        """`inside` a list, a tensor of one integer is a number too."""
+        kind = type(value)
+        if kind is torch.SymInt:
+            return value if value.node.has_hint() else self._number(value)
+        if kind is FakeTensor:
+            if inside and _is_number(value):
+                number = self._speculation.item(self._frame, value)
+                return number if type(number) is int else self._number(number)
+            for size in tuple(value.shape):
+                self.values(size)
+            return value
+        if kind is list or kind is tuple:
+            return kind(self.values(item, inside=True) for item in value)
+        if kind is slice:
+            return slice(*(self.values(part) for part in (value.start, value.stop, value.step)))
+        if kind is dict:
+            return {key: self.values(item) for key, item in value.items()}
+        return value
+
+    def _number(self, symbol: Any) -> Any:
+        self.found = True
+        known = self._speculation.number(self._frame, symbol)
+        if known is None:
+            self.failed = True
+            return symbol
+        return known
+
+
+def _is_number(tensor: torch.Tensor) -> bool:
+    kind = tensor.dtype
+    return tensor.dim() == 0 and not (
+        kind.is_floating_point or kind.is_complex or kind is torch.bool
+    )

@@ -1,0 +1,314 @@
+"""C code that can't run while a program is traced."""
+
+from stator.diagnostics.breaks import Break
+
+
+class UnknownCFunction(Break):
+    """No contract says what it does."""
+
+    id = "SB0005"
+    title = "C code is called of which nothing is known"
+    what = (
+        "The program calls a function or class that is written in C, and is in no table of stator."
+    )
+    why = (
+        "C code can read, change and do anything without being seen. It runs while tracing only if "
+        "a contract says what it looks at and what it changes (docs/contracts.md); otherwise the "
+        "trace could miss a side effect, or keep a result that is different in the next call."
+    )
+    fix = """\
+call it outside of the compiled function, and pass the result in
+Or wrap the call in a function with `stator.assume_constant_result`, if it always answers the same;
+or use Python or torch code that does the same."""
+    example = """\
+import hashlib
+import torch
+
+def program(x):
+    digest = hashlib.sha256(b"layer 1").digest()
+    return x * digest[0]
+
+def arguments():
+    return (torch.ones(3),)
+"""
+    fixed = """\
+import hashlib
+import torch
+
+DIGEST = hashlib.sha256(b"layer 1").digest()
+
+def program(x):
+    return x * DIGEST[0]
+
+def arguments():
+    return (torch.ones(3),)
+"""
+
+
+class InputOutput(Break):
+    """Files, sockets, the operating system."""
+
+    id = "SB0006"
+    title = "files, devices or the operating system are used"
+    what = (
+        "The program opens, reads or writes a file or a socket, lists a folder, asks for input, "
+        "changes the environment, starts a process, loads or saves tensors."
+    )
+    why = (
+        "It must happen in every call, and only then. Nothing happens while a program is traced, "
+        "and a graph holds nothing but tensor operations."
+    )
+    fix = "read and write before or after the compiled function"
+    example = """\
+import os
+import torch
+
+def program(x):
+    with open(os.devnull) as file:
+        return x + len(file.read())
+
+def arguments():
+    return (torch.ones(3),)
+"""
+    fixed = """\
+import os
+import torch
+
+def program(x, text):
+    return x + len(text)
+
+def arguments():
+    with open(os.devnull) as file:
+        return torch.ones(3), file.read()
+"""
+
+
+class Clock(Break):
+    """The time of day, or waiting."""
+
+    id = "SB0007"
+    title = "a clock is read"
+    what = "The program asks for the time, or sleeps."
+    why = "The time of the trace is not the time of a later call; a graph can't ask for it."
+    fix = "measure around the compiled function, or pass the time in as a tensor"
+    example = """\
+import time
+import torch
+
+def program(x):
+    began = time.perf_counter()
+    y = x.sin()
+    return y, time.perf_counter() - began >= 0
+
+def arguments():
+    return (torch.ones(3),)
+"""
+    fixed = """\
+import torch
+
+def program(x):  # whoever calls it reads the clock
+    return x.sin()
+
+def arguments():
+    return (torch.ones(3),)
+"""
+
+
+class Threads(Break):
+    """Threads and processes."""
+
+    id = "SB0008"
+    title = "threads, or what connects them, are used"
+    what = (
+        "The program starts, joins or asks about threads or processes, or uses a queue or a pool "
+        "of them."
+    )
+    why = (
+        "A thread begins when it is started, not when the program is traced, and what it does "
+        "meanwhile is not part of the sequence of operations that a graph is."
+    )
+    fix = "use threads outside of the compiled function"
+    example = """\
+import queue
+import torch
+
+def program(x):
+    inbox = queue.SimpleQueue()
+    inbox.put(2.0)
+    return x * inbox.get()
+
+def arguments():
+    return (torch.ones(3),)
+"""
+    fixed = """\
+import collections
+import torch
+
+def program(x):
+    inbox = collections.deque()
+    inbox.append(2.0)
+    return x * inbox.popleft()
+
+def arguments():
+    return (torch.ones(3),)
+"""
+
+
+class LockHeld(Break):
+    """A lock, other than around a block."""
+
+    id = "SB0009"
+    title = "a lock is used in a way that a trace can't follow"
+    what = (
+        "The program takes a lock and does not release it, or the other way round, asks whether it "
+        "is held, or takes one that it holds already."
+    )
+    why = (
+        "Locks are not taken while tracing: what happens in a `with lock:` block is applied in one "
+        "go after the graph. That is right only for a lock that is taken and released in the call."
+    )
+    fix = "take the lock with `with lock:`, and release it in the same function"
+    example = """\
+import threading
+import torch
+
+LOCK = threading.RLock()
+
+def program(x):
+    LOCK.acquire()
+    return x + 1
+
+def arguments():
+    return (torch.ones(3),)
+"""
+    fixed = """\
+import threading
+import torch
+
+LOCK = threading.RLock()
+
+def program(x):
+    with LOCK:
+        return x + 1
+
+def arguments():
+    return (torch.ones(3),)
+"""
+
+
+class InterpreterState(Break):
+    """The garbage collector, reference counts, the debugger …"""
+
+    id = "SB0010"
+    title = "state of the interpreter is asked for or changed"
+    what = (
+        "The program steers the garbage collector, counts references, changes settings of the "
+        "interpreter, enters a debugger, ends the process, or lists the names of something that "
+        "it has changed."
+    )
+    why = (
+        "While a program is traced, the state of the interpreter is that of the tracer: other "
+        "objects are alive, other frames are on the stack. What it tells is not what the program "
+        "would see, and what is changed would hit the tracer."
+    )
+    fix = "do it outside of the compiled function"
+    example = """\
+import gc
+import torch
+
+def program(x):
+    y = x.sin()
+    gc.collect()
+    return y
+
+def arguments():
+    return (torch.ones(3),)
+"""
+    fixed = """\
+import torch
+
+def program(x):  # whoever calls it can collect afterwards
+    return x.sin()
+
+def arguments():
+    return (torch.ones(3),)
+"""
+
+
+class HiddenState(Break):
+    """Caches, contexts, codecs: state that can't be seen."""
+
+    id = "SB0011"
+    title = "state is used that can't be seen or undone"
+    what = (
+        "The program inspects or clears a cache (`functools.lru_cache`), leaves a context variable "
+        "or the decimal context changed, or calls a codec or compressor."
+    )
+    why = (
+        "C code keeps this state where a trace can't read, guard or restore it. So a later call "
+        "could see another state, and an abandoned trace could leave a changed one behind."
+    )
+    fix = """\
+use it outside of the compiled function, or put things back before it returns
+A context variable may be set and reset in the same call. The cache of an `lru_cache` may be
+filled: it is looked into and cleared that a trace can't follow."""
+    example = """\
+import contextvars
+import torch
+
+MODE = contextvars.ContextVar("MODE", default=1)
+
+def program(x):
+    MODE.set(2)
+    return x * MODE.get()
+
+def arguments():
+    return (torch.ones(3),)
+"""
+    fixed = """\
+import contextvars
+import torch
+
+MODE = contextvars.ContextVar("MODE", default=1)
+
+def program(x):
+    token = MODE.set(2)
+    y = x * MODE.get()
+    MODE.reset(token)
+    return y
+
+def arguments():
+    return (torch.ones(3),)
+"""
+
+
+class Import(Break):
+    """A module that is not loaded yet."""
+
+    id = "SB0012"
+    title = "a module is imported"
+    what = "The program imports a module that is not loaded yet."
+    why = "Loading it runs its code and changes `sys.modules`; nothing may happen while tracing."
+    fix = "import it at the top of the file, before the compiled function"
+    example = """\
+import sys
+import torch
+
+def program(x):
+    import colorsys
+    return x * colorsys.ONE_SIXTH
+
+def arguments():
+    sys.modules.pop("colorsys", None)  # as in a new process
+    return (torch.ones(3),)
+"""
+    fixed = """\
+import colorsys
+import torch
+
+def program(x):
+    return x * colorsys.ONE_SIXTH
+
+def arguments():
+    return (torch.ones(3),)
+"""

@@ -1,0 +1,77 @@
+"""Parts of a graph with a graph of their own."""
+
+from stator.diagnostics.breaks import Break
+
+
+class RegionContents(Break):
+    """`torch.autograd.Function`, `torch.utils.checkpoint`."""
+
+    id = "SB0041"
+    title = "a region does more than compute tensors from tensors"
+    what = (
+        "The forward or backward of a `torch.autograd.Function`, or a checkpointed function, "
+        "returns more than tensors, changes a tensor from outside, hands one out sideways, uses "
+        "random state or options that a region does not have."
+    )
+    why = (
+        "A region is a graph of its own inside of one node, and may run more than once. Only what "
+        "goes in and comes out as tensors is the same then."
+    )
+    fix = "let the function take tensors, return tensors, and do nothing else"
+    example = """\
+import torch
+from torch.utils.checkpoint import checkpoint
+
+def block(x):
+    return x.sin(), "no tensor"
+
+def program(x):
+    return checkpoint(block, x, use_reentrant=False)
+
+def arguments():
+    return (torch.ones(3, requires_grad=True),)
+"""
+    fixed = """\
+import torch
+from torch.utils.checkpoint import checkpoint
+
+def block(x):
+    return x.sin()
+
+def program(x):
+    return checkpoint(block, x, use_reentrant=False), "no tensor"
+
+def arguments():
+    return (torch.ones(3, requires_grad=True),)
+"""
+
+
+class Transform(Break):
+    """`torch.func`."""
+
+    id = "SB0042"
+    title = "a function transform is used"
+    what = "The program calls `torch.vmap`, `torch.func.grad`, `jvp`, `vjp` or another transform."
+    why = (
+        "Inside of a transform, tensors are wrapped and each operation stands for another one. "
+        "These are not traced."
+    )
+    fix = "write the batched computation out, or apply the transform outside of the function"
+    example = """\
+import torch
+
+def program(x, y):
+    return torch.vmap(torch.dot)(x, y)
+
+def arguments():
+    return torch.ones(2, 3), torch.ones(2, 3)
+"""
+    fixed = """\
+import torch
+
+def program(x, y):
+    return (x * y).sum(-1)
+
+def arguments():
+    return torch.ones(2, 3), torch.ones(2, 3)
+"""

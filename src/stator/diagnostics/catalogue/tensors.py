@@ -1,0 +1,287 @@
+"""What can't be done with tensors inside of a graph."""
+
+from stator.diagnostics.breaks import Break
+
+
+class TensorSubclass(Break):
+    """Objects that are almost tensors."""
+
+    id = "SB0024"
+    title = "a subclass of Tensor, or an object that acts like one, is used"
+    what = (
+        "An input is of a subclass of `torch.Tensor`, or an operator gets an object of the "
+        "program's own next to a tensor, perhaps one with `__torch_function__`."
+    )
+    why = (
+        "Which code an operation runs depends on the class, and may be the program's own. The "
+        "graph holds operations of torch on plain tensors."
+    )
+    fix = "use plain tensors inside of the function: x.as_subclass(torch.Tensor), or a field of x"
+    example = """\
+import torch
+
+class Named(torch.Tensor):
+    pass
+
+def program(x):
+    return x + 1
+
+def arguments():
+    return (torch.ones(3).as_subclass(Named),)
+"""
+    fixed = """\
+import torch
+
+class Named(torch.Tensor):
+    pass
+
+def program(x):
+    return x + 1
+
+def arguments():
+    return (torch.ones(3).as_subclass(Named).as_subclass(torch.Tensor),)
+"""
+
+
+class UnusualTensor(Break):
+    """Sparse and other inputs."""
+
+    id = "SB0025"
+    title = "a tensor of an unusual kind is an input"
+    what = "An input is sparse or quantized, or belongs to a surrounding vmap or grad."
+    why = "No fake tensor can stand for it, so that the result of operations can't be told."
+    fix = "make it a dense tensor before the call, or use it outside of the compiled function"
+    example = """\
+import torch
+
+def program(x):
+    return x * 2
+
+def arguments():
+    return (torch.eye(3).to_sparse(),)
+"""
+    fixed = """\
+import torch
+
+def program(x):
+    return x * 2
+
+def arguments():
+    return (torch.eye(3).to_sparse().to_dense(),)
+"""
+
+
+class TensorDetail(Break):
+    """Attributes that say how a tensor came about."""
+
+    id = "SB0026"
+    title = "an attribute of a tensor is read or set that a graph does not have"
+    what = (
+        "The program reads an attribute such as `_version` or `_base`, or sets one that is part of "
+        "how torch implements the tensor."
+    )
+    why = "It belongs to the tensors of a run. Those of a trace, and of a backend, have others."
+    fix = "compute what is needed from shapes, strides and values"
+    example = """\
+import torch
+
+def program(x):
+    y = x.view(-1)
+    return y * 2, y._base is x
+
+def arguments():
+    return (torch.ones(3),)
+"""
+    fixed = """\
+import torch
+
+def program(x):
+    y = x.view(-1)
+    return y * 2, y.shape == x.shape
+
+def arguments():
+    return (torch.ones(3),)
+"""
+
+
+class TensorMemory(Break):
+    """Addresses and storages."""
+
+    id = "SB0027"
+    title = "the memory of a tensor is used directly"
+    what = (
+        "The program asks for the address or the storage of a tensor (`data_ptr()`, `storage()`), "
+        "pins it, or shares it with a buffer or another library (DLPack)."
+    )
+    why = (
+        "Tensors of a trace have no memory, and a compiled graph decides itself where results lie."
+    )
+    fix = "use it outside of the compiled function"
+    example = """\
+import torch
+
+def program(x, y):
+    same = x.data_ptr() == y.data_ptr()
+    return x + y, same
+
+def arguments():
+    return torch.ones(3), torch.ones(3)
+"""
+    fixed = """\
+import torch
+
+def program(x, y):
+    return x + y, x is y
+
+def arguments():
+    return torch.ones(3), torch.ones(3)
+"""
+
+
+class TensorStateChanged(Break):
+    """`requires_grad`, `data`, sizes in place: more than a graph can do."""
+
+    id = "SB0028"
+    title = "a tensor's data, size or requires_grad is changed in a way that a graph can't hold"
+    what = (
+        "The program sets `data`, `requires_grad` or the size of a tensor after it was used, or "
+        "several times, or of one that others share memory with, or makes parameters that do."
+    )
+    why = (
+        "A graph computes with the tensors as they come in. Such a change can be made before it or "
+        "after it, so the operations must be all on one side of the change."
+    )
+    fix = "make the change before the tensor is used, or outside of the compiled function"
+    example = """\
+import torch
+
+def program(weight):
+    y = weight * 2
+    weight.data = torch.zeros(3)
+    return y
+
+def arguments():
+    return (torch.nn.Parameter(torch.ones(3)),)
+"""
+    fixed = """\
+import torch
+
+def program(weight):
+    y = weight * 2
+    with torch.no_grad():
+        weight.zero_()
+    return y.detach()
+
+def arguments():
+    return (torch.nn.Parameter(torch.ones(3)),)
+"""
+
+
+class SharedMemory(Break):
+    """Inputs that overlap."""
+
+    id = "SB0029"
+    title = "a tensor is changed or copied that shares its memory with another"
+    what = (
+        "An input is changed in place, and another input is part of the same memory; or tensors "
+        "that share memory are copied deeply."
+    )
+    why = (
+        "The change shows in both. A graph whose inputs overlap in one way is wrong for inputs "
+        "that overlap in another, and torch offers no guard that tells all ways apart."
+    )
+    fix = "give the function inputs that don't overlap, such as clones, or don't change them"
+    example = """\
+import torch
+
+def program(x, y):
+    x.add_(1)
+    return y * 2
+
+def arguments():
+    both = torch.ones(4)
+    return both[:3], both[1:]
+"""
+    fixed = """\
+import torch
+
+def program(x, y):
+    x.add_(1)
+    return y * 2
+
+def arguments():
+    both = torch.ones(4)
+    return both[:3].clone(), both[1:].clone()
+"""
+
+
+class AutogradInside(Break):
+    """`backward()` and hooks."""
+
+    id = "SB0030"
+    title = "gradients are computed, or the autograd graph is used, inside of the function"
+    what = (
+        "The program calls `backward()` or `torch.autograd.grad`, registers a hook, keeps the "
+        "gradient of an intermediate result, or looks at `grad_fn`."
+    )
+    why = (
+        "A captured graph is the forward computation. Its autograd graph is made when it runs, and "
+        "may be another one than eager's."
+    )
+    fix = "compile the forward computation, and call backward() outside of the compiled function"
+    example = """\
+import torch
+
+def program(x):
+    loss = (x * x).sum()
+    loss.backward()
+    return loss.detach()
+
+def arguments():
+    return (torch.ones(3, requires_grad=True),)
+"""
+    fixed = """\
+import torch
+
+def program(x):  # whoever calls it calls backward() of the result
+    return (x * x).sum()
+
+def arguments():
+    return (torch.ones(3, requires_grad=True),)
+"""
+
+
+class NoGraphOperation(Break):
+    """A function of torch that can't be one node."""
+
+    id = "SB0031"
+    title = "a function of torch can't be in the graph"
+    what = (
+        "The program calls a function of torch that no rule of stator covers, that can't be "
+        "carried out on tensors without values, or that calls Python for each element."
+    )
+    why = (
+        "A node of a graph is an operation whose result can be described from the shapes and "
+        "dtypes of its arguments, and that backends know."
+    )
+    fix = """\
+use another function of torch that does the same, or call it outside of the compiled function
+A function of your own can be a custom operator (`torch.library.custom_op`) with a fake kernel."""
+    example = """\
+import torch
+
+def program(x):
+    return x.clone().apply_(lambda value: value + 1)
+
+def arguments():
+    return (torch.ones(3),)
+"""
+    fixed = """\
+import torch
+
+def program(x):
+    return x.clone().add_(1)
+
+def arguments():
+    return (torch.ones(3),)
+"""

@@ -1,0 +1,168 @@
+"""Errors while a continuation is compiled: the program is left as by an unhandled exception."""
+
+import contextlib
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.fx as fx
+
+import stator
+
+X = torch.arange(4.0)
+
+
+class Failing:
+    """A backend that fails from some graph on."""
+
+    def __init__(self, first: int = 2) -> None:
+        self.left = first - 1
+
+    def __call__(self, module: fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+        self.left -= 1
+        if self.left < 0:
+            raise ZeroDivisionError("no more")
+        forward: Callable[..., Any] = module.forward
+        return forward
+
+
+def compiled(function: Any, **options: Any) -> Any:
+    return stator.compile(function, **{"backend": Failing(), "isolate_recompiles": True, **options})
+
+
+def test_blocks_are_left() -> None:
+    log = []
+
+    class Manager:
+        def __enter__(self) -> None:
+            log.append("in")
+
+        def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+            log.append("out" if kind is not None else "left without an exception")
+
+    def inner(x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            x = x * 2
+            time.sleep(0)
+            return x + 1
+
+    def outer(x: torch.Tensor) -> torch.Tensor:
+        try:
+            with Manager():
+                return inner(x) * 3
+        finally:
+            log.append("finally")
+
+    call = compiled(outer)
+    with pytest.raises(stator.BackendError, match="no more"):
+        call(X)
+    assert log == ["in", "out", "finally"]
+    assert torch.is_grad_enabled()
+
+
+def test_the_next_call_is_like_the_first() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            x = x * 2
+            time.sleep(0)
+            return x + 1
+
+    backend = Failing()
+    call = compiled(function, backend=backend)
+    for _ in range(2):
+        with pytest.raises(stator.BackendError):
+            call(X)
+    backend.left = 1
+    assert torch.equal(call(X), X * 2 + 1)
+    assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("caught", [Exception, stator.BackendError, BaseException])
+def test_no_handler_takes_the_error_for_its_own(caught: type[BaseException]) -> None:
+    def function(x: torch.Tensor) -> Any:
+        try:
+            x = x * 2
+            time.sleep(0)
+            return x + 1
+        except caught:
+            return "handled"
+
+    with pytest.raises(stator.BackendError):
+        compiled(function)(X)
+
+
+def test_what_cleaning_up_raises() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        try:
+            x = x * 2
+            time.sleep(0)
+            return x + 1
+        finally:
+            raise KeyError
+
+    with pytest.raises(stator.BackendError):
+        compiled(function)(X)
+
+
+def test_in_a_loop() -> None:
+    """The point is the start of the next iteration, or the end of the loop."""
+    ends = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        for i in range(3):
+            try:
+                x = x + 1
+                time.sleep(0)
+            finally:
+                ends.append(i)
+        return x
+
+    for first in range(2, 8):
+        ends.clear()
+        with contextlib.suppress(stator.BackendError):
+            assert torch.equal(compiled(function, backend=Failing(first))(X), X + 3)
+        assert ends in ([0], [0, 1], [0, 1, 2])
+
+
+def test_a_handled_exception_stays_as_it_was() -> None:
+    seen = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        try:
+            raise KeyError("first")
+        except KeyError:
+            try:
+                x = x * 2
+                time.sleep(0)
+                return x + 1
+            finally:
+                seen.append("inner")
+
+    with pytest.raises(stator.BackendError) as info:
+        compiled(function)(X)
+    assert seen == ["inner"]
+    assert isinstance(info.value.__cause__, ZeroDivisionError)
+
+
+def test_graph_break_that_is_an_error() -> None:
+    ends = []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        try:
+            with torch.no_grad():
+                time.sleep(0)
+                with stator.error_on_graph_break(True):
+                    x = x + 1
+                    time.sleep(0)
+        finally:
+            ends.append(torch.is_grad_enabled())
+        return x
+
+    call = compiled(function, backend="eager")
+    for _ in range(2):
+        with pytest.raises(stator.CaptureError, match=r"time\.sleep"):
+            call(X)
+    assert ends == [True, True]
+    assert torch.is_grad_enabled()
