@@ -55,10 +55,17 @@ class Preset:
         self.inputs.append(())
         return run
 
-    def bare(self) -> None:
-        """All graphs, in order."""
-        for run, args in zip(self.runs, self.inputs, strict=True):
-            run(*args)
+    def bare(self) -> Callable[[], None]:
+        """A function that calls all graphs in order and does nothing else."""
+        namespace: dict[str, Any] = {}
+        text = ["def bare():"]
+        for number, (run, args) in enumerate(zip(self.runs, self.inputs, strict=True)):
+            names = [f"a{number}_{index}" for index in range(len(args))]
+            namespace |= {f"run{number}": run, **dict(zip(names, args, strict=True))}
+            text.append(f"    run{number}({', '.join(names)})")
+        exec("\n".join(text), namespace)
+        made: Callable[[], None] = namespace["bare"]
+        return made
 
 
 class Counting:
@@ -118,7 +125,7 @@ def measure_calls(engine: str, rounds: int) -> dict[str, Any]:
             if len(backend.runs) != count + 1:
                 return {"failed": f"{count} breaks: {len(backend.runs)} graphs"}
             calls[f"{count}"] = compiled, (x,)
-            calls[f"bare {count}"] = backend.bare, ()
+            calls[f"bare {count}"] = backend.bare(), ()
         times = interleaved(calls, rounds, 0.01)
     return {"overhead": {str(n): times[f"{n}"] - times[f"bare {n}"] for n in BREAKS}}
 

@@ -283,6 +283,7 @@ int tensor_spec_is_native(const TensorSpec *s);
 int tensor_spec_may_be_native(const TensorSpec *s); /* ... if torch is one that we can read */
 int tensor_is_native(PyObject *tensor);
 int tensor_extent(PyObject *tensor, int strides, Py_ssize_t dim, int64_t *out);
+int tensor_offset(PyObject *tensor, int64_t *out);
 /* APART: can it be checked without running Python, and does it hold? */
 int tensor_has_storage(PyObject *tensor);
 int tensors_apart(PyObject *const *tensors, Py_ssize_t n);

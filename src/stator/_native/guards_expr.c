@@ -7,7 +7,7 @@
 #include "guards.h"
 
 #define EXPR_OPS(X)                                                                                \
-    X(CONST) X(INT) X(LEN) X(SIZE) X(STRIDE)                                                       \
+    X(CONST) X(INT) X(LEN) X(SIZE) X(STRIDE) X(OFFSET)                                             \
     X(ADD) X(SUB) X(MUL) X(FLOORDIV) X(MOD) X(NEG) X(ABS) X(MIN) X(MAX)                            \
     X(EQ) X(NE) X(LT) X(LE) X(GT) X(GE) X(AND) X(OR) X(NOT)
 
@@ -36,14 +36,14 @@ typedef struct {
 
 struct Program {
     Py_ssize_t n;
-    int extents; /* reads sizes or strides of tensors */
+    int extents; /* reads sizes, strides or offsets of tensors */
     Instruction code[];
 };
 
 static int
 pops(int op)
 {
-    if (op <= EXPR_STRIDE)
+    if (op <= EXPR_OFFSET)
         return 0;
     return op == EXPR_NEG || op == EXPR_ABS || op == EXPR_NOT ? 1 : 2;
 }
@@ -71,8 +71,8 @@ program_new(PyObject *code, Py_ssize_t n_nodes)
             goto error;
         in->constant = argument;
         in->dim = (Py_ssize_t)argument;
-        int is_leaf = in->op > EXPR_CONST && in->op <= EXPR_STRIDE;
-        p->extents |= in->op == EXPR_SIZE || in->op == EXPR_STRIDE;
+        int is_leaf = in->op > EXPR_CONST && in->op <= EXPR_OFFSET;
+        p->extents |= in->op >= EXPR_SIZE && in->op <= EXPR_OFFSET;
         if (in->op < 0 || in->op >= EXPR_COUNT || (depth -= pops(in->op)) < 0 || ++depth > STACK
             || (is_leaf && (in->node < 0 || in->node >= n_nodes))) {
             PyErr_SetString(PyExc_ValueError, "malformed integer expression");
@@ -109,6 +109,8 @@ leaf(const Instruction *in, PyObject *value, int64_t *out)
     }
     if (in->op == EXPR_LEN)
         return (*out = length_of(value)) >= 0;
+    if (in->op == EXPR_OFFSET)
+        return tensor_offset(value, out);
     return tensor_extent(value, in->op == EXPR_STRIDE, in->dim, out);
 }
 

@@ -221,9 +221,8 @@ tensor_is_native(PyObject *tensor)
 }
 
 static int
-extent_in_python(PyObject *tensor, int strides, Py_ssize_t dim, int64_t *out)
+number_in_python(PyObject *value, int64_t *out)
 {
-    PyObject *value = PyObject_CallMethod(tensor, strides ? "stride" : "size", "n", dim);
     int ok = value != NULL && PyLong_CheckExact(value);
     if (ok) {
         int overflow;
@@ -242,7 +241,7 @@ tensor_extent(PyObject *tensor, int strides, Py_ssize_t dim, int64_t *out)
     if (torch_api.base == NULL || !PyObject_TypeCheck(tensor, torch_api.base))
         return 0;
     if (!tensor_is_native(tensor))
-        return extent_in_python(tensor, strides, dim, out);
+        return number_in_python(PyObject_CallMethod(tensor, strides ? "stride" : "size", "n", dim), out);
     int64_t ndim, *extents;
     void *handle = handle_of(tensor);
     if (torch_api.dim(handle, &ndim) || dim < 0 || dim >= ndim
@@ -250,6 +249,17 @@ tensor_extent(PyObject *tensor, int strides, Py_ssize_t dim, int64_t *out)
         return 0;
     *out = extents[dim];
     return 1;
+}
+
+/* How many elements into its storage a tensor begins. */
+int
+tensor_offset(PyObject *tensor, int64_t *out)
+{
+    if (torch_api.base == NULL || !PyObject_TypeCheck(tensor, torch_api.base))
+        return 0;
+    if (!tensor_is_native(tensor))
+        return number_in_python(PyObject_CallMethod(tensor, "storage_offset", NULL), out);
+    return torch_api.storage && !torch_api.offset(handle_of(tensor), out);
 }
 
 /* Where a tensor's storage begins, 0 when the tensor is empty or has no memory. */

@@ -304,8 +304,9 @@ class Arrays(ArrayNodes):
         scalar = tables.scalars.holds(cls)
         if entry is None and cls is not tables.array and not scalar:
             return MISSING
-        if set(kwargs) - {"dtype"} or torch.get_default_device().type != "cpu":
-            raise ArrayFunction("an array is made into a tensor with more than a dtype")
+        device = _device(kwargs.get("device"))
+        if set(kwargs) - {"dtype", "device"} or device.type != "cpu":
+            raise ArrayFunction("an array is made into a tensor with options, or on a device")
         if scalar and kind == "from_numpy":
             return MISSING
         dtype = kwargs.get("dtype") or self.torch_dtype(value.dtype)
@@ -425,6 +426,17 @@ class Arrays(ArrayNodes):
             if self.inputs and len(given) > 1 and not all(made.untouched() for made in given):
                 # Which other input has the same memory, no guard of ours could tell.
                 raise ArrayChanged("an input is changed in place, and another one is a numpy array")
+
+
+def _device(wanted: Any) -> torch.device:
+    """Where a tensor is to be made."""
+    if wanted is None:
+        return torch.get_default_device()
+    if type(wanted) is torch.device:
+        return wanted
+    if type(wanted) is str and wanted == "cpu":
+        return torch.device("cpu")
+    raise ArrayFunction("an array is made into a tensor on a device")
 
 
 def _is_simple_key(key: Any) -> bool:

@@ -481,7 +481,7 @@ class Calls:
         elif cls is types.BuiltinFunctionType:
             bound = callable.__self__
             if is_lock(type(bound)):
-                return self.locks.call(bound, callable.__name__)
+                return self.locks.call(bound, callable.__name__, args)
             if id(callable) in self.world.opaque:
                 raise OpaqueObject(f"{describe(callable)}, bound before the call, is called")
             is_bound = bound is not None and type(bound) is not types.ModuleType

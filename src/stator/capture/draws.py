@@ -26,6 +26,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from stator._native._core import Frame
 from stator.capture.autograd_leaves import user_call
+from stator.capture.seeded import Seeded
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import RandomState, RegionContents
 from stator.effects import Effect, Perform
@@ -119,6 +120,8 @@ class Draws:
         self._world = tensors.world
         self._after: list[tuple[Any, tuple[Any, ...]]] = []  # calls behind the graph
         self._used_before = 0  # random operators in the graph when the first of them was made
+        self.seeded = Seeded(tensors)
+        self._seeded: dict[int, Any] = {}  # twins of generators seeded in the call, by their id
         self._made: dict[int, Made] = {}  # what steps have made, by id of the stand-in
         self._versions: dict[int, int | None] = {}  # of those
 
@@ -154,15 +157,20 @@ class Draws:
                 f"{type(owner).__name__}.{name} of a random number generator is called"
             )
         args, kwargs = self._constants((args, kwargs))
-        if name in _PICKERS and kind == "python":
-            _check_population(args, kwargs)
         if name == "seed" and (not args or args[0] is None):
             raise RandomState("a random number generator is seeded by the system")
-        example = user_call(_call, _twin(owner), name, args, kwargs)
         where = self._generator(owner)
-        if name == "seed":
+        seeded = self._seeded.pop(id(owner), None)
+        twin = _twin(owner) if seeded is None else seeded
+        if name == "seed" or seeded is not None:
+            # From here on, what it draws is the same in every call.
+            known = user_call(_call, twin, name, args, kwargs)
+            self._seeded[id(owner)] = twin
             self._step(_call, (where, name, args, kwargs), None)
-            return None
+            return known
+        if name in _PICKERS and kind == "python":
+            _check_population(args, kwargs)
+        example = user_call(_call, twin, name, args, kwargs)
         return self._stand_in(frame, where, name, args, kwargs, example)
 
     def _generator(self, owner: Any) -> Given:
@@ -271,6 +279,8 @@ class Draws:
             raise RandomState("torch.manual_seed with more than an int")
         user_call(torch.Generator().manual_seed, seed)
         self._seed(torch.random.manual_seed, (seed,), _saved_torch)
+        if self._after:
+            self.seeded.begin(seed)
         return self._world.know(torch.default_generator)
 
     def get_rng_state(self, frame: Frame | None) -> torch.Tensor:
@@ -291,6 +301,7 @@ class Draws:
             raise RandomState("torch.set_rng_state with a state that is not asked for in the call")
         if self._after or self._is_random():
             self._behind(torch.random.set_rng_state, (state,))
+            self.seeded.end()
         else:
             self._step(torch.random.set_rng_state, (made,), None)
 
@@ -313,6 +324,8 @@ class Draws:
             raise RandomState("torch's generator is seeded between random operators")
         for run, args in self._after:
             yield Perform(Fixed(run), args)
+        for last in self.seeded.effects():
+            yield Perform(Fixed(last), ())
 
     def _is_random(self) -> bool:
         return self._random_nodes() > 0
@@ -324,6 +337,11 @@ class Draws:
         return sum(map(_may_be_random, graph.graph.nodes))
 
 
+# Operators that draw nothing if an option says so: its name, position, that value, the default.
+_SWITCHED: Final[dict[str, tuple[str, int, bool | float, bool | float]]] = {
+    "dropout": ("training", 2, False, True),
+    "scaled_dot_product_attention": ("dropout_p", 4, 0.0, 0.0),
+}
 _FACTORIES: Final = frozenset({"rand", "randn", "randint", "randperm", "normal"})
 
 
@@ -342,7 +360,14 @@ def _may_be_random(node: fx.Node) -> bool:
         return torch.Tag.nondeterministic_seeded in node.target.tags
     if not is_torch_function(node.target):
         return True
-    return getattr(node.target, "__name__", "").rstrip("_") in RANDOM
+    name = getattr(node.target, "__name__", "").rstrip("_")
+    if name in _SWITCHED:
+        option, position, off, default = _SWITCHED[name]
+        positional = len(node.args) > position
+        given = node.args[position] if positional else node.kwargs.get(option, default)
+        if type(given) is type(off) and given == off:
+            return False
+    return name in RANDOM
 
 
 _CYTHON: Final = type(getattr(sys.modules.get("numpy.random"), "seed", None))

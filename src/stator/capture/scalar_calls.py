@@ -15,7 +15,7 @@ import torch.fx.experimental.symbolic_shapes as symbolic_shapes
 from torch._subclasses.fake_tensor import FakeTensor
 
 from stator._native._core import Frame
-from stator.capture.scalars import HINT, SYMBOLS
+from stator.capture.scalars import SYMBOLS
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import UnknownCFunction, ValueNeeded
 from stator.world import MISSING
@@ -39,7 +39,7 @@ def _on_numbers(answer: Answer, *, tensors: bool) -> Handler:
             if SYMBOLS.holds(kind) or (tensors and kind is FakeTensor):
                 if kwargs:
                     raise ValueNeeded(
-                        f"{function.__name__} of a number from a tensor, with options", HINT
+                        f"{function.__name__} of a number from a tensor, with options"
                     )
                 result = answer(calls.tensors.scalars, frame, args)
                 if result is not MISSING:

@@ -25,7 +25,7 @@ from stator.capture import branches
 from stator.capture.operators import ARITHMETIC
 from stator.capture.speculation import Speculation
 from stator.contracts import Depth
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import BranchOnValues, LengthOfValues, ValueNeeded
 from stator.graph import leaves
 from stator.graph.scalars import symbol_of
 from stator.objects import TypeSet
@@ -35,10 +35,6 @@ if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
 
 SYMBOLS: Final = TypeSet(torch.SymInt, torch.SymFloat, torch.SymBool)
-HINT: Final = (
-    "the value is known at run time only: use torch.where or torch.cond, state what is known of it "
-    "with torch._check, or move the branch out of the compiled function"
-)
 # torch's own functions, which have no annotations.
 _check: Final[Any] = torch._check
 _sym_max: Final[Any] = torch.sym_max
@@ -85,6 +81,8 @@ _INT: Final = frozenset(
         operator.pos,
     )
 )
+_TIMES: Final = frozenset({operator.mul, operator.imul})
+_REPEATED: Final = TypeSet(list, tuple, str, bytes)
 _EQUALITY: Final = frozenset({operator.eq, operator.ne})
 _NEVER_EQUAL: Final = TypeSet(type(None), str, bytes, list, tuple, dict)  # to a number
 _DIVISIONS: Final = frozenset({operator.truediv, operator.floordiv, operator.mod})
@@ -154,7 +152,7 @@ class Scalars:
 
     def item(self, frame: Frame | None, tensor: torch.Tensor) -> Any:
         if tensor.dtype.is_complex:
-            raise Break("a complex number is read from a tensor", HINT)
+            raise ValueNeeded("a complex number is read from a tensor")
         return self.tensors.record(frame, ("method", "item"), (tensor,))
 
     def numbers(self, frame: Frame | None, values: Any) -> Any:
@@ -167,14 +165,14 @@ class Scalars:
         if tensor.dim() == 0:
             return self.item(frame, tensor)
         if tensor.dtype.is_complex:
-            raise Break("complex numbers are read from a tensor", HINT)
+            raise ValueNeeded("complex numbers are read from a tensor")
         count: Any = tensor.numel()
         if type(count) is not int:
             count = self.speculation.number(frame, count)
             if count is None:
-                raise Break("the length of a list depends on the values in a tensor", HINT)
+                raise LengthOfValues("the length of a list depends on the values in a tensor")
         if count > MOST:
-            raise Break(f"a list of {count} numbers is read from a tensor", HINT)
+            raise LengthOfValues(f"a list of {count} numbers is read from a tensor")
         if count == 0:
             with torch._C.DisableTorchFunction():
                 return torch.zeros(tuple(tensor.shape)).tolist()
@@ -184,7 +182,7 @@ class Scalars:
         """`operator.index`, for tensors of one integer."""
         if not is_index(tensor):
             if tensor.dtype is torch.bool:
-                raise Break("a bool that is read from a tensor is used as an index", HINT)
+                raise ValueNeeded("a bool that is read from a tensor is used as an index")
             text = "only integer tensors of a single element can be converted to an index"
             core.raise_user(TypeError(text))
         return self.item(frame, tensor)
@@ -193,7 +191,7 @@ class Scalars:
         """`torch.tensor` of numbers that were read from tensors."""
         flat = list(_flattened(data))
         if any(not SYMBOLS.holds(type(each)) and not _PLAIN.holds(type(each)) for each in flat):
-            raise Break("torch.tensor of numbers from tensors, and other things")
+            raise ValueNeeded("torch.tensor of numbers from tensors, and other things")
         if dtype is None:
             kinds = {_PYTHON_TYPES.get(type(each), type(each)) for each in flat}
             floats = torch.get_default_dtype() if float in kinds else None
@@ -208,7 +206,7 @@ class Scalars:
             return self.tensors.record(frame, torch.scalar_tensor, (data,), options)
         parts = [self._nested(frame, each, options) for each in data]
         if not parts or any(part.shape != parts[0].shape for part in parts):
-            raise Break("torch.tensor of nested lists with different lengths")
+            raise ValueNeeded("torch.tensor of nested lists with different lengths")
         return self.tensors.record(frame, torch.stack, (parts,))
 
     # ------------------------------------------------------------------ conversions
@@ -232,7 +230,7 @@ class Scalars:
         """A bool that was read from a tensor, as an int."""
         symbol = symbol_of(value)
         if symbol is None:
-            raise Break("a condition on numbers from tensors is used as a number", HINT)
+            raise ValueNeeded("a condition on numbers from tensors is used as a number")
         made: torch.SymInt = value.node.shape_env.create_symintnode(symbol, hint=None)
         return made
 
@@ -249,14 +247,16 @@ class Scalars:
 
     def operate(self, frame: Frame | None, function: Any, *operands: Any) -> Any:
         """An operator between numbers, one of which is known at run time only."""
-        function = _NOT_IN_PLACE.get(function, function)
         kinds = [type(value) for value in operands]
+        if torch.SymInt in kinds and function in _TIMES and any(map(_REPEATED.holds, kinds)):
+            return self._repeated(frame, function, operands)
+        function = _NOT_IN_PLACE.get(function, function)
         if function in _EQUALITY and any(_NEVER_EQUAL.holds(kind) for kind in kinds):
             return function is operator.ne
         for kind in kinds:
             if not (SYMBOLS.holds(kind) or _PLAIN.holds(kind)):
                 text = f"an operator between a number from a tensor and a {kind.__qualname__}"
-                raise Break(text, HINT)
+                raise ValueNeeded(text)
         if function in _DIVISIONS:
             self._require_nonzero(frame, operands[1])
         if float in kinds or torch.SymFloat in kinds or function is operator.truediv:
@@ -270,8 +270,20 @@ class Scalars:
         power = function is operator.pow and type(numbers[1]) is int and 0 <= numbers[1] <= 8
         if not (function in _INT or power):
             name = getattr(function, "__name__", "?")
-            raise Break(f"the operator {name} on a number that is read from a tensor", HINT)
+            raise ValueNeeded(f"the operator {name} on a number that is read from a tensor")
         return self.known(lambda: function(*numbers))
+
+    def _repeated(self, frame: Frame | None, function: Any, operands: tuple[Any, ...]) -> Any:
+        """`[0] * n`: how long it is, all that follows depends on."""
+        for value in operands:
+            self.tensors.ready(value, Depth.SHALLOW)
+        known = [
+            self.speculation.number(frame, value) if type(value) is torch.SymInt else value
+            for value in operands
+        ]
+        if any(value is None for value in known):
+            raise LengthOfValues("a sequence is repeated as often as a tensor says")
+        return function(*known)
 
     def known(self, compute: Callable[..., Any], *args: Any) -> Any:
         """What torch computes of symbolic numbers."""
@@ -279,20 +291,20 @@ class Scalars:
             with torch._C.DisableTorchFunction():
                 return compute(*args)
         except GuardOnDataDependentSymNode as error:
-            raise Break(self._describe(error), HINT) from None
+            raise BranchOnValues(self._describe(error)) from None
 
     def _require_nonzero(self, frame: Frame | None, divisor: Any) -> None:
         if SYMBOLS.holds(type(divisor)):
             why = "a division by a number that is read from a tensor, and is zero"
             self.require(self.operate(frame, operator.ne, divisor, 0), why)
         elif not divisor:
-            raise Break("a number that is read from a tensor is divided by zero")
+            raise ValueNeeded("a number that is read from a tensor is divided by zero")
 
     def _float_operator(self, frame: Frame | None, function: Any, operands: tuple[Any, ...]) -> Any:
         target = _FLOAT.get(function)
         if target is None:
             name = getattr(function, "__name__", "?")
-            raise Break(f"the operator {name} on a float that is read from a tensor", HINT)
+            raise ValueNeeded(f"the operator {name} on a float that is read from a tensor")
         result = self._record(frame, target, *(self._double(frame, each) for each in operands))
         return self.item(frame, result) if function in _COMPARE else self._float(frame, result)
 
@@ -302,7 +314,7 @@ class Scalars:
         if kinds <= {int, torch.SymInt}:
             return self.known(lambda: choose(found, value))
         if not kinds <= {float, torch.SymFloat}:
-            raise Break("the greatest of several numbers, of different types", HINT)
+            raise ValueNeeded("the greatest of several numbers, of different types")
         first, second = self._double(frame, found), self._double(frame, value)
         second_wins = self._record(frame, _COMPARE[compare], second, first)
         return self._float(frame, self._record(frame, torch.where, second_wins, second, first))
@@ -333,7 +345,7 @@ class Scalars:
             if known is not None:
                 return known
         what = python_type(args[0]).__qualname__
-        raise Break(f"C code needs the value of an {what} that is read from a tensor", HINT)
+        raise ValueNeeded(f"C code needs the value of an {what} that is read from a tensor")
 
     # ------------------------------------------------------------------ floats
 
@@ -381,7 +393,7 @@ class Scalars:
         if side is None:
             side = self.speculation.holds(frame, condition)
             if side is None:
-                raise Break(described, HINT)
+                raise BranchOnValues(described)
             return side
         self.require(condition if side else _negated(condition), described)
         return side
@@ -396,7 +408,7 @@ class Scalars:
         count: Any = tensor.numel()
         if type(count) is not int or count != 1:
             # eager raises, unless there is one element after all
-            raise Break("a branch depends on the values of a tensor", HINT)
+            raise BranchOnValues("a branch depends on the values of a tensor")
         known = tensor.constant  # type: ignore[attr-defined]
         if known is not None:
             with torch._C.DisableTorchFunction():
@@ -405,7 +417,7 @@ class Scalars:
             return self.truth(frame, self.item(frame, tensor))
         side = self.speculation.truth(frame, tensor)
         if side is None:
-            raise Break("a branch depends on the value of a tensor", HINT)
+            raise BranchOnValues("a branch depends on the value of a tensor")
         return side
 
     def expect(self, frame: Frame | None, condition: Any) -> bool:
@@ -441,13 +453,13 @@ class Scalars:
         """The graph is right only if this holds, which it will check when it runs."""
         if type(condition) is not torch.SymBool:
             if not condition:
-                raise Break(why)
+                raise ValueNeeded(why)
             return
         try:
             with torch._C.DisableTorchFunction():
                 _check(condition)
         except RuntimeError:  # it is known not to hold
-            raise Break(why) from None
+            raise ValueNeeded(why) from None
         self.tensors.graph.assumptions.note(None)
 
     def _describe(self, error: GuardOnDataDependentSymNode) -> str:

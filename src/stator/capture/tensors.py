@@ -132,6 +132,8 @@ class Tensors:
         """One node, or an answer."""
         if kwargs and type(kwargs.get("generator")) is torch.Generator:
             return self.own.draws.operator(frame, target, args, kwargs)
+        if self.own.draws.seeded.handles(target):
+            return self.own.draws.seeded.draw(frame, target, args, kwargs or {})
         self.ready((args, kwargs), Depth.DEEP)
         args, kwargs = self.arrays.numbers((args, kwargs), target)
         if kwargs and kwargs.get("requires_grad") is True:

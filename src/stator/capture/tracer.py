@@ -30,7 +30,13 @@ from stator.effects import Perform
 from stator.effects.texts import Text
 from stator.evaluator import Abort, InternalError
 from stator.evaluator.loop import evaluate
-from stator.evaluator.points import Activation, Point, activations, restore
+from stator.evaluator.points import (
+    Activation,
+    Point,
+    UnsplittableError,
+    activations,
+    restore,
+)
 from stator.objects import TypeSet
 from stator.world import MISSING, World
 
@@ -132,7 +138,10 @@ class Tracer(Attributes):
     def suspend(self, frame: Frame) -> BaseException:
         """The instructions have run out: the trace ends here."""
         self.hold_generators()
-        self.suspended = activations(frame, resume.__code__, self.variable)
+        try:
+            self.suspended = activations(frame, resume.__code__, self.variable)
+        except UnsplittableError:
+            self.suspended = []
         return Suspended()
 
     def close(self) -> None:

@@ -63,7 +63,7 @@ class Break(Abort):
         if hold is not None:
             hold()
         found = stack(frame)
-        if self.places[: len(found)] != found:
+        if [each[:3] for each in self.places[: len(found)]] != [each[:3] for each in found]:
             self.places = found + self.places
             self.instruction = frame.code, frame.info.unit(frame.ip - 1)
         return self

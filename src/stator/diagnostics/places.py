@@ -120,7 +120,7 @@ def shown(places: Sequence[Place]) -> Iterator[str]:
             if index == _MOST_CALLERS - 1:
                 yield f"called through {left_out} more"
             continue
-        others = f", through {len(group) - 1} more of libraries" if len(group) > 1 else ""
+        others = f" (and {len(group) - 1} more in libraries)" if len(group) > 1 else ""
         yield f"called from {_short(group[0])}{others}"
         if is_users:
             yield from (f"    {line}" for line in code_lines(group[0]))

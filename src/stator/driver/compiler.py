@@ -140,7 +140,10 @@ class Compiler:
         except Exception as error:
             failure = self._failure(error)
             if self.options.fullgraph or not config.suppress_errors:
-                raise failure from failure.__cause__
+                try:
+                    raise failure from failure.__cause__
+                finally:
+                    del failure  # this frame, with the arguments, is in its traceback
             ledger.count()  # so that it is not tried for ever
             self._warn(ledger, f"{failure}\n  {self.label} runs eagerly.")
             return CALL_ORIGINAL

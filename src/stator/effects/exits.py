@@ -3,7 +3,10 @@
 In: the exception. Out: the lines of its traceback, as data, for the function that raises it again.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+
+_traceback: Final = BaseException.__dict__["__traceback__"].__get__
 
 
 class Entry(NamedTuple):
@@ -18,7 +21,7 @@ class Entry(NamedTuple):
 def entries(exception: BaseException, hidden: str) -> tuple[Entry, ...]:
     """The frames of a traceback, without those of files below the folder `hidden`."""
     found = []
-    step = exception.__traceback__
+    step = _traceback(exception)
     while step is not None:
         code = step.tb_frame.f_code
         if not code.co_filename.startswith(hidden):

@@ -55,6 +55,10 @@ Kind: TypeAlias = Slot | int
 """An int is a `Lasti`: it is part of the point."""
 
 
+class UnsplittableError(Exception):
+    """In the middle of what CPython does with an exception, frames can't be taken apart."""
+
+
 class Handled(NamedTuple):
     """In an activation's stack: the exception that is handled at this level."""
 
@@ -145,7 +149,8 @@ def activations(
         for index in reversed(range(len(stack))):
             saved = stack[index]
             if type(saved) is Saved:
-                assert handled is not None, "an exception was saved, but none is handled"
+                if handled is None:  # a copy of what was popped already
+                    raise UnsplittableError
                 stack[index] = Handled(handled)
                 handled = saved.exception
         # Cells and free variables come behind the others; a cell may also be a parameter's slot.

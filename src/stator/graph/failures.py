@@ -36,6 +36,10 @@ _UNSUPPORTED: Final = (
 )
 
 
+# What torch says where a size was given as a tensor, or depends on one.
+_NO_NUMBER: Final = "expected to contain only concrete integers"
+
+
 class _Quiet(threading.local):
     """While active, torch doesn't log errors of fake kernels in this thread: they are handled."""
 
@@ -71,7 +75,7 @@ def failure_of(
     """
     if isinstance(error, RecordingError):
         return error
-    if isinstance(error, _DATA_DEPENDENT):
+    if isinstance(error, _DATA_DEPENDENT) or _NO_NUMBER in str(error):
         return DataDependent(f"the result of {name} depends on the values in a tensor")
     if isinstance(error, _UNSUPPORTED):
         return Unsupported(f"{name} can't be carried out on fake tensors: {error}")

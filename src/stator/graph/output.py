@@ -34,7 +34,7 @@ from .failures import failure_of, quiet
 from .fakes import Fakes, InputSource, tensors_in, version
 from .naming import Names
 from .purity import KEEP, UNCOUNTED, has_effect, may_drop
-from .scalars import Assumptions, assuming, call_by_name, has_numbers
+from .scalars import Assumptions, assuming, call_by_name, forget, has_numbers
 from .symbols import Origin, Symbols
 
 Target: TypeAlias = Callable[..., Any] | tuple[str, str]  # a function, or ("method", name)
@@ -283,7 +283,7 @@ class OutputGraph:
                         tensors_in((args, kwargs)),
                     )
         except Exception as error:
-            self.shape_env.pending_fresh_unbacked_symbols.clear()  # of no use to the next call
+            forget(self.shape_env, tensors_in((args, kwargs)))
             raise failure_of(
                 error,
                 operator_name(target),

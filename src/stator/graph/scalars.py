@@ -24,6 +24,7 @@ _SIZING_FUNCTIONS: Final = frozenset(
     map(id, (operator.getitem, operator.setitem, torch.nonzero, torch.masked_select, torch.select))
 )
 _SIZING_METHODS: Final = frozenset({"nonzero", "masked_select", "select"})
+_MEMOS: Final = ("item_memo", "nonzero_memo", "unique_memo", "unique_consecutive_memo")
 _QUESTIONS: Final = 8  # of one operation
 _check: Final[Any] = torch._check
 
@@ -85,9 +86,27 @@ def assuming(shape_env: Any, run: Callable[[], Any], operands: Iterable[torch.Te
             usual = _usual(getattr(error, "cond", None))
             if usual is None or any(version(tensor) != before for tensor, before in tensors):
                 raise
-            shape_env.pending_fresh_unbacked_symbols.clear()
+            forget(shape_env, (tensor for tensor, _ in tensors))
             _check(shape_env.create_symboolnode(usual))
     return run()
+
+
+def forget(shape_env: Any, operands: Iterable[torch.Tensor]) -> None:
+    """An operation has failed: the symbols it made for values of its operands are no node's.
+
+    Fake tensors remember such symbols, for the next operation that reads the same value.
+    """
+    fresh = set(shape_env.pending_fresh_unbacked_symbols)
+    shape_env.pending_fresh_unbacked_symbols.clear()
+    if not fresh:
+        return
+    for tensor in operands:
+        for name in _MEMOS:
+            number = getattr(tensor, name, None)
+            if isinstance(number, _SYMBOLIC) and not fresh.isdisjoint(
+                number.node.expr.free_symbols
+            ):
+                setattr(tensor, name, None)
 
 
 def _usual(condition: Any) -> sympy.Basic | None:

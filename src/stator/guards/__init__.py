@@ -32,7 +32,7 @@ from .checks import (
     SubclassOf,
     TypeIs,
 )
-from .expressions import Expr, Int, LenOf, SizeOf, StrideOf
+from .expressions import Expr, Int, LenOf, OffsetOf, SizeOf, StrideOf
 from .sources import (
     BUILTINS,
     CLOSURE,
@@ -118,6 +118,7 @@ __all__ = [
     "NoClassAttr",
     "NoKey",
     "NotAliased",
+    "OffsetOf",
     "Referent",
     "SizeOf",
     "Slot",

@@ -1,7 +1,7 @@
 """Integer expressions over what guards read: the relations between symbolic sizes.
 
 Stage: guards. Leaves are integers found at sources (`Int`), lengths (`LenOf`) and extents of
-tensors (`SizeOf`, `StrideOf`). Arithmetic is that of 64-bit integers: an expression that overflows
+tensors (`SizeOf`, `StrideOf`, `OffsetOf`). Arithmetic is that of 64-bit integers: an expression that overflows
 or divides by zero does not hold.
 
     SizeOf(Local(0), 0) * 2 == SizeOf(Local(1), 0)
@@ -190,6 +190,25 @@ class StrideOf(SizeOf):
 
     op = "STRIDE"
     method = "stride"
+
+
+@dataclass(frozen=True, eq=False)
+class OffsetOf(Leaf):
+    """How many elements into its storage a tensor at a source begins."""
+
+    op = "OFFSET"
+
+    def value(self, read: Callable[[Source], Any]) -> int:
+        tensor = read(self.source)
+        if not any(c.__name__ == "TensorBase" for c in type(tensor).__mro__):
+            raise Undefined
+        found = tensor.storage_offset()
+        if type(found) is not int:
+            raise Undefined
+        return found
+
+    def __str__(self) -> str:
+        return f"{self.source}.storage_offset()"
 
 
 @dataclass(frozen=True, eq=False)

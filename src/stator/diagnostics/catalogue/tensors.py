@@ -16,7 +16,7 @@ class TensorSubclass(Break):
         "Which code an operation runs depends on the class, and may be the program's own. The "
         "graph holds operations of torch on plain tensors."
     )
-    fix = "use plain tensors inside of the function: x.as_subclass(torch.Tensor), or a field of x"
+    fix = "pass plain tensors, such as x.as_subclass(torch.Tensor), or a field of the object"
     example = """\
 import torch
 
