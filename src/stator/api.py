@@ -22,6 +22,7 @@ from stator.diagnostics.logs import set_logs
 from stator.driver import Compiler, Options, checked, compiled_function
 from stator.driver.explain import Explaining
 from stator.driver.modules import Compiling, called, copied, unwrapped, wrap
+from stator.effects import instruction
 
 __all__ = [
     "Explanation",
@@ -359,5 +360,6 @@ def _yes() -> bool:
 
 
 marks.put(graph_break, Mark(Kind.BREAK))
+instruction.NOTHING.add(id(graph_break))
 marks.put(skip_frame, Mark(Kind.SKIP))
 marks.put(is_compiling, Mark(Kind.SUBSTITUTE, substitute=_yes))

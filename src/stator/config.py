@@ -32,10 +32,14 @@ suppress_errors: bool = False
 inductor_shortcuts: bool = True
 """Call Inductor's code directly, and without its own asserts, where that is provably the same."""
 
+dynamic_sources: str = ""
+"""Arguments, attributes … whose sizes, or value, are left open from the start: names as guards show
+them, or patterns, separated by commas (`x, self.cache*`)."""
+
 _DEFAULTS: Final = {
     name: value
     for name, value in list(globals().items())
-    if not name.startswith("_") and type(value) in (int, bool)
+    if not name.startswith("_") and type(value) in (int, bool, str)
 }
 
 

@@ -156,7 +156,7 @@ def same_object_twice(x, y):
     return both, pair
 
 
-@constructs(two)
+@constructs(two, whole=True)
 def views_across(x, y):
     v = x[1:]
     w = x.view(3, 1)
@@ -229,7 +229,7 @@ def deleted_variables(x, y):
     w = BREAK(z)
     del z
     try:
-        return x
+        return x  # noqa: F821
     except UnboundLocalError as error:
         return str(error), w + y
 

@@ -95,7 +95,7 @@ class Breaking:
         self.x = BREAK(self.x)
 
 
-@constructs(reset=LOG.clear, world=log)
+@constructs(reset=LOG.clear, world=log, whole=True)
 def manager_that_breaks(x):
     manager = Breaking()
     with manager as y:
@@ -251,7 +251,7 @@ def null_context(x):
     return x
 
 
-@constructs(anew=True)
+@constructs(anew=True, whole=True)
 def closing(x):
     class Resource:
         closed = False

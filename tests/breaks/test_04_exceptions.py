@@ -232,7 +232,7 @@ def context_of_the_break(x):
     return y
 
 
-@constructs()
+@constructs(anew=True)
 def groups(x):
     try:
         raise ExceptionGroup("several", [KeyError("a"), IndexError("b")])
@@ -244,7 +244,7 @@ def groups(x):
     return y + 1, len(kept)
 
 
-@constructs()
+@constructs(anew=True)
 def groups_that_remain(x):
     try:
         raise ExceptionGroup("several", [KeyError("a"), IndexError("b")])
@@ -285,7 +285,7 @@ def error_variable_is_gone(x):
     except KeyError as error:
         BREAK(x)
     try:
-        error
+        error  # noqa: F821
     except UnboundLocalError as unbound:
         return str(unbound), x + 1
 
@@ -343,7 +343,7 @@ def stop_iteration(x):
         return stop.value, x + 1
 
 
-@constructs(anew=True)
+@constructs(anew=True, whole=True)
 def exception_class_made_here(x):
     class Special(Exception):
         pass

@@ -75,7 +75,7 @@ def closures_returned(x):
     return add, y * add(0)
 
 
-@constructs()
+@constructs(whole=True)
 def cell_unbound(x):
     def inner():
         return later
@@ -278,7 +278,7 @@ def properties(x, base):
     return y * base.twice
 
 
-@constructs(lambda: (t(3), Derived(2)))
+@constructs(lambda: (t(3), Derived(2)), whole=True)
 def property_that_breaks(x, derived):
     y = derived.value
     derived.value = 4
@@ -302,7 +302,7 @@ class Holder:
         self.after = self.broken + self.before
 
 
-@constructs()
+@constructs(whole=True)
 def half_built_object(x):
     held = Holder(x)
     return held.before, held
@@ -363,59 +363,59 @@ def operators():
     return t(3), Operators(t(3))
 
 
-@constructs(operators)
+@constructs(operators, whole=True)
 def special_add(x, a):
     return (a + a).value * x
 
 
-@constructs(operators)
+@constructs(operators, whole=True)
 def special_in_place(x, a):
     a += x
     return a.value + 1
 
 
-@constructs(operators)
+@constructs(operators, whole=True)
 def special_negative(x, a):
     return -a + x
 
 
-@constructs(operators)
+@constructs(operators, whole=True)
 def special_items(x, a):
     a[0] = x
     return a[2] + x
 
 
-@constructs(operators)
+@constructs(operators, whole=True)
 def special_getattr(x, a):
     return a.name + x
 
 
-@constructs(operators)
+@constructs(operators, whole=True)
 def special_call(x, a):
     return a(x) + x
 
 
-@constructs(operators)
+@constructs(operators, whole=True)
 def special_truth(x, a):
     return x + 1 if a else x - 1
 
 
-@constructs(operators)
+@constructs(operators, whole=True)
 def special_length(x, a):
     return x + len(a)
 
 
-@constructs(operators)
+@constructs(operators, whole=True)
 def special_comparison(x, a):
     return x + (a == 3) + (3 in a)
 
 
-@constructs(operators)
+@constructs(operators, whole=True)
 def special_iteration(x, a):
     return x + sum([*a])
 
 
-@constructs(operators)
+@constructs(operators, whole=True)
 def special_text(x, a):
     return x + 1, str(a), f"{a}"
 
@@ -435,7 +435,7 @@ class Described:
         self.n = 2
 
 
-@constructs(lambda: (t(3), Described()))
+@constructs(lambda: (t(3), Described()), whole=True)
 def descriptors(x, described):
     y = described.item
     described.item = 3
@@ -508,7 +508,7 @@ def middle_function(x, inner):
     return inner(x * 2)
 
 
-@constructs(anew=True)
+@constructs(anew=True, whole=True)
 def cached_function(x):
     @functools.lru_cache
     def cached(n):

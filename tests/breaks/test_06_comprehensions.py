@@ -195,7 +195,7 @@ def yield_from(x):
     return sum(outer())
 
 
-@constructs()
+@constructs(whole=True)
 def itertools_consumer(x):
     for a, b in itertools.pairwise([1, 2, 3]):
         x = BREAK(x * a) + b

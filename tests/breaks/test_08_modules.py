@@ -103,7 +103,7 @@ def hooked():
     return made, t(2, 3)
 
 
-@constructs(hooked, anew=True)  # keys of hooks are never the same
+@constructs(hooked, anew=True, whole=True)  # keys of hooks are never the same
 def hooks(m, x):
     return m(x) * 3
 

@@ -198,7 +198,7 @@ def failing_attribute_store(x, e):
         return str(error), y + 1
 
 
-@constructs(ints)
+@constructs(ints, whole=True)
 def formatting(x, a):
     y = x * 2
     return y + 1, f"{a}", f"{a!r:>40}", "%s" % a, "{}".format(a), str(a)

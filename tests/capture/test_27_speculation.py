@@ -75,9 +75,8 @@ def keeps_a_list(x, seen=None):
 
 
 LOG = []
-VALUES = [
-    torch.tensor(values) for values in itertools.product((-1.0, 0.25, 2.0), (-1.5, 1.0), (0.5, -3.0))
-]
+TRIPLES = itertools.product((-1.0, 0.25, 2.0), (-1.5, 1.0), (0.5, -3.0))
+VALUES = [torch.tensor(values) for values in TRIPLES]
 
 
 def run(function, x, seed):

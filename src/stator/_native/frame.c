@@ -309,32 +309,6 @@ frame_alive(Frame *fr)
     return 1;
 }
 
-/* A generator that has begun, is suspended and dies now: CPython closes it. */
-static int
-dies_suspended(PyObject *value)
-{
-    return value != NULL && Py_REFCNT(value) == 1 && PyGen_CheckExact(value)
-        && ((PyGenObject *)value)->gi_frame_state < FRAME_EXECUTING;
-}
-
-/* Close a generator before it dies, so that its `finally` blocks are evaluated. */
-static void
-close_generator(Frame *fr, PyObject *generator)
-{
-    Window w;
-    window_open(&w, fr);
-    PyObject *result = PyObject_CallMethod(generator, "close", NULL);
-    window_close(&w);
-    if (result == NULL) {
-        /* What ends the evaluation is noted by whoever raised it. */
-        if (PyErr_ExceptionMatches(PyExc_Exception))
-            PyErr_WriteUnraisable(generator);
-        else
-            PyErr_Clear();
-    }
-    Py_XDECREF(result);
-}
-
 /* Drop a reference that the program drops: should the object die of it, its
  * finalizer shall see the user's frame. Finalizers are not evaluated. */
 static void

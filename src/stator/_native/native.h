@@ -95,6 +95,8 @@ PyObject *window_failed(void);
 int window_traced(PyThreadState *ts);
 Frame *window_capture(Frame *fr, PyObject *func, PyObject *const *args, size_t nargs, PyObject *kwnames);
 int window_push(Frame *caller, Frame *callee);
+int dies_suspended(PyObject *value);
+void close_generator(Frame *fr, PyObject *generator);
 int windows_init(PyObject *module);
 extern PyMethodDef window_functions[];
 

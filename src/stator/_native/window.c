@@ -388,6 +388,34 @@ window_push(Frame *caller, Frame *callee)
     return 0;
 }
 
+/* ---- generators that die ---- */
+
+/* A generator that has begun, is suspended and dies now: CPython closes it. */
+int
+dies_suspended(PyObject *value)
+{
+    return value != NULL && Py_REFCNT(value) == 1 && PyGen_CheckExact(value)
+        && ((PyGenObject *)value)->gi_frame_state < FRAME_EXECUTING;
+}
+
+/* Close a generator before it dies, so that its `finally` blocks are evaluated. */
+void
+close_generator(Frame *fr, PyObject *generator)
+{
+    Window w;
+    window_open(&w, fr);
+    PyObject *result = PyObject_CallMethod(generator, "close", NULL);
+    window_close(&w);
+    if (result == NULL) {
+        /* What ends the evaluation is noted by whoever raised it. */
+        if (PyErr_ExceptionMatches(PyExc_Exception))
+            PyErr_WriteUnraisable(generator);
+        else
+            PyErr_Clear();
+    }
+    Py_XDECREF(result);
+}
+
 /* ---- module functions ---- */
 
 static PyObject *

@@ -340,18 +340,19 @@ class Arrays(ArrayNodes):
     def _array_of(self, frame: Frame | None, tensor: torch.Tensor) -> Any:
         """The array on a tensor's memory."""
         with torch._C.DisableTorchFunction():
+            shape = self.tensors.shapes.plain(frame, tuple(tensor.shape))
             plain = (
                 tensor.device.type == "cpu"
                 and tensor.layout is torch.strided
                 and not (tensor.requires_grad or tensor.is_conj() or tensor.is_neg())
-                and all(type(size) is int for size in tensor.shape)
+                and all(type(size) is int for size in shape)
             )
             name = str(tensor.dtype).removeprefix("torch.")
             if not plain or DTYPES.get(name) is not tensor.dtype:
                 raise ArrayChanged("a tensor is made into an array that needs more than its memory")
             dtype = self.numpy.dtype(name)
-            strides = [step * dtype.itemsize for step in tensor.stride()]
-            model = self.model(tuple(tensor.shape), dtype, strides)
+            steps = self.tensors.shapes.plain(frame, tensor.stride())
+            model = self.model(shape, dtype, [step * dtype.itemsize for step in steps])
         return self.add(model, self.tensors.record(frame, ("method", "detach"), (tensor,)))
 
     def is_number(self, cls: type) -> bool:

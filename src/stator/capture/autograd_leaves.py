@@ -232,7 +232,8 @@ class AutogradLeaves:
 
     def _new_leaf(self, like: torch.Tensor, requires_grad: bool, parameter: bool) -> torch.Tensor:
         """A leaf of the same sizes, as an input that a step before the graph makes."""
-        sizes, strides = tuple(like.shape), like.stride()
+        shapes = self._tensors.shapes
+        sizes, strides = shapes.plain(None, tuple(like.shape)), shapes.plain(None, like.stride())
         if any(type(size) is not int for size in (*sizes, *strides)):
             raise TensorStateChanged("a leaf of autograd is made whose sizes depend on values")
         if not is_dense(sizes, strides):

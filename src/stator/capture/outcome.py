@@ -17,6 +17,7 @@ from stator._native._core import NULL
 from stator.capture.changes import changes as changes_of
 from stator.capture.names import Waiting
 from stator.capture.printing import Unknown
+from stator.capture.shapes import has_value
 from stator.capture.tensors import CONSTANT_TYPES, SYMBOLS
 from stator.capture.tracer import Tracer
 from stator.capture.warned import filters
@@ -65,7 +66,9 @@ class Resolver:
         cls = type(value)
         if _CONSTANTS.holds(cls):
             if cls is torch.Size and any(type(size) is not int for size in value):
-                raise CannotRebuild("a torch.Size whose sizes depend on values")
+                if not all(map(has_value, value)):
+                    raise CannotRebuild("a torch.Size whose sizes depend on values")
+                return None
             return Constant(value)
         if cls is Waiting:
             return Fetched(value.source)
@@ -86,7 +89,8 @@ class Resolver:
                 return Fetched(source)
             return None if self._tracer.tensors.own.has_state(value) else self._output(value)
         if SYMBOLS.holds(cls):
-            return self._output(value)
+            given = self._tracer.tensors.shapes.source_of(value)
+            return self._output(value) if given is None else Fetched(given)
         if source is not None:
             record = self._world.records.get(id(value))
             if record is None and type(source) is Fixed:

@@ -37,7 +37,7 @@ def resize_early(tensors: "Tensors") -> None:
             )
         if sum(_resizes(user, node) for user in node.users) > 1:
             raise TensorStateChanged("an input is resized more than once")
-        shape = tuple(given.fake.shape)
+        shape = tuple(tensors.shapes.plain(None, size) for size in given.fake.shape)
         if any(type(size) is not int for size in shape) or not given.fake.is_contiguous():
             raise TensorStateChanged("an input is made larger, to a size that depends on values")
         source = tensors.own.world_object(tensors.sources[id(given.real)])
@@ -49,6 +49,9 @@ def resize_early(tensors: "Tensors") -> None:
 def _grows(given: FakeInput) -> bool:
     before = given.real.untyped_storage().nbytes()
     after: Any = given.fake.untyped_storage().nbytes()
+    known: Any = given.memory
+    if type(known) is torch.SymInt and type(after) is torch.SymInt:
+        return bool(known.node.expr != after.node.expr)
     return type(after) is not int or after > before
 
 

@@ -28,12 +28,17 @@ Handler = Callable[["Calls", Frame, Any, list[Any], dict[str, Any]], Any]
 Answer = Callable[["Scalars", Frame, list[Any]], Any]
 
 
-def _on_numbers(answer: Answer, *, tensors: bool) -> Handler:
-    """A handler for calls with a symbolic number (or a tensor) among the arguments."""
+def _on_numbers(answer: Answer, *, tensors: bool, floats: bool = False) -> Handler:
+    """A handler for calls with a symbolic number (or a tensor) among the arguments.
+
+    `floats`: what it computes are floats, for which sizes and ints that are left open are fixed.
+    """
 
     def handler(
         calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: dict[str, Any]
     ) -> Any:
+        if floats:
+            args = [calls.tensors.shapes.plain(frame, value) for value in args]
         for value in args:
             kind = type(value)
             if SYMBOLS.holds(kind) or (tensors and kind is FakeTensor):
@@ -161,7 +166,7 @@ def _of_items(handler: Handler) -> Handler:
 
 SCALARS: Final[dict[int, Handler]] = {
     id(builtins.int): _on_numbers(_to_int(torch.trunc), tensors=True),
-    id(builtins.float): _on_numbers(_to_float, tensors=True),
+    id(builtins.float): _on_numbers(_to_float, tensors=True, floats=True),
     id(builtins.bool): _on_numbers(_truth, tensors=False),
     id(builtins.abs): _on_numbers(_operator(operator.abs), tensors=False),
     id(builtins.divmod): _on_numbers(_divmod, tensors=False),
@@ -172,11 +177,11 @@ SCALARS: Final[dict[int, Handler]] = {
     id(math.floor): _on_numbers(_to_int(torch.floor, by_float=True), tensors=True),
     id(math.ceil): _on_numbers(_to_int(torch.ceil, by_float=True), tensors=True),
     id(math.trunc): _on_numbers(_to_int(torch.trunc), tensors=False),
-    id(math.sqrt): _on_numbers(_sqrt, tensors=True),
-    id(math.isnan): _on_numbers(_test(torch.isnan), tensors=True),
-    id(math.isinf): _on_numbers(_test(torch.isinf), tensors=True),
+    id(math.sqrt): _on_numbers(_sqrt, tensors=True, floats=True),
+    id(math.isnan): _on_numbers(_test(torch.isnan), tensors=True, floats=True),
+    id(math.isinf): _on_numbers(_test(torch.isinf), tensors=True, floats=True),
     id(symbolic_shapes.expect_true): _expect_true,
     id(symbolic_shapes._advise_is_size): _advise,
     id(symbolic_shapes._advise_is_bounded): _advise,
-    id(math.isfinite): _on_numbers(_test(torch.isfinite), tensors=True),
+    id(math.isfinite): _on_numbers(_test(torch.isfinite), tensors=True, floats=True),
 }

@@ -23,6 +23,7 @@ from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture import branches
 from stator.capture.operators import ARITHMETIC
+from stator.capture.shapes import has_value
 from stator.capture.speculation import Speculation
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import BranchOnValues, LengthOfValues, ValueNeeded
@@ -237,8 +238,8 @@ class Scalars:
     def to_float(self, frame: Frame | None, value: Any) -> Any:
         if type(value) is FakeTensor:
             value = self.item(frame, value)
-        if not SYMBOLS.holds(type(value)):
-            return float(value)
+        if has_value(value):
+            return float(self.tensors.shapes.number(frame, value))
         if type(value) is torch.SymFloat:
             return value
         return self._float(frame, self._double(frame, value))
@@ -247,6 +248,9 @@ class Scalars:
 
     def operate(self, frame: Frame | None, function: Any, *operands: Any) -> Any:
         """An operator between numbers, one of which is known at run time only."""
+        found = self.tensors.shapes.operate(frame, function, operands)
+        if found is not MISSING:
+            return found
         kinds = [type(value) for value in operands]
         if torch.SymInt in kinds and function in _TIMES and any(map(_REPEATED.holds, kinds)):
             return self._repeated(frame, function, operands)
@@ -340,6 +344,8 @@ class Scalars:
             return self.operate(frame, _REFLECTED[name], *reversed(args))
         if name == "__bool__":
             return self.truth(None, args[0])
+        if has_value(args[0]):
+            return self.tensors.shapes.method(frame, name, args)
         if name in ("__int__", "__index__") and type(args[0]) is torch.SymInt:
             known = self.speculation.number(None, args[0])
             if known is not None:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from stator._native._core import Frame
+from stator.capture.shapes import has_value
 from stator.graph.observing import Observer
 
 if TYPE_CHECKING:
@@ -60,12 +62,27 @@ class Speculation:
 
     def number(self, frame: Frame | None, symbol: Any) -> int | None:
         """The value of a symbolic int."""
+        if has_value(symbol):
+            return self._scalars.tensors.shapes.number(frame, symbol)
+        known = symbol.node.maybe_as_int()
+        if known is not None:
+            return int(known)
         value = self._number(frame, symbol)
         if type(value) is not int:
             return None
         with torch._C.DisableTorchFunction():
             self._take(symbol == value)
-        return value
+        return int(value)
+
+    def size(self, frame: Frame | None, symbol: Any) -> int | None:
+        """The value of a symbolic int, and of all that it is computed from.
+
+        torch does not conclude from `n // 2 + 1 == 4` what else is computed from `n`.
+        """
+        for root in _roots(symbol):
+            if self.number(frame, root) is None:
+                return None
+        return self.number(frame, symbol)
 
     def settled(self, frame: Frame | None, values: Any) -> Any:
         """Arguments of a call with the numbers and sizes in them that depend on values known.
@@ -104,8 +121,18 @@ class Speculation:
 
 
 def _negated(condition: Any) -> Any:
+    negate: Any = torch.sym_not
     with torch._C.DisableTorchFunction():
-        return torch.sym_not(condition)
+        return negate(condition)
+
+
+def _roots(symbol: Any) -> list[Any]:
+    """The symbols, of values in tensors, that a number is computed from."""
+    node = symbol.node
+    free = sorted(free_unbacked_symbols(node.expr), key=str)
+    with torch._C.DisableTorchFunction():
+        made = (node.shape_env.create_symintnode(each, hint=None) for each in free)
+        return [each for each in made if type(each) is torch.SymInt]
 
 
 class _Settling:
@@ -121,6 +148,9 @@ class _Settling:
         """`inside` a list, a tensor of one integer is a number too."""
         kind = type(value)
         if kind is torch.SymInt:
+            known = value.node.maybe_as_int()
+            if known is not None:
+                return int(known)
             return value if value.node.has_hint() else self._number(value)
         if kind is FakeTensor:
             if inside and _is_number(value):
@@ -139,7 +169,7 @@ class _Settling:
 
     def _number(self, symbol: Any) -> Any:
         self.found = True
-        known = self._speculation.number(self._frame, symbol)
+        known = self._speculation.size(self._frame, symbol)
         if known is None:
             self.failed = True
             return symbol

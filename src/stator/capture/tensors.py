@@ -23,6 +23,7 @@ from stator.capture.indexing import Indexing
 from stator.capture.operators import ARITHMETIC
 from stator.capture.scalars import SYMBOLS as SYMBOLS
 from stator.capture.scalars import Scalars
+from stator.capture.shapes import Shapes, Wanted
 from stator.capture.tensor_state import TensorState
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break
@@ -38,7 +39,6 @@ from stator.diagnostics.catalogue import (
 from stator.graph import DataDependent, OperatorError, OutputGraph, Unsupported, leaves
 from stator.graph.state import Scope, StateRecorder
 from stator.guards import Attr, Equal, Is, NoAttr, Source, State
-from stator.guards.tensors import tensor_match
 from stator.objects import TypeSet
 from stator.world import MISSING, World
 
@@ -71,7 +71,9 @@ class Tensors:
 
     types = _TENSORS
 
-    def __init__(self, graph: OutputGraph, world: World, state: StateRecorder) -> None:
+    def __init__(
+        self, graph: OutputGraph, world: World, state: StateRecorder, wanted: Wanted | None = None
+    ) -> None:
         self.graph = graph
         self.world = world
         self.state = state
@@ -88,6 +90,8 @@ class Tensors:
         world.foreign = self._foreign
         self.arrays = arrays.Arrays(self, world)
         self.own = TensorState(self)
+        self.shapes = Shapes(self, wanted or Wanted())
+        world.symbolic = self.shapes.integer
         self.scalars = Scalars(self)
         self.indexing = Indexing(self.scalars)
 
@@ -100,10 +104,11 @@ class Tensors:
         """A real tensor becomes a graph input."""
         with torch._C.DisableTorchFunction():
             try:
-                fake: torch.Tensor = self.graph.add_input(str(source), raw)
+                dynamic = self.shapes.dynamic(raw, source)
+                fake: torch.Tensor = self.graph.add_input(str(source), raw, dynamic=dynamic)
             except Unsupported as error:
                 raise UnusualTensor(error.reason).about(source) from None
-            self.world.guard(source, tensor_match(raw))
+            self.world.guard(source, self.shapes.wrapped(raw, fake, source, dynamic))
         self.sources[id(raw)] = source
         self.inputs[id(fake)] = raw, source
         self.world.remember(raw, fake, source)
@@ -145,7 +150,9 @@ class Tensors:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                return self.graph.call(target, args, kwargs, stack_trace=trace)
+                result = self.graph.call(target, args, kwargs, stack_trace=trace)
+                self.shapes.note(frame)
+                return result
             except OperatorError as failure:
                 error = failure.error
             except DataDependent as failure:

@@ -90,7 +90,8 @@ class Texts:
         if type(text) is not Text:
             return text
         parts = [part if type(part) is str else self._shown(frame, part) for part in text.parts]
-        return text if None in parts else "".join(parts)
+        known = [part for part in parts if part is not None]
+        return "".join(known) if len(known) == len(parts) else text
 
     def _shown(self, frame: Frame, piece: Any) -> str | None:
         """What a part says that is an integer in this call, which is taken for granted."""

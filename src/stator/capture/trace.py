@@ -21,6 +21,7 @@ from stator.bytecode import decode
 from stator.bytecode.liveness import FRAME_READERS
 from stator.capture.names import Waiting
 from stator.capture.outcome import Resolver, effects, state_effects
+from stator.capture.shapes import Shapes, Wanted
 from stator.capture.tensors import RecordingMode, Tensors
 from stator.capture.tracer import Suspended, Tracer, frames, resume
 from stator.contracts import Depth
@@ -40,7 +41,7 @@ from stator.evaluator import InternalError
 from stator.evaluator.loop import evaluate
 from stator.evaluator.operations import plain
 from stator.evaluator.points import Point, Slot
-from stator.graph import OutputGraph, Recorded
+from stator.graph import Input, OutputGraph, Recorded
 from stator.graph.arrays import Edges
 from stator.graph.prologue import Prologue
 from stator.graph.retry import Retry, retry_of
@@ -101,6 +102,12 @@ class Trace:
     """Whether values were taken for granted that the graph checks."""
     operators: tuple[Any, ...] = ()
     """What was recorded, for comparison with another trace of the same call."""
+    shapes: Shapes | None = None
+    """What it assumes of the sizes and ints that are left open."""
+
+    def all_guards(self) -> tuple[Guard, ...]:
+        """With those on sizes, of which the backend may have added some."""
+        return (*self.guards, *(() if self.shapes is None else self.shapes.guards()))
 
 
 @dataclass(frozen=True)
@@ -114,6 +121,8 @@ class Task:
     """Where it begins, if in the middle."""
     careful: bool = False
     """Nothing is taken for granted that only the graph could check."""
+    wanted: Wanted = field(default_factory=Wanted)
+    """Which sizes and ints are left open."""
 
     @property
     def place(self) -> Place:
@@ -145,7 +154,7 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
         graph.default_device = device
         world = World()
         with StateRecorder(graph) as state:
-            tensors = Tensors(graph, world, state)
+            tensors = Tensors(graph, world, state, task.wanted)
             tracer = Tracer(tensors, world)
             tracer.limit = limit
             tensors.scalars.careful = task.careful
@@ -165,7 +174,9 @@ def _trace(tracer: Tracer, task: Task, start: list[Guard]) -> Trace:
     try:
         if task.points:
             tracer.resumed = task.points, _resumed_values(tracer, task)
-            function, args, kwargs = resume, [frames], {}
+            function: Any = resume
+            args: list[Any] = [frames]
+            kwargs: dict[str, Any] = {}
             tracer.calls.ours(resume)
         else:
             function = task.function
@@ -191,6 +202,7 @@ def _trace(tracer: Tracer, task: Task, start: list[Guard]) -> Trace:
             speculated=tracer.tensors.scalars.speculation.used,
             before=tracer.before,
             operators=_operators(graph),
+            shapes=tracer.tensors.shapes,
         )
     finally:
         tracer.calls.decimals.end()
@@ -311,7 +323,7 @@ def _resumed_values(tracer: Tracer, task: Task) -> list[Any]:
     """The values of the frames with which a trace begins, wrapped."""
     world = tracer.world
     given = iter(enumerate(task.bound))
-    values = []
+    values: list[Any] = []
     for point in task.points:
         names = decode(point.code).localsplus
         lazily = not FRAME_READERS.intersection(point.code.co_names)
@@ -354,7 +366,8 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
         raise HiddenState("a context variable is set for good")
     if raised and result is tracer.tensors.refusal:
         # What a fake kernel says need not be what the real one does: the program itself will tell.
-        return Trace(tracer.world.guards, None, [], None, raised=result)
+        shapes = tracer.tensors.shapes
+        return Trace(tracer.world.guards, None, [], None, raised=result, shapes=shapes)
     middle = None
     if tracer.suspended is not None:
         middle = suspension(tracer.suspended)
@@ -391,9 +404,9 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
         raise BranchOnValues("values are checked in a graph that can't be undone if that fails")
     trivial = not any(node.op not in ("placeholder", "output") for node in graph.graph.nodes)
     needed = None if trivial and not resolver.outputs and not checked else recorded
-    values = [] if needed is None else [each.value for each in recorded.inputs]
+    values = [] if needed is None else [each.identity for each in recorded.inputs]
     prologue, rest = own.prologue(values, marked)
-    inputs = [tracer.tensors.sources[id(value)] for value in rest] + own.given
+    inputs = [_input_source(tracer, value) for value in rest] + own.given
     given = tracer.arrays.inputs
     edges = Edges(
         tuple(i for i, each in enumerate(recorded.inputs) if id(each.value) in given),
@@ -413,7 +426,14 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
         speculated=tracer.tensors.scalars.speculation.used,
         steps=tracer.steps,
         operators=operators,
+        shapes=tracer.tensors.shapes,
     )
+
+
+def _input_source(tracer: Tracer, given: Any) -> Source:
+    if type(given) is Input:
+        return tracer.tensors.shapes.input_source(given.name)
+    return tracer.tensors.sources[id(given)]
 
 
 def _guard_mutation(tracer: Tracer, graph: OutputGraph) -> None:

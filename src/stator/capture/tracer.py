@@ -162,6 +162,7 @@ class Tracer(Attributes):
     # ------------------------------------------------------------------ operators
 
     def binary(self, frame: Frame, op: int, a: Any, b: Any) -> Any:
+        a, b = self.tensors.shapes.operands(frame, a, b)
         if type(a) is str and operators.BINARY[op] in formatting.MODULO:
             result = formatting.percent(self.calls, frame, a, b)
             if result is not MISSING:
@@ -173,6 +174,7 @@ class Tracer(Attributes):
         return core.binary(frame, op, a, b)
 
     def compare(self, frame: Frame, op: int, a: Any, b: Any) -> Any:
+        a, b = self.tensors.shapes.operands(frame, a, b)
         result = self._operator(frame, operators.COMPARE[op], a, b)
         if result is not MISSING:
             return result
@@ -180,6 +182,8 @@ class Tracer(Attributes):
         return core.compare(frame, op, a, b)
 
     def identical(self, frame: Frame, a: Any, b: Any) -> bool:
+        if self.tensors.is_symbol(a, b):
+            return self.tensors.shapes.identical(frame, a, b)
         self.world.distinct(a, b)
         return False
 
@@ -253,7 +257,7 @@ class Tracer(Attributes):
         return self.world.length(record)
 
     def contains(self, frame: Frame, container: Any, item: Any) -> bool:
-        item = self.texts.settled(frame, item)
+        item = self.tensors.shapes.plain(frame, self.texts.settled(frame, item))
         if self.tensors.holds(type(container)):
             return self.tensors.contains(frame, container, item)
         record = self.world.records.get(id(container))
@@ -281,6 +285,7 @@ class Tracer(Attributes):
         key = self.texts.settled(frame, key)
         if self.tensors.holds(cls):
             return self.tensors.getitem(frame, obj, key)
+        key = self.tensors.shapes.plain(frame, key)
         if self.arrays.holds(cls):
             return self.arrays.getitem(frame, obj, key)
         record = self.world.records.get(id(obj))
@@ -301,6 +306,7 @@ class Tracer(Attributes):
         if self.tensors.holds(type(obj)):
             self.tensors.setitem(frame, obj, key, value)
             return
+        key = self.tensors.shapes.plain(frame, key)
         if self.arrays.holds(type(obj)):
             self.arrays.setitem(frame, obj, key, value)
             return
@@ -316,6 +322,7 @@ class Tracer(Attributes):
         core.setitem(frame, obj, key, value)
 
     def delitem(self, frame: Frame, obj: Any, key: Any) -> None:
+        key = self.tensors.shapes.plain(frame, key)
         self._ready_store(obj, key, "__delitem__")
         core.delitem(frame, obj, key)
 

@@ -5,7 +5,7 @@ are off. All of it happens outside of traces.
 """
 
 import dis
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import FunctionType
 from typing import Any, Final
 
@@ -55,6 +55,12 @@ def broke(error: CaptureError, *, eager: bool) -> None:
 def recompiled(why: Recompile) -> None:
     if logs.on("recompiles"):
         logs.write("recompiles", str(why))
+
+
+def opened(label: Label, texts: Sequence[str]) -> None:
+    """Sizes or ints have changed, and become symbols."""
+    if texts and logs.on("dynamic"):
+        logs.write("dynamic", f"{label}: left open from now on: {', '.join(texts)}")
 
 
 def limited(text: str) -> None:

@@ -41,7 +41,7 @@ def attempting(
     fetches: bool,
     tails: bool,
 ) -> Callable[..., Any]:
-    """Calls the residual function or, if its graph refuses, the careful one, or the function itself.
+    """Calls the residual function or, if its graph refuses, the careful one, or the original.
 
     The last value fetched is the function that is called. The entry tails.
     """

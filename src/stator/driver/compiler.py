@@ -23,13 +23,14 @@ from stator.backends import BackendError
 from stator.backends.registry import load
 from stator.capture import CaptureError, Trace, controls
 from stator.capture.restart import split
+from stator.capture.shapes import Wanted
 from stator.capture.trace import Task, trace
 from stator.driver import announcements
 from stator.driver.abandon import abandon
 from stator.driver.attempts import Careful, attempting
 from stator.driver.backend import compile_recorded
 from stator.driver.continuations import LIMIT
-from stator.driver.errors import RecompileError, RecompileLimitError
+from stator.driver.errors import RecompileError, RecompileLimitError, SpecializedError
 from stator.driver.fallback import is_plain, unbinding
 from stator.driver.ledger import Compilation, Label, Ledger, Recompile, open_ledger
 from stator.driver.options import Options
@@ -135,7 +136,7 @@ class Compiler:
             return CALL_ORIGINAL
         try:
             return self._install(function, ledger, bound)
-        except CaptureError:
+        except (CaptureError, SpecializedError):
             raise
         except Exception as error:
             failure = self._failure(error)
@@ -208,7 +209,8 @@ class Compiler:
     # ------------------------------------------------------------------ one entry
 
     def _install(self, function: FunctionType, ledger: Ledger, bound: Any) -> Any:
-        task = Task(function, bound, self.points, self.careful)
+        wanted = self._wanted(function, ledger, bound)
+        task = Task(function, bound, self.points, self.careful, wanted)
         began = time.perf_counter()
         watch = announcements.Watch(self.label)
         trace = self._traced(task)
@@ -261,7 +263,8 @@ class Compiler:
             ending=ending,
             namespace=self.points[0].globals if self.points else function.__globals__,
         )
-        target, sources = made.function, made.sources
+        target: Callable[..., Any] = made.function
+        sources = made.sources
         if trace.retry is not None:
             target = attempting(
                 target,
@@ -272,7 +275,8 @@ class Compiler:
                 tails=ending is not None,
             )
             sources = (*sources, guards.FUNCTION)
-        kept = tuple(trace.guards)
+        kept = trace.all_guards()
+        self._check_marks(trace)
         tree = guards.compile(kept, outputs=sources)
         if not tree.check(bound, function):
             failure = tree.explain(bound, function)
@@ -286,6 +290,20 @@ class Compiler:
         announcements.compiled(self.label, done, trace.plan, made.function)
         return entry
 
+    def _wanted(self, function: FunctionType, ledger: Ledger, bound: tuple[Any, ...]) -> Wanted:
+        """Which sizes and ints the trace leaves open: those that differ from calls before."""
+        if self.options.dynamic is None:
+            for each in ledger.compilations:
+                new = ledger.dynamics.learn(each.guards, bound, function)
+                announcements.opened(self.label, new)
+        return ledger.dynamics.wanted(self.options)
+
+    def _check_marks(self, trace: Trace) -> None:
+        """What the user has marked as dynamic must be so."""
+        broken = [] if trace.shapes is None else trace.shapes.broken_marks()
+        if broken:
+            raise SpecializedError(self.label, broken)
+
     def _traced(self, task: Task) -> Trace:
         with _now_tracing():
             load(self.options.backend)
@@ -293,7 +311,7 @@ class Compiler:
             return trace(task)
 
     def _split_as_seen(self, task: Task, first: Trace) -> Trace | None:
-        """A split of a trace that has taken values for granted, if it can be right where it broke."""
+        """A split of a trace that takes values for granted, if it is right where it broke."""
         assert first.broken is not None
         if first.broken.instruction is None or first.broken.whole:
             return None
@@ -372,12 +390,12 @@ class Compiler:
         error: CaptureError | None = None,
     ) -> Any:
         """An entry that calls the function itself."""
+        kept = trace.all_guards()
         if is_plain(function):
-            entry = self._add(ledger, guards.compile(trace.guards), function, False)
+            entry = self._add(ledger, guards.compile(kept), function, False)
         else:
-            tree = guards.compile(trace.guards, outputs=(guards.FUNCTION,))
+            tree = guards.compile(kept, outputs=(guards.FUNCTION,))
             entry = self._add(ledger, tree, unbinding(function.__code__), True)
-        kept = tuple(trace.guards)
         done = Compilation(entry, self.label, kept, None, "", eager=reason, broken=error)
         ledger.compilations.append(done)
         announcements.compiled(self.label, done)

@@ -17,6 +17,7 @@ from typing import Final
 from stator._native._core import Bucket, Entry
 from stator.diagnostics.breaks import CaptureError
 from stator.driver.continuations import Continuations
+from stator.driver.dynamics import Dynamics
 from stator.driver.options import Options
 from stator.guards import Guard
 
@@ -97,6 +98,7 @@ class Ledger:
     warned: set[str] = field(default_factory=set)
     full: bool = False  # the limit was reached, and the user was told
     continuations: Continuations = field(default_factory=Continuations)
+    dynamics: Dynamics = field(default_factory=Dynamics)
 
     def count(self) -> None:
         self.compiles += 1
@@ -110,6 +112,7 @@ class Ledger:
         self.warned.clear()
         self.full = False
         self.continuations.clear()
+        self.dynamics.clear()
         self.bucket.clear()
 
 

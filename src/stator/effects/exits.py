@@ -5,7 +5,6 @@ In: the exception. Out: the lines of its traceback, as data, for the function th
 
 from typing import Final, NamedTuple
 
-
 _traceback: Final = BaseException.__dict__["__traceback__"].__get__
 
 

@@ -28,7 +28,7 @@ from stator.evaluator.thunks import thunk
 class Result(NamedTuple):
     """In a stack: what the step has resulted in, or one item of it."""
 
-    index: int | None = None
+    item: int | None = None
 
 
 class Way(NamedTuple):
@@ -44,7 +44,7 @@ class Step:
     """An instruction as an expression."""
 
     text: str
-    """A format: {0}, {1} … are operands, names in braces are `objects`."""
+    """A format: {0}, {1} … are operands, names in braces `objects`; empty: there is nothing to do."""
     operands: tuple[Any, ...]
     way: Way
     """When it has a result; when the result is true, if there is another way."""
@@ -274,6 +274,10 @@ def _next(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
 # ---- calls
 
 
+NOTHING: Final[set[int]] = set()
+"""Ids of functions that do nothing and return None, such as `stator.graph_break`."""
+
+
 @_opcode("CALL", "CALL_KW")
 def _call(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
     stack = list(stack)
@@ -297,6 +301,8 @@ def _call(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
         callee = 0
         start = 2 if second is NULL else 1
     operands = stack[len(stack) - count :]
+    if id(operands[callee]) in NOTHING and instruction.arg <= 1 and not kwnames:
+        return Step("", (), Way(instruction.next, (*stack[: len(stack) - count], None)))
     given = list(range(start, count))
     named = given[len(given) - len(kwnames) :] if kwnames else []
     texts = [f"{{{i}}}" for i in given[: len(given) - len(named)]]
@@ -370,7 +376,8 @@ def _native(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Ste
     effect = EFFECTS[instruction.name]
     if not isinstance(effect, Effect):
         effect = effect(instruction)
-    arg, names = instruction.arg, ()
+    arg = instruction.arg
+    names: tuple[str, ...] = ()
     if instruction.name == "IMPORT_FROM":
         arg, names = 0, (name(decoded, instruction),)
     function = thunk(

@@ -37,7 +37,7 @@ Argument: TypeAlias = int | Result | Caught
 
 @dataclass(frozen=True)
 class Exit:
-    """One way on: a continuation and its arguments; without points, the one argument is returned."""
+    """One way on: a continuation and its arguments; without points, the argument is returned."""
 
     points: tuple[Point, ...]
     arguments: tuple[Argument, ...]
@@ -76,7 +76,7 @@ def suspension(frames: Sequence[Activation]) -> Suspension | None:
     numbers = _Numbers()
     callers = frames[:-1]
     handled = None
-    for frame in frames:
+    for frame in frames if found.text else ():
         for value in frame.stack:
             if type(value) is Handled:
                 handled = numbers.of(value.exception)
@@ -85,7 +85,7 @@ def suspension(frames: Sequence[Activation]) -> Suspension | None:
     if found.other is not None:
         other = _exit(numbers, callers, innermost, found.other)
     caught, catcher = None, -1
-    for index in reversed(range(len(frames))):
+    for index in reversed(range(len(frames) if found.text else 0)):
         frame = frames[index]
         unit = _current(frame, frame is innermost)
         handler = decode(frame.code).handler_for(unit)
@@ -128,7 +128,7 @@ class _Numbers:
 
     def argument(self, value: Any) -> Argument:
         if type(value) is Result or type(value) is Caught:
-            return value  # type: ignore[no-any-return]
+            return value
         return self.of(value)
 
 

@@ -1,9 +1,9 @@
 """The end of a residual function whose program goes on elsewhere.
 
 Stage: emit. In: a `Suspension` and the compiled continuations for its exits. Out: statements: the
-instruction that was not captured, carried out natively, then a tail call (docs/dispatch.md). The instruction runs in
-frames that look like the user's: the residual function stands for the outermost, and a function for
-each of the others does nothing but call the next one.
+instruction that was not captured, carried out natively, then a tail call (docs/dispatch.md). The
+instruction runs in frames that look like the user's: the residual function stands for the
+outermost, and a function for each of the others does nothing but call the next one.
 
     result = forward(outputs[0])                            # stands for the frames inside
     return (resume_forward, x, result,)
@@ -56,6 +56,9 @@ class Ending:
     def statements(self, names: Names, value: Callable[[int], str]) -> Iterator[str]:
         """The statements; `value` gives the text of a value."""
         found = self.suspension
+        if not found.step.text:
+            yield f"return {self._leave(names, value, found.way, self.way, '')}"
+            return
         result, error = names.fresh("result"), names.fresh("error")
         texts = [None if n is None else _atom(value(n)) for n in found.operands]
         call = self._call(names, texts)
@@ -117,7 +120,7 @@ class Ending:
 
 def _text(argument: Argument, value: Callable[[int], str], result: str) -> str:
     if type(argument) is Result:
-        return result if argument.index is None else f"{result}[{argument.index}]"
+        return result if argument.item is None else f"{result}[{argument.item}]"
     if type(argument) is Caught:
         return result
     assert type(argument) is int
@@ -155,9 +158,7 @@ def _frames(found: Suspension) -> FunctionType:
             objects |= {"Failure": Failure, "BaseException": BaseException}
             lines[1:] = ["    try:", f"        return {body}"]
             lines += ["    except BaseException as error:", "        return Failure(error)"]
-        function = compiled(
-            "\n".join(lines), place, objects, namespace=found.namespaces[index]
-        )
+        function = compiled("\n".join(lines), place, objects, namespace=found.namespaces[index])
         body = f"inner({', '.join(names)})"
         objects = {"inner": function}
     return function

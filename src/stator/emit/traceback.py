@@ -20,9 +20,7 @@ def _frame() -> FrameType:
 _TEMPLATE = _frame.__code__
 
 
-def chain(
-    places: Sequence[Entry], behind: TracebackType | None = None
-) -> TracebackType | None:
+def chain(places: Sequence[Entry], behind: TracebackType | None = None) -> TracebackType | None:
     """A traceback of frames that have ended."""
     made = behind
     for place in reversed(places):

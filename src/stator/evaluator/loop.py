@@ -15,7 +15,6 @@ from stator.evaluator.points import Lasti, is_suspendable
 from stator.evaluator.registry import EXIT, RERAISE, Signal
 from stator.objects import is_subtype
 
-
 _FOREVER: Final = range(sys.maxsize)
 
 
@@ -37,7 +36,7 @@ def evaluate(
     raised by the instruction that runs, or by the call that has just returned.
     """
     if ticks is None:
-        ticks = iter(_FOREVER)
+        ticks = iter(_FOREVER)  # own: a range
     f: Any = frame
     signal: Any = frame.thrown
     frame.thrown = None

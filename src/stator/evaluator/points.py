@@ -80,7 +80,7 @@ class Point(NamedTuple):
     @property
     def size(self) -> int:
         """How many values it takes."""
-        return len(self.locals) + sum(kind in _GIVEN for kind in self.stack)
+        return len((*self.locals, *(kind for kind in self.stack if kind in _GIVEN)))  # own: ours
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -105,7 +105,7 @@ class Activation:
 
     def point(self, live: Iterable[int]) -> Point:
         """Where it stands, with those of its variables that are still needed."""
-        bound = tuple(index for index in sorted(live) if index in self.locals)
+        bound = tuple(index for index in sorted(live) if index in self.locals)  # own: ints
         return Point(self.code, self.globals, self.unit, bound, tuple(map(_kind, self.stack)))
 
     def values(self, point: Point) -> list[Any]:
@@ -146,7 +146,7 @@ def activations(
     while step is not None and step.code is not base:
         code = step.code
         stack = list(step.stack)
-        for index in reversed(range(len(stack))):
+        for index in reversed(range(len(stack))):  # own: the evaluator's list
             saved = stack[index]
             if type(saved) is Saved:
                 if handled is None:  # a copy of what was popped already
@@ -154,7 +154,7 @@ def activations(
                 stack[index] = Handled(handled)
                 handled = saved.exception
         # Cells and free variables come behind the others; a cell may also be a parameter's slot.
-        count = code.co_nlocals + len(code.co_freevars)
+        count = code.co_nlocals + len(code.co_freevars)  # own: a tuple of names
         count += sum(name not in code.co_varnames for name in code.co_cellvars)
         held = {index: value(step, index) for index in range(count)}
         variables = {index: found for index, found in held.items() if found is not NULL}
@@ -178,7 +178,7 @@ def restore(
 
     `put` gives a variable its value.
     """
-    given = iter(values)
+    given = iter(values)  # own: a sequence of ours
     frame = caller
     for point in points:
         frame = _restored(frame, point, given, put)
@@ -189,11 +189,11 @@ def _restored(
     caller: Frame, point: Point, given: Iterator[Any], put: Callable[[Frame, int, Any], None]
 ) -> Frame:
     code = point.code
-    variables = [(index, next(given)) for index in point.locals]
-    names = code.co_freevars
+    variables = [(index, next(given)) for index in point.locals]  # own: see restore
     first_free = code.co_nlocals + sum(name not in code.co_varnames for name in code.co_cellvars)
     cells = dict(variables)
-    closure = tuple(cells.get(first_free + index, _EMPTY) for index in range(len(names)))
+    free = enumerate(code.co_freevars, first_free)  # own: a tuple of names
+    closure = tuple(cells.get(index, _EMPTY) for index, _ in free)
     function = FunctionType(code, point.globals, code.co_name, None, closure or None)
     frame = core.push(caller, function)
     for index, value in variables:
@@ -201,11 +201,12 @@ def _restored(
     stack = frame.stack
     for kind in point.stack:
         if kind is Slot.VALUE:
-            stack.append(next(given))
+            stack.append(next(given))  # own: see restore
         elif kind is Slot.NULL:
             stack.append(NULL)
         elif kind is Slot.HANDLED:
-            stack.append(Saved(core.swap_handled_exception(next(given))))
+            handled = next(given)  # own: see restore
+            stack.append(Saved(core.swap_handled_exception(handled)))
         else:
             stack.append(Lasti(kind))
     frame.ip = point.unit

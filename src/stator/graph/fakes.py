@@ -5,10 +5,11 @@ may change a fake input in place (its version, its shape, whether it requires gr
 must see the inputs as they are at the start of the graph: `Fakes.pristine` gives them.
 """
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
+import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
 from torch._guards import GuardSource, Source
 from torch._subclasses.fake_tensor import FakeTensorMode, UnsupportedFakeTensorException
@@ -17,6 +18,7 @@ from torch.fx.experimental.symbolic_shapes import (
     ShapeEnv,
     StatefulSymbolicContext,
 )
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from .errors import Unsupported
 
@@ -40,16 +42,35 @@ class InputSource(Source):  # type: ignore[misc, unused-ignore]  # torch may be 
         return self.placeholder
 
 
+Bounds: TypeAlias = tuple[int | None, int | None]
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """What of a tensor is symbolic, by dimension: a size, or a stride that follows from no size."""
+
+    sizes: Collection[int]
+    strides: Collection[int] = ()
+    bounds: Mapping[int, Bounds] = field(default_factory=dict)
+    """Between which numbers a size lies."""
+    strict: Collection[int] = ()
+    """Sizes that must not become numbers."""
+
+
 def _symbolic_context(
-    tensor: torch.Tensor, dynamic: Collection[int], source: InputSource
+    tensor: torch.Tensor, dynamic: Dynamic, source: InputSource
 ) -> StatefulSymbolicContext:
     """Symbols for the dynamic dimensions, numbers for the others.
 
     Stateful: a second fake of the same tensor gets the same symbols.
     """
     dims = range(tensor.dim())
+    sizes, strides = dynamic.sizes, dynamic.strides
     return StatefulSymbolicContext(
-        dynamic_sizes=[DimDynamic.DYNAMIC if i in dynamic else DimDynamic.STATIC for i in dims],
+        dynamic_sizes=[DimDynamic.DYNAMIC if i in sizes else DimDynamic.STATIC for i in dims],
+        dynamic_strides=[
+            DimDynamic.DYNAMIC if i in strides else DimDynamic.INFER_STRIDE for i in dims
+        ],
         tensor_source=source,
         shape_env_to_source_to_symbol_cache={},
     )
@@ -69,6 +90,8 @@ class FakeInput:
     """Whether it is made to require grad before the graph."""
     starts_with_shape: tuple[int, ...] | None = None
     """The shape it is given before the graph."""
+    memory: torch.SymInt | int | None = None
+    """How many bytes it has, if that is symbolic."""
 
     def untouched(self) -> bool:
         """Whether tracing left the fake as it was made."""
@@ -94,13 +117,27 @@ class Fakes:
         self.inputs: list[FakeInput] = []
         self.touched = False  # set by whoever changes a fake in a way its version does not show
 
-    def add(self, name: str, real: torch.Tensor, dynamic: Collection[int]) -> FakeInput:
+    def add(self, name: str, real: torch.Tensor, dynamic: Dynamic | None) -> FakeInput:
         source = InputSource(name)
-        context = _symbolic_context(real, dynamic, source) if dynamic else None
+        context = None if dynamic is None else _symbolic_context(real, dynamic, source)
         fake = _fake(self.mode, real, source, context)
+        for dim, bounds in ({} if dynamic is None else dynamic.bounds).items():
+            if dim < fake.dim():
+                self.bound(fake.shape[dim], *bounds)
         made = FakeInput(real, fake, source, context, version(fake), fake.requires_grad)
+        if context is not None:
+            made.memory = fake.untyped_storage().nbytes()
         self.inputs.append(made)
         return made
+
+    def bound(self, number: torch.SymInt | int, least: int | None, most: int | None) -> None:
+        """A symbol lies between two numbers, which is an assumption like others."""
+        if isinstance(number, torch.SymInt) and isinstance(number.node.expr, sympy.Symbol):
+            symbol = number.node.expr
+            known = self.shape_env.var_to_range[symbol]
+            lower = known.lower if least is None else max(least, known.lower)
+            upper = known.upper if most is None else min(most, known.upper)
+            self.shape_env._update_var_to_range(symbol, ValueRanges(lower, upper))
 
     def constant(self, real: torch.Tensor) -> torch.Tensor:
         """The fake of a tensor whose values are known while recording, too.

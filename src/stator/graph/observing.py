@@ -6,16 +6,19 @@ checked whenever the graph runs (`retry`).
 
 Each node is computed once per trace, with torch's state and its random numbers as they are in the
 program at that point; afterwards they are what they were. Nothing that a node could change is real:
-a graph that has changed an input, or that does more than compute, is not observed.
+inputs are copied, and a graph that has changed one that can't be, or that does more than compute,
+is not observed.
 """
 
+from collections import Counter
 from typing import Any, Final
 
 import torch
 import torch.fx as fx
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .output import OutputGraph
+from .errors import Unsupported
+from .output import OutputGraph, storage_of
 from .purity import is_torch_function
 from .state import State
 
@@ -42,7 +45,11 @@ class Observer:
 
     def number(self, number: Any) -> Any:
         """What a symbolic number is; None if that can't be known."""
-        return self._computed(self._graph.symbols.argument(number))
+        try:
+            node = self._graph.symbols.argument(number)
+        except Unsupported:  # a symbol that no node has made
+            return None
+        return self._computed(node)
 
     def _computed(self, node: Any) -> Any:
         if not isinstance(node, fx.Node):
@@ -68,9 +75,16 @@ class Observer:
 
     def _may_run(self) -> bool:
         """Whether running the nodes changes nothing that is real."""
-        if not all(given.untouched() for given in self._graph.fakes.inputs):
-            return False
-        return all(_only_computes(node) for node in self._new())
+        inputs = self._graph.fakes.inputs
+        changed = [given for given in inputs if not given.untouched()]
+        if changed:
+            memory = Counter(storage_of(given.fake) for given in inputs)
+            if any(given.real.requires_grad or given.fake.requires_grad for given in changed):
+                return False
+            # Each input is copied by itself: what one shares with another would be lost.
+            if any(memory[storage_of(given.fake)] > 1 for given in changed):
+                return False
+        return not self._graph.fakes.touched and all(map(_only_computes, self._new()))
 
     def _new(self) -> list[fx.Node]:
         """The nodes behind the last one that was computed; inputs may come in anywhere."""
@@ -88,7 +102,7 @@ class Observer:
                 self._values[node] = real
                 continue
             if node.op == "get_attr":
-                self._values[node] = self._graph.attribute(node.target)
+                self._values[node] = self._graph.attribute(str(node.target))
                 continue
             args, kwargs = fx.node.map_arg((node.args, node.kwargs), self._values.__getitem__)
             if node.op == "call_method":

@@ -31,7 +31,7 @@ from stator.diagnostics.catalogue import RegionContents
 from .arguments import Arguments, Item
 from .errors import DataDependent, Unsupported
 from .failures import failure_of, quiet
-from .fakes import Fakes, InputSource, tensors_in, version
+from .fakes import Dynamic, Fakes, InputSource, tensors_in, version
 from .naming import Names
 from .purity import KEEP, UNCOUNTED, has_effect, may_drop
 from .scalars import Assumptions, assuming, call_by_name, forget, has_numbers
@@ -52,6 +52,11 @@ class Input:
 
     name: str
     value: torch.Tensor | int = field(repr=False)
+
+    @property
+    def identity(self) -> object:
+        """An object of its own: the tensor, but ints that are equal may be one object."""
+        return self if type(self.value) is int else self.value
 
 
 @dataclass(frozen=True)
@@ -134,16 +139,18 @@ class OutputGraph:
         value: torch.Tensor | int,
         *,
         dynamic_dims: Collection[int] = (),
+        dynamic: Dynamic | None = None,
+        within: int | None = None,
         static: bool = False,
     ) -> Any:
         """A placeholder for a real tensor or an int; the fake tensor or SymInt that stands for it.
 
         The same tensor twice is one placeholder. An int input is always symbolic: one that should
-        be a constant is no input. `static` says that the tensor's memory stays where it is between
+        be a constant is no input; it is not larger than `within`. `static` says that the tensor's memory stays where it is between
         calls, as parameters' does (CUDA graphs need not copy it): give it for buffers.
         """
         if type(value) is int:
-            return self._add_int(name, value)
+            return self._add_int(name, value, within)
         if type(value) not in _TENSOR_TYPES:
             kind = f"{type(value).__module__}.{type(value).__qualname__}"
             raise Unsupported(f"{kind} can't be a graph input: only plain tensors and ints can")
@@ -153,7 +160,9 @@ class OutputGraph:
         if known is not None:
             return known
         unique = self._names.unique(name)
-        made = self.fakes.add(unique, value, dynamic_dims)
+        if dynamic is None and dynamic_dims:
+            dynamic = Dynamic(dynamic_dims)
+        made = self.fakes.add(unique, value, dynamic)
         node = self._placeholder(unique, type(value))
         node.meta["example_value"] = made.fake
         static = static or type(value) is torch.nn.Parameter
@@ -165,11 +174,13 @@ class OutputGraph:
         self._placeholders.append((node, Input(unique, value), None))
         return made.fake
 
-    def _add_int(self, name: str, value: int) -> torch.SymInt | int:
+    def _add_int(self, name: str, value: int, within: int | None) -> torch.SymInt | int:
         unique = self._names.unique(name)
         number: torch.SymInt | int = self.shape_env.create_unspecified_symint_and_symbol(
             value, InputSource(unique), DimDynamic.DYNAMIC
         )
+        if within is not None:
+            self.fakes.bound(number, -within, within)
         node = self._placeholder(unique, torch.SymInt)
         node.meta["example_value"] = number
         self.symbols.define(number, Origin(node))
@@ -263,6 +274,8 @@ class OutputGraph:
         try:
             bindings = compute_unbacked_bindings(self.shape_env, result)
         except PendingUnbackedSymbolNotFound:
+            self.shape_env.pending_fresh_unbacked_symbols.clear()
+            node.graph.erase_node(node)  # it may be recorded again, once its sizes are settled
             name = operator_name(node.target if callable(node.target) else ("", str(node.target)))
             raise DataDependent(f"{name} needs the values in a tensor") from None
         if bindings:
@@ -360,6 +373,10 @@ class OutputGraph:
 
     def tracks(self, value: object) -> bool:
         return self.arguments.tracks(value)
+
+    def latest_input(self) -> Input:
+        """The input that was added last."""
+        return self._placeholders[-1][1]
 
     def real_inputs(self) -> dict[fx.Node, torch.Tensor | int]:
         """What the placeholders stand for in the call that is being traced."""

@@ -24,6 +24,8 @@ class ShapeGuards:
     symbols: dict[sympy.Symbol, Origin]
     equal: list[tuple[Origin, sympy.Expr]]
     conditions: list[sympy.Basic]
+    ranges: int = 0
+    """How many of the conditions, the first ones, say in which range a symbol is."""
 
     def violation(self, inputs: Mapping[str, Any]) -> str | None:
         """The first assumption that inputs (by placeholder name) don't meet; None if all hold."""
@@ -54,17 +56,19 @@ def shape_guards(graph: OutputGraph) -> ShapeGuards:
             symbols[expr] = fact.origin
         else:
             equal.append((fact.origin, expr))
-    return ShapeGuards(symbols, equal, [*_ranges(graph, symbols), *_conditions(graph)])
+    ranges = _ranges(graph, symbols)
+    return ShapeGuards(symbols, equal, [*ranges, *_conditions(graph)], len(ranges))
 
 
 def _ranges(graph: OutputGraph, symbols: dict[sympy.Symbol, Origin]) -> list[sympy.Basic]:
     """Sizes 0 and 1 are special to torch: a symbol is neither, unless its range says so."""
     found: list[sympy.Basic] = []
-    for symbol in symbols:
+    for symbol, origin in symbols.items():
         known = graph.shape_env.var_to_range.get(symbol)
         if known is None:
             continue
-        if isinstance(known.lower, sympy.Integer) and known.lower > 0:
+        may_be_less = known.lower > 0 or origin.method is None  # no size is less than 0
+        if isinstance(known.lower, sympy.Integer) and may_be_less:
             found.append(sympy.Ge(symbol, known.lower, evaluate=False))
         if isinstance(known.upper, sympy.Integer):
             found.append(sympy.Le(symbol, known.upper, evaluate=False))

@@ -439,6 +439,16 @@ class Holds(Check):
         return str(self.expr)
 
 
+@dataclass(slots=True, eq=False)
+class Relation(Holds):
+    """The same, with the line of the program that is the reason for it."""
+
+    why: str = ""
+
+    def text(self) -> str:
+        return f"{self.expr}, because of {self.why}" if self.why else str(self.expr)
+
+
 # -- the last resort --
 
 

@@ -1,8 +1,8 @@
 """Integer expressions over what guards read: the relations between symbolic sizes.
 
 Stage: guards. Leaves are integers found at sources (`Int`), lengths (`LenOf`) and extents of
-tensors (`SizeOf`, `StrideOf`, `OffsetOf`). Arithmetic is that of 64-bit integers: an expression that overflows
-or divides by zero does not hold.
+tensors (`SizeOf`, `StrideOf`, `OffsetOf`). Arithmetic is that of 64-bit integers: an expression
+that overflows or divides by zero does not hold.
 
     SizeOf(Local(0), 0) * 2 == SizeOf(Local(1), 0)
 """

@@ -16,7 +16,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from stator import objects
-from stator._native._core import is_python_class
 from stator.diagnostics.catalogue import ClassChanged
 from stator.guards import (
     Aliased,
@@ -93,6 +92,7 @@ class World(Filling):
         self.making: list[str] = []  # names of classes that are being made
         self.special: dict[int, Callable[[Any, Source], Any]] = {}  # by id of the type
         self.foreign: Callable[[Any, Source], Any] | None = None
+        self.symbolic: Callable[[int, Source], Any] | None = None  # for ints that are left open
         self._alive: list[Any] = []  # ids above stay taken
         self._class_attributes: dict[tuple[int, str], Attribute | None] = {}
         self._class_values: dict[tuple[int, str], Any] = {}
@@ -115,6 +115,10 @@ class World(Filling):
         """What stands for `raw`, with the guards that make it right."""
         cls = type(raw)
         if CONSTANTS.holds(cls):
+            if cls is int and self.symbolic is not None:
+                number = self.symbolic(raw, source)
+                if number is not MISSING:
+                    return number
             self.guard(source, Equal(raw))
             return raw
         known = self.stand_ins.get(id(raw), MISSING)
@@ -159,9 +163,11 @@ class World(Filling):
                 return self._wrap_bound(raw, bound_to, source)
         if type(raw) is BUILTIN_METHOD and type(raw.__self__) is not re.Pattern:
             return self._wrap_opaque(raw, source)
-        if type(raw) is types.FunctionType and not is_fixed(source):
-            if raw.__closure__ or "<locals>" in raw.__qualname__:
-                return self._wrap_nested(raw, source)
+        nested = type(raw) is types.FunctionType and (
+            raw.__closure__ or "<locals>" in raw.__qualname__
+        )
+        if nested and not is_fixed(source):
+            return self._wrap_nested(raw, source)
         self.guard(source, Is(raw))
         return self.know(raw)
 
@@ -367,8 +373,7 @@ class World(Filling):
         for descriptor, value in held:
             where: Source = Fixed(value)
             if not is_group and not fields.all_constant([(descriptor, value)], CONSTANTS):
-                by_getter = type(descriptor) is types.GetSetDescriptorType
-                where = Field(source, descriptor) if by_getter else Slot(source, descriptor)
+                where = _field_source(source, descriptor)
             stand_in = self.wrap(value, where)
             if stand_in is not None:
                 descriptor.__set__(shadow, stand_in)
@@ -548,6 +553,12 @@ def is_fixed(source: Source) -> bool:
 def _is_module_or_class(value: Any) -> bool:
     cls = type(value)
     return objects.is_subtype(cls, types.ModuleType) or objects.is_subtype(cls, type)
+
+
+def _field_source(source: Source, descriptor: Any) -> Source:
+    if type(descriptor) is types.GetSetDescriptorType:
+        return Field(source, descriptor)
+    return Slot(source, descriptor)
 
 
 _BOUND_TO: Final[Any] = types.BuiltinFunctionType.__dict__["__self__"]

@@ -49,21 +49,21 @@ class RandomState(Break):
     id = "SB0033"
     title = "a random number generator is used in a way that a graph can't follow"
     what = (
-        "The program makes a generator, reads or sets its state or seed between random operations, "
-        "or draws something else than numbers."
+        "The program makes a generator, asks for its state or seed after it was used, or draws "
+        "something else than numbers, such as a shuffled list."
     )
     why = (
         "Numbers are drawn at run time: by the operations of a graph, or before it, from the real "
         "generators, in the order of the program. The state in between exists in neither."
     )
-    fix = "seed first and draw then; make generators, and save their state, outside of the function"
+    fix = "make generators, and save their state, outside of the function; draw numbers or tensors"
     example = """\
 import torch
 
 def program(x):
-    noise = torch.rand(3)
-    torch.manual_seed(0)
-    return x + noise * torch.rand(3)
+    generator = torch.Generator()
+    generator.manual_seed(0)
+    return x + torch.rand(3, generator=generator)
 
 def arguments():
     return (torch.ones(3),)
@@ -71,13 +71,11 @@ def arguments():
     fixed = """\
 import torch
 
-def program(x):
-    torch.manual_seed(0)
-    noise = torch.rand(3)
-    return x + noise * torch.rand(3)
+def program(x, generator):
+    return x + torch.rand(3, generator=generator)
 
 def arguments():
-    return (torch.ones(3),)
+    return torch.ones(3), torch.Generator().manual_seed(0)
 """
 
 

@@ -1,0 +1,432 @@
+"""Sizes and ints that a trace leaves open: symbols of torch's `ShapeEnv` with a known value.
+
+In: tensors and ints of the world, and what is wanted open (`Wanted`, which the driver has learned
+from calls before). Out: fake tensors with symbolic sizes, symbolic ints, and at the end the guards
+that say for which sizes and ints the trace is right.
+
+A symbolic int with a value behaves as the int it stands for: arithmetic gives expressions, a
+comparison is answered at once and becomes a condition, and where only the number itself will do
+(a key, a range, C code, a float), it is *specialized*: it must be this number from then on.
+"""
+
+import operator
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from stator import objects
+from stator._native._core import Frame
+from stator.capture.autograd_leaves import user_call
+from stator.capture.operators import ARITHMETIC
+from stator.diagnostics.breaks import Place, stack
+from stator.diagnostics.catalogue import ValueNeeded
+from stator.effects.texts import Text
+from stator.graph.fakes import Bounds, Dynamic
+from stator.graph.shape_guards import shape_guards
+from stator.graph.symbols import Origin
+from stator.guards import Guard, Int, Key, Local, OffsetOf, SizeOf, Source, StrideOf, TypeIs
+from stator.guards.checks import Relation
+from stator.guards.expressions import Expr, Leaf
+from stator.guards.sources import Attr, Index
+from stator.guards.symbolic import translated
+from stator.guards.tensors import TensorMatch, tensor_match
+from stator.objects import TypeSet
+from stator.world import MISSING
+
+if TYPE_CHECKING:
+    from stator.capture.tensors import Tensors
+
+LARGEST: Final = 1 << 31
+"""Ints beyond are never symbolic: products of two others still fit into 64 bits, in which compiled
+code and guards compute."""
+_SMALL: Final = range(-5, 257)  # of these CPython has one object each
+_STEPS: Final = (Index, Key)  # from an argument to what is given in it
+_HELD: Final = frozenset({"_buffers", "_parameters"})
+_IN_PLACE: Final[dict[Any, Any]] = {
+    getattr(operator, f"__i{name}__"): getattr(operator, f"__{name}__") for name in ARITHMETIC
+}
+_EXACT: Final = frozenset(
+    (
+        operator.add,
+        operator.sub,
+        operator.mul,
+        operator.floordiv,
+        operator.mod,
+        operator.neg,
+        operator.pos,
+    )
+)
+_COMPARISONS: Final = frozenset(
+    (operator.lt, operator.le, operator.eq, operator.ne, operator.gt, operator.ge)
+)
+_DIVISIONS: Final = frozenset((operator.floordiv, operator.mod))
+_WHOLE: Final = TypeSet(int, bool, torch.SymInt)
+_INTS: Final = TypeSet(int, torch.SymInt)
+_PLAIN: Final = TypeSet(int, bool, float, complex, torch.SymInt)
+_BESIDE: Final = TypeSet(
+    int, bool, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool, FakeTensor, Text
+)
+
+
+class Marks(NamedTuple):
+    """What a program has said of a tensor: `mark_dynamic` and the like."""
+
+    strict: frozenset[int] = frozenset()
+    weak: frozenset[int] = frozenset()
+    static: frozenset[int] = frozenset()
+    unbacked: frozenset[int] = frozenset()
+    bounds: Mapping[int, Bounds] = {}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a trace is to leave open, by the text of its source."""
+
+    ints: frozenset[str] = frozenset()
+    sizes: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    strides: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    every: bool = False
+    """All that is an argument."""
+    never: bool = False
+    """Nothing, whatever a tensor is marked with."""
+    named: Callable[[str], bool] | None = None
+    """Whether a setting names a source."""
+
+
+class Specialized(NamedTuple):
+    """A size that was marked as dynamic, and is not."""
+
+    what: str
+    value: int
+    why: str
+    places: tuple[Place, ...]
+
+
+class Shapes:
+    """The symbols of one trace that have a value."""
+
+    def __init__(self, tensors: "Tensors", wanted: Wanted) -> None:
+        self._graph = tensors.graph
+        self._env: Any = tensors.graph.shape_env
+        self._world: Any = tensors.world
+        self._wanted = wanted
+        self._inputs: dict[str, Source] = {}  # by name of the placeholder
+        self._ints: dict[int, tuple[torch.SymInt, Source]] = {}  # by id
+        self._marked: list[tuple[Source, int, int, Any]] = []
+        self._places: list[tuple[int, tuple[Place, ...]]] = []  # number of guards, then where
+
+    def __bool__(self) -> bool:
+        return bool(self._graph.symbols.facts)
+
+    # ------------------------------------------------------------------ from the world
+
+    def dynamic(self, raw: torch.Tensor, source: Source) -> Dynamic | None:
+        """Which sizes and strides of a tensor are left open."""
+        wanted = self._wanted
+        if wanted.never:
+            return None
+        text = str(source)
+        dims = range(raw.dim())
+        marks = marks_of(raw)
+        sizes = set(wanted.sizes.get(text, ())) | marks.weak
+        strides = wanted.strides.get(text, frozenset())
+        if type(raw) is not torch.nn.Parameter:
+            if (wanted.every and _is_free(source)) or (wanted.named and wanted.named(text)):
+                sizes.update(dims)
+        sizes -= marks.static
+        sizes |= marks.strict | marks.unbacked
+        sizes.intersection_update(dims)
+        if not sizes and not strides:
+            return None
+        strict = (marks.strict | marks.unbacked) & sizes
+        return Dynamic(frozenset(sizes), strides, marks.bounds, strict)
+
+    def wrapped(
+        self, raw: torch.Tensor, fake: torch.Tensor, source: Source, dynamic: Dynamic | None
+    ) -> TensorMatch:
+        """A tensor has become an input; the guard on the tensor itself."""
+        found = tensor_match(raw)
+        if dynamic is None:
+            return found
+        self._inputs[self._graph.latest_input().name] = source
+        for dim in dynamic.strict:
+            self._marked.append((source, dim, raw.shape[dim], fake.shape[dim]))
+        offset = fake.storage_offset()
+        if type(offset) is int:
+            self._world.guards.append(_holds(OffsetOf(source) == offset))
+        strides = None if found.strides is None else tuple(map(_known, fake.stride()))
+        return replace(found, sizes=tuple(map(_known, fake.shape)), strides=strides)
+
+    def integer(self, raw: int, source: Source) -> Any:
+        """An int of the world; MISSING if it is not left open."""
+        wanted = self._wanted
+        text = str(source)
+        if wanted.never or not (
+            text in wanted.ints
+            or (wanted.every and _is_argument(source))
+            or (wanted.named and wanted.named(text))
+        ):
+            return MISSING
+        if not -LARGEST <= raw <= LARGEST:
+            return MISSING
+        number: torch.SymInt = self._graph.add_input(text, raw, within=LARGEST)
+        given = self._graph.latest_input()
+        self._inputs[given.name] = source
+        self._ints[id(number)] = number, source
+        self._world.guard(source, TypeIs(int))
+        return number
+
+    def source_of(self, number: Any) -> Source | None:
+        """Where a number is found in the world, if it is there."""
+        known = self._ints.get(id(number))
+        return None if known is None else known[1]
+
+    def input_source(self, name: str) -> Source:
+        return self._inputs[name]
+
+    # ------------------------------------------------------------------ in the trace
+
+    def operands(self, frame: Frame | None, a: Any, b: Any) -> tuple[Any, Any]:
+        """Of an operator: a symbolic int next to anything but a number or tensor is fixed."""
+        if type(a) is torch.SymInt and not _BESIDE.holds(type(b)):
+            a = self.plain(frame, a)
+        elif type(b) is torch.SymInt and not _BESIDE.holds(type(a)):
+            b = self.plain(frame, b)
+        return a, b
+
+    def operate(self, frame: Frame | None, function: Any, operands: Sequence[Any]) -> Any:
+        """An operator on symbolic ints with values; MISSING if there is a number without one."""
+        if not all(_PLAIN.holds(type(value)) and has_value(value) for value in operands):
+            return MISSING
+        function = _IN_PLACE.get(function, function)
+        whole = all(_WHOLE.holds(type(value)) for value in operands)
+        if whole and self._is_exact(frame, function, operands):
+            with torch._C.DisableTorchFunction():
+                found = function(*map(_counted, operands))
+            return self._holds(frame, found) if function in _COMPARISONS else found
+        return user_call(function, *(self.number(frame, value) for value in operands))
+
+    def _is_exact(self, frame: Frame | None, function: Any, operands: Sequence[Any]) -> bool:
+        """Whether torch computes the operator of symbolic ints as CPython does that of ints."""
+        if function in _DIVISIONS:
+            return operands[1] != 0 if type(operands[1]) is int else self._divides(frame, operands)
+        if function is operator.pow:
+            return type(operands[1]) is int and 0 < operands[1] <= 8
+        return function in _EXACT or function in _COMPARISONS
+
+    def _divides(self, frame: Frame | None, operands: Sequence[Any]) -> bool:
+        return self._holds(frame, _counted(operands[1]) != 0)
+
+    def method(self, frame: Frame | None, name: str, args: Sequence[Any]) -> Any:
+        """A method of a symbolic int that C code calls, on the number itself."""
+        known, *rest = (self.plain(frame, value) for value in args)
+        found = objects.type_dict(int).get(name)
+        if found is None:
+            raise ValueNeeded(f"C code calls the method {name} of an int that is left open")
+        return user_call(found, known, *rest)
+
+    def _holds(self, frame: Frame | None, condition: Any) -> bool:
+        """Whether a condition is true, which it has to be from now on, or false."""
+        with torch._C.DisableTorchFunction():
+            answer = bool(condition)
+        self.note(frame)
+        return answer
+
+    def number(self, frame: Frame | None, value: Any) -> Any:
+        """The number itself, which it has to be from now on."""
+        if type(value) is not torch.SymInt:
+            return value
+        with torch._C.DisableTorchFunction():
+            known = int(value)
+        self.note(frame)
+        return known
+
+    def plain(self, frame: Frame | None, value: Any) -> Any:
+        """A key or index for C code: with numbers in it, not symbols."""
+        kind = type(value)
+        if kind is torch.SymInt:
+            return self.number(frame, value) if value.node.has_hint() else value
+        if kind is tuple and any(map(_may_hold, value)):
+            return tuple(self.plain(frame, item) for item in value)
+        if kind is torch.Size and any(map(_may_hold, value)):
+            return torch.Size([self.plain(frame, item) for item in value])
+        if kind is slice:
+            parts = value.start, value.stop, value.step
+            if any(map(_may_hold, parts)):
+                return slice(*(self.plain(frame, part) for part in parts))
+        return value
+
+    def identical(self, frame: Frame | None, a: Any, b: Any) -> bool:
+        """`a is b`, one of them a symbolic int: large ones may be two objects."""
+        if not _INTS.holds(type(a)) or not _INTS.holds(type(b)):
+            return False
+        a, b = self.plain(frame, a), self.plain(frame, b)
+        if type(a) is not int or type(b) is not int or a != b:
+            return False
+        if a not in _SMALL:
+            raise ValueNeeded("whether two equal ints are the same object")
+        return True
+
+    def note(self, frame: Frame | None) -> None:
+        """What torch has assumed since the last time is due to the line that runs now."""
+        count = len(self._env.guards)
+        if self._places and count <= self._places[-1][0] or not count:
+            return
+        places = () if frame is None or frame.finished else stack(frame)
+        self._places.append((count, places))
+
+    # ------------------------------------------------------------------ the end
+
+    def guards(self) -> list[Guard]:
+        """For which sizes and ints the graph is right; to be asked after the backend ran."""
+        if not self:
+            return []
+        found = shape_guards(self._graph)
+        leaves = {symbol: self._leaf(origin) for symbol, origin in found.symbols.items()}
+        made: dict[str, Guard] = {}
+
+        def add(expr: Expr | None, symbols: Collection[Any], why: str) -> None:
+            if expr is None:
+                # The native tree can't compute it, but it is true for these numbers.
+                for symbol in symbols:
+                    number = int(self._env.backed_var_to_val[symbol])
+                    add(leaves[symbol] == number, (), why)
+                return
+            guard = _holds(expr, why)
+            made.setdefault(str(expr), guard)
+
+        for origin, expr in found.equal:
+            number = translated(expr, leaves.get)
+            relation = None if number is None else self._leaf(origin) == number
+            if relation is None:
+                hint = int(expr.xreplace(self._env.backed_var_to_val))
+                add(self._leaf(origin) == hint, (), "")
+            add(relation, expr.free_symbols, "")
+        for index, condition in enumerate(found.conditions):
+            why = self._why(index - found.ranges)
+            for part in sympy.And.make_args(condition):
+                if part != sympy.true:
+                    add(translated(part, leaves.get), part.free_symbols, why)
+        return list(made.values())
+
+    def _leaf(self, origin: Origin) -> Leaf:
+        source = self._inputs[origin.input]
+        match origin.method:
+            case "size":
+                return SizeOf(source, origin.args[0])
+            case "stride":
+                return StrideOf(source, origin.args[0])
+            case "storage_offset":
+                return OffsetOf(source)
+        return Int(source)
+
+    def _why(self, index: int) -> str:
+        """The line of the program that is the reason for an assumption."""
+        places = self._places_of(index)
+        return f"{places[-1].file}:{places[-1].line}" if places else ""
+
+    def _places_of(self, index: int) -> tuple[Place, ...]:
+        if index < 0:
+            return ()
+        return next((places for count, places in self._places if index < count), ())
+
+    def broken_marks(self) -> list[Specialized]:
+        """Sizes that were marked as dynamic, and that the program or the backend has fixed."""
+        found = []
+        for source, dim, size, number in self._marked:
+            what = f"{source}.size({dim})"
+            if type(number) is int:
+                found.append(Specialized(what, size, "torch treats 0 and 1 as sizes of their own", ()))
+                continue
+            symbol = number.node._expr
+            fixed = self._env.replace(symbol)
+            if fixed.is_number:
+                index, why = self._reason(symbol)
+                found.append(Specialized(what, size, why, self._places_of(index)))
+        return found
+
+    def _reason(self, symbol: Any) -> tuple[int, str]:
+        """Which assumption has fixed a symbol."""
+        names = {
+            fact.number.node._expr: str(self._leaf(fact.origin))
+            for fact in self._graph.symbols.facts
+            if fact.origin.input in self._inputs
+        }
+        for index, guard in enumerate(self._env.guards):
+            if symbol in guard.expr.free_symbols and isinstance(guard.expr, sympy.Eq):
+                native = translated(guard.expr, lambda s: _Named(names.get(s, str(s))))
+                return index, str(guard.expr if native is None else native)
+        return -1, "of what is known of other sizes"
+
+
+class _Named(Leaf):
+    """A symbol in a message."""
+
+    def __init__(self, text: str) -> None:
+        object.__setattr__(self, "_text", text)
+
+    def __str__(self) -> str:
+        return str(object.__getattribute__(self, "_text"))
+
+
+def _holds(expr: Expr, why: str = "") -> Guard:
+    return Guard(None, Relation(expr, why))
+
+
+def _known(extent: Any) -> int | None:
+    return extent if type(extent) is int else None
+
+
+def has_value(value: Any) -> bool:
+    """Everything has one, but numbers that are read from tensors."""
+    kind = type(value)
+    if kind is torch.SymInt:
+        return bool(value.node.has_hint())
+    return kind is not torch.SymFloat and kind is not torch.SymBool
+
+
+def _counted(value: Any) -> Any:
+    return int(value) if type(value) is bool else value
+
+
+def _may_hold(value: Any) -> bool:
+    return type(value) in (torch.SymInt, tuple, torch.Size, slice)
+
+
+def _is_argument(source: Source | None) -> bool:
+    """Whether something is given as an argument, or in one."""
+    while isinstance(source, _STEPS):
+        source = source.base
+    return type(source) is Local
+
+
+def _is_free(source: Source | None) -> bool:
+    """Whether a tensor is neither a parameter nor a buffer of a module."""
+    while source is not None:
+        if type(source) is Attr and source.name in _HELD:
+            return False
+        source = source.base
+    return True
+
+
+def marks_of(tensor: torch.Tensor) -> Marks:
+    """What torch's functions, or ours, have written on a tensor."""
+    own = objects.instance_dict(tensor)
+    if not own:
+        return Marks()
+    bounds = {
+        each.dim: (each.min, each.max) for each in own.get("_dynamo_dynamic_range", ())
+    }
+    return Marks(
+        frozenset(own.get("_dynamo_dynamic_indices", ())),
+        frozenset(own.get("_dynamo_weak_dynamic_indices", ())),
+        frozenset(own.get("_dynamo_static_indices", ())),
+        frozenset(own.get("_dynamo_unbacked_indices", ())),
+        bounds,
+    )
+
+
