@@ -26,7 +26,7 @@ MIN_RATE = $(if $(filter 3.11,$(PYVER)),97,95)
 # Modules to run and further options, e.g. make conformance ARGS="test_dict -k pop"
 ARGS ?=
 
-.PHONY: help demo test lint conformance conformance-compiled stress asan bench clean
+.PHONY: help demo test lint conformance conformance-compiled stress fuzz asan bench clean
 help:
 	@echo "make demo          a small transformer: graph, guards, a recompile and why, times"
 	@echo "make test          lint, build, fast tests"
@@ -34,6 +34,7 @@ help:
 	@echo "make conformance   CPython's own test suite through the evaluator (long)"
 	@echo "make conformance-compiled   the same, compiled as full graphs (long)"
 	@echo "make stress        leaks, all mutations, a minute of threads (long)"
+	@echo "make fuzz          breaks anywhere in random programs, all tests of breaks (long)"
 	@echo "make asan          tests of the native core under AddressSanitizer and UBSan"
 	@echo "make bench         speed of the evaluator against CPython"
 	@echo "make zoo           graph capture on real models; make zoo-setup installs them"
@@ -70,6 +71,10 @@ stress: $(TORCH)
 	STATOR_STRESS=2000 PYTHONMALLOC=debug $(BIN)/python -X dev -m pytest tests/native
 	$(if $(filter .venv,$(VENV)),STATOR_MUTATIONS=all STATOR_THREAD_SECONDS=60 \
 	    $(BIN)/python -m pytest tests/capture/test_mutation.py tests/api/test_threads.py)
+
+# A break at 20,000 places of random programs; every construct, kind of break and depth.
+fuzz: $(TORCH)
+	STATOR_FUZZ=20000 $(BIN)/python -m pytest tests/breaks $(ARGS)
 
 # A copy of the package with an instrumented extension; leaks are the stress tests' business.
 ASAN := build/asan-$(notdir $(VENV))

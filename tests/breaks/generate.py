@@ -258,9 +258,8 @@ class Generator:
         body = self.body(self.random.randrange(1, 3), depth, True)
         if self.random.random() < 0.3:
             jump = self.random.choice(("break", "continue"))
-            body.insert(
-                self.random.randrange(len(body) + 1), Node(f"if {self.condition()}: {jump}")
-            )
+            leaves = Node(f"if {self.condition()}: {jump}")
+            body.insert(self.random.randrange(len(body) + 1), leaves)
         node = Node(f"for {name} in {over}:", body)
         if self.random.random() < 0.2:
             node.rest.append(("else:", self.body(1, depth, loop)))

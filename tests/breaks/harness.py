@@ -17,7 +17,7 @@ import io
 import os
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
@@ -89,17 +89,17 @@ class Constructs(list[Construct]):
     def cases(self) -> list[Any]:
         """Parameters: constructs with kinds of breaks at depths.
 
-        All of them with STATOR_FUZZ; else each construct with `graph_break` in its own frame and
-        further inside, and with every other one of the other kinds, at changing depths.
+        All of them with STATOR_FUZZ; else each construct with `graph_break` and every third of the
+        other kinds, at changing depths, so that three constructs in a row go through all of them.
         """
         found = []
         for index, construct in enumerate(self):
             for number, kind in enumerate(kinds.KINDS):
                 depths: tuple[int, ...] = kinds.DEPTHS
                 if not FULL:
-                    depths = (0, 2) if number == 0 else ((index // 2 + number) % 4,)
-                    if number and (index + number) % 2:
+                    if number and (index + number) % 3:
                         continue
+                    depths = ((index // 3 + number) % 4,)
                 found += [self._case(construct, kind, depth) for depth in depths]
         return found
 
@@ -123,14 +123,13 @@ class _Insert(ast.NodeTransformer):
         self.kind = kind
         self.depth = depth
 
-    def visit_Call(self, node: ast.Call) -> ast.AST:  # noqa: N802 - ast's name
+    def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         if not (isinstance(node.func, ast.Name) and node.func.id == kinds.BREAK.__name__):
             return node
+        text = kinds.EXPRESSIONS[self.kind]
         if self.depth:
             text = f"kinds.{self.kind}_{self.depth}(E)"
-        else:
-            text = kinds.EXPRESSIONS[self.kind]
         made = _Fill(node.args[0]).visit(ast.parse(text, mode="eval").body)
         for each in ast.walk(made):
             ast.copy_location(each, node)
@@ -141,7 +140,7 @@ class _Fill(ast.NodeTransformer):
     def __init__(self, operand: ast.expr) -> None:
         self.operand = operand
 
-    def visit_Name(self, node: ast.Name) -> ast.AST:  # noqa: N802 - ast's name
+    def visit_Name(self, node: ast.Name) -> ast.AST:
         return copy.deepcopy(self.operand) if node.id == "E" else node
 
 

@@ -1,5 +1,12 @@
-"""Cases that are known to fail: patterns of their names, and why. Each must fail, or be taken off."""
+"""Cases that are known to fail: patterns of their names, and why. Each must fail or go from here."""
 
 from typing import Final
 
-OPEN: Final[dict[str, str]] = {}
+OPEN: Final[dict[str, str]] = {
+    "contextmanager_function-raises-*": "the traceback through contextlib's generator differs",
+    "contextmanager_and_an_error-raises-*": "the traceback through contextlib's generator differs",
+    "caught_by_a_caller-raises-*": "an exception that a caller catches has no traceback",
+    "groups_that_remain-[!r]*": "the traceback of an exception group that is raised again differs",
+    "cached_function-call-*": "a function behind lru_cache runs twice where it breaks",
+    "cached_function-instruction-[123]": "a function behind lru_cache runs twice where it breaks",
+}

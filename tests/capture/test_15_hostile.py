@@ -319,6 +319,38 @@ def object_with_a_finalizer_survives(x, d):
     return x + len(d.name), d
 
 
+def closing(x):
+    try:
+        yield x * 2
+        yield x * 3
+    finally:
+        LOG.append("closed")
+
+
+@with_log(lambda: (t(3),))
+def generator_that_a_loop_leaves(x):
+    for y in closing(x):  # noqa: B007
+        break
+    return y + len(LOG)
+
+
+@with_log(lambda: (t(3),))
+def generator_that_a_function_leaves(x):
+    def first():
+        made = closing(x)
+        return next(made)
+
+    return first() + len(LOG)
+
+
+@with_log(lambda: (t(3),))
+def generator_that_is_replaced(x):
+    made = closing(x)
+    y = next(made)
+    made = None
+    return y + len(LOG), made
+
+
 class Plain:
     def __init__(self, n=0):
         self.n = n

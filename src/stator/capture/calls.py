@@ -558,13 +558,17 @@ class Calls:
                 if known is not None:
                     args[given] = known
                     continue
-            if needed and self.tensors.has_symbols(value, spec.depth):
-                raise ValueNeeded(f"{describe(callable)} needs a number that depends on values")
             if spec.mutated and self.arrays.holds(type(value)):
                 raise ArrayChanged(f"{describe(callable)} changes a numpy array")
             self.values.ready(
                 value, spec.depth, attributes=spec.attributes, calls=contract.calls_back
             )
+            if needed and self.tensors.has_symbols(value, spec.depth):
+                value = self.tensors.shapes.fixed(frame, value)
+                if self.tensors.has_symbols(value, spec.depth):
+                    raise ValueNeeded(f"{describe(callable)} needs a number that depends on values")
+                if given >= 0:
+                    args[given] = value
             if spec.hashed:
                 self.world.hashed(value)
             if spec.mutated and self.world.is_world(value) and id(value) not in self.world.records:

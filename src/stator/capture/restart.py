@@ -12,6 +12,7 @@ from stator.capture.trace import Task, Trace, trace
 
 _ATTEMPTS: Final = 20
 _NEAR: Final = 8
+_DEEPEST: Final = 200
 
 
 def split(task: Task, first: Trace) -> Trace | None:
@@ -25,7 +26,9 @@ def split(task: Task, first: Trace) -> Trace | None:
     last = trace(task, first.steps)
     _check(first, last)
     if last.suspension is not None:
-        return last
+        # A recursion that breaks at every level would make continuations of ever more frames.
+        deep = len(last.suspension.way.points) > _DEEPEST
+        return None if deep else last
     found = None
     for step in _earlier(last):
         attempt = trace(task, step.at)

@@ -260,6 +260,33 @@ class Shapes:
                 return slice(*(self.plain(frame, part) for part in parts))
         return value
 
+    def fixed(self, frame: Frame | None, value: Any) -> Any:
+        """What C code reads to the bottom, with numbers in it; lists and dicts stay the same ones."""
+        kind = type(value)
+        if kind is list or kind is dict:
+            pairs = list(enumerate(value) if kind is list else dict.items(value))
+            for key, item in pairs:
+                number = self.fixed(frame, item)
+                if number is not item:
+                    kind.__setitem__(value, key, number)
+                    self._filled_with(value, item, number)
+            return value
+        if kind is tuple and any(self.fixed(frame, item) is not item for item in value):
+            return tuple(self.fixed(frame, item) for item in value)
+        return self.plain(frame, value)
+
+    def _filled_with(self, shadow: Any, symbol: Any, number: Any) -> None:
+        """That a shadow holds a number instead of its symbol is no change of the program's."""
+        record = self._world.records.get(id(shadow))
+        if record is None or type(record.initial) is not list:
+            return
+        pairs = type(shadow) is dict
+        for index, held in enumerate(record.initial):
+            if pairs and held[1] is symbol:
+                record.initial[index] = held[0], number
+            elif held is symbol:
+                record.initial[index] = number
+
     def identical(self, frame: Frame | None, a: Any, b: Any) -> bool:
         """`a is b`, one of them a symbolic int: large ones may be two objects."""
         if not _INTS.holds(type(a)) or not _INTS.holds(type(b)):

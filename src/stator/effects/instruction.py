@@ -44,7 +44,7 @@ class Step:
     """An instruction as an expression."""
 
     text: str
-    """A format: {0}, {1} … are operands, names in braces `objects`; empty: there is nothing to do."""
+    """A format: {0}, {1} … are operands, names in braces `objects`; empty: nothing is to do."""
     operands: tuple[Any, ...]
     way: Way
     """When it has a result; when the result is true, if there is another way."""

@@ -104,8 +104,11 @@ class _Saved:
         self.tensor = tensor
         self.version = None if tensor.is_inference() else tensor._version
         self.values = tensor.detach().clone()
+        self.is_plain = not tensor.requires_grad
 
     def restore(self) -> None:
+        if self.is_plain and self.tensor.requires_grad:
+            self.tensor.detach_()  # what was written into it required grad
         with torch.inference_mode(self.version is None):
             self.tensor.data.copy_(self.values)
         if self.version is not None:
@@ -179,8 +182,9 @@ def _draws(node: fx.Node, name: str) -> bool:
 def _is_restorable(given: FakeInput) -> bool:
     """Whether only the values of an input are changed, not what it is."""
     fake, real = given.fake, given.real
+    began = fake.requires_grad and not real.requires_grad and not real._is_view()
     return (
-        not fake.requires_grad
+        (began or not fake.requires_grad)
         and tuple(fake.shape) == tuple(real.shape)
         and fake.stride() == real.stride()
         and fake.untyped_storage().size() == real.untyped_storage().size()
