@@ -17,6 +17,10 @@ if TYPE_CHECKING:
         explain,
         graph_break,
         is_compiling,
+        mark_dynamic,
+        mark_static,
+        mark_unbacked,
+        maybe_mark_dynamic,
         reset,
         set_logs,
         skip_frame,
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
         register_backend,
     )
     from stator.capture import CaptureError
-    from stator.driver import RecompileError, RecompileLimitError
+    from stator.driver import RecompileError, RecompileLimitError, SpecializedError
     from stator.evaluator import InternalError
 
 __version__ = "0.1.0"
@@ -41,6 +45,7 @@ __all__ = [
     "InternalError",
     "RecompileError",
     "RecompileLimitError",
+    "SpecializedError",
     "UnknownBackendError",
     "__version__",
     "allow_in_graph",
@@ -54,6 +59,10 @@ __all__ = [
     "graph_break",
     "is_compiling",
     "list_backends",
+    "mark_dynamic",
+    "mark_static",
+    "mark_unbacked",
+    "maybe_mark_dynamic",
     "register_backend",
     "reset",
     "set_logs",
@@ -65,12 +74,12 @@ __all__ = [
 _HOMES = {
     "stator.api": (
         "Explanation allow_in_graph assume_constant_result compile compile_module_ disable "
-        "error_on_graph_break explain graph_break is_compiling reset set_logs skip_frame "
-        "substitute_in_graph"
+        "error_on_graph_break explain graph_break is_compiling mark_dynamic mark_static "
+        "mark_unbacked maybe_mark_dynamic reset set_logs skip_frame substitute_in_graph"
     ),
     "stator.backends": "BackendError UnknownBackendError list_backends register_backend",
     "stator.capture": "CaptureError",
-    "stator.driver": "RecompileError RecompileLimitError",
+    "stator.driver": "RecompileError RecompileLimitError SpecializedError",
     "stator.evaluator": "InternalError",
 }
 

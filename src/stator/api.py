@@ -15,6 +15,14 @@ from torch import nn
 from stator._native._core import CompiledFunction
 from stator.capture import marks
 from stator.capture.controls import error_on_graph_break
+from stator.capture.dimensions import (
+    MARKING,
+    ignored,
+    mark_dynamic,
+    mark_static,
+    mark_unbacked,
+    maybe_mark_dynamic,
+)
 from stator.capture.marks import Kind, Mark
 from stator.diagnostics import logs
 from stator.diagnostics.explanation import Explanation
@@ -35,6 +43,10 @@ __all__ = [
     "explain",
     "graph_break",
     "is_compiling",
+    "mark_dynamic",
+    "mark_static",
+    "mark_unbacked",
+    "maybe_mark_dynamic",
     "reset",
     "set_logs",
     "skip_frame",
@@ -362,4 +374,6 @@ def _yes() -> bool:
 marks.put(graph_break, Mark(Kind.BREAK))
 instruction.NOTHING.add(id(graph_break))
 marks.put(skip_frame, Mark(Kind.SKIP))
+for _marking in MARKING:
+    marks.put(_marking, Mark(Kind.SUBSTITUTE, substitute=ignored))
 marks.put(is_compiling, Mark(Kind.SUBSTITUTE, substitute=_yes))

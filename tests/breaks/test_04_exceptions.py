@@ -232,7 +232,7 @@ def context_of_the_break(x):
     return y
 
 
-@constructs(anew=True)
+@constructs(anew=True, whole=True)
 def groups(x):
     try:
         raise ExceptionGroup("several", [KeyError("a"), IndexError("b")])

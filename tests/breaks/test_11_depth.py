@@ -91,17 +91,12 @@ def loop_over_a_range(x, items):
     return x
 
 
-NUMBERS_ARE_CONSTANTS = pytest.mark.xfail(
-    strict=True, reason="numbers in continuations are constants: one compile for each, to the limit"
-)
-
-
 @pytest.mark.parametrize(
     "fn",
     [
         loop_over_a_list,
-        pytest.param(loop_over_a_range, marks=NUMBERS_ARE_CONSTANTS),
-        pytest.param(loop_over_pairs, marks=NUMBERS_ARE_CONSTANTS),
+        loop_over_a_range,
+        loop_over_pairs,
         while_not_done,
     ],
 )

@@ -412,6 +412,7 @@ class Check:
             raise MismatchError(self.message("the trace changed something", diff))
         if objects != objects_after:
             raise MismatchError(self.message("the trace replaced an object by an equal one", []))
+        refused = None  # it refers to this frame, and with it to the arguments
 
     def message(self, text: str, details: Any) -> str:
         return "\n".join([f"{self.program.name}: {text}", *details])

@@ -332,6 +332,9 @@ class Calls:
         behind = function_behind(self, frame, function)
         if behind is not None:
             return self.call(frame, behind, args, kwnames)
+        drawn = self.tensors.own.draws.drawn.call(self, frame, function, *_split(args, kwnames))
+        if drawn is not MISSING:
+            return drawn
         return self._evaluate(frame, function, args, kwnames)
 
     def evaluated(

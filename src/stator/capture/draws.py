@@ -13,6 +13,7 @@ While tracing, another generator of the same kind is asked: it tells types, shap
 """
 
 import copy
+import functools
 import random
 import sys
 import types
@@ -26,6 +27,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from stator._native._core import Frame
 from stator.capture.autograd_leaves import user_call
+from stator.capture.drawn import Drawn
 from stator.capture.seeded import Seeded
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import RandomState, RegionContents
@@ -121,6 +123,7 @@ class Draws:
         self._after: list[tuple[Any, tuple[Any, ...]]] = []  # calls behind the graph
         self._used_before = 0  # random operators in the graph when the first of them was made
         self.seeded = Seeded(tensors)
+        self.drawn = Drawn(self, tensors.arrays)
         self._seeded: dict[int, Any] = {}  # twins of generators seeded in the call, by their id
         self._made: dict[int, Made] = {}  # what steps have made, by id of the stand-in
         self._versions: dict[int, int | None] = {}  # of those
@@ -171,7 +174,9 @@ class Draws:
         if name in _PICKERS and kind == "python":
             _check_population(args, kwargs)
         example = user_call(_call, twin, name, args, kwargs)
-        return self._stand_in(frame, where, name, args, kwargs, example)
+        if type(example) is int and not -_LARGEST <= _bound(name, args, example) <= _LARGEST:
+            raise RandomState("a random integer of more than 63 bits is drawn")
+        return self._stand_in(frame, _call, (where, name, args, kwargs), example)
 
     def _generator(self, owner: Any) -> Given:
         return self._tensors.own.world_object(self._world.origins[id(owner)])
@@ -198,21 +203,20 @@ class Draws:
         return Made(len(steps) - 1)
 
     def _stand_in(
-        self, frame: Frame, where: Given, name: str, args: Any, kwargs: Any, example: Any
+        self, frame: Frame, draw: Callable[..., Any], args: tuple[Any, ...], example: Any
     ) -> Any:
+        """What stands for a value like the example, which a step before the graph draws."""
         cls = type(example)
         arrays = self._tensors.arrays
         if cls is float or cls is int:
-            if cls is int and not -_LARGEST <= _bound(name, args, example) <= _LARGEST:
-                raise RandomState("a random integer of more than 63 bits is drawn")
             real = _number(example)
             fake = self._input(real)
-            self._step(_draw_number, (where, name, args, kwargs), real)
+            self._step(functools.partial(_draw_number, draw), args, real)
             return self._tensors.scalars.item(frame, fake)
         if cls is list and example and {type(item) for item in example} in ({int}, {float}):
             real = _number(example)
             fake = self._input(real)
-            self._step(_draw_number, (where, name, args, kwargs), real)
+            self._step(functools.partial(_draw_number, draw), args, real)
             return self._tensors.scalars.tolist(frame, fake)
         if arrays.tables is not None and cls is arrays.tables.array:
             arrays.torch_dtype(example.dtype)
@@ -220,9 +224,30 @@ class Draws:
                 real = torch.from_numpy(example)
             fake = self._input(real)
             arrays.inputs.add(id(real))
-            self._step(_call, (where, name, args, kwargs), real)
+            self._step(draw, args, real)
             return arrays.add(arrays.model(example.shape, example.dtype, example.strides), fake)
         raise RandomState(f"a random {cls.__name__} is drawn")
+
+    # ------------------------------------------------------------------ whole functions
+
+    def owner(self, method: Any) -> Any:
+        """The generator of the world that a method draws from; None if it is no such method."""
+        bound = type(method) in (types.MethodType, types.BuiltinFunctionType)
+        owner = method.__self__ if bound else None
+        kind = _kind(type(owner))
+        names = {"python": _PYTHON, "numpy": _NUMPY}.get(kind or "", frozenset())
+        if not bound or method.__name__ not in names | {"shuffle"} or id(owner) in self._seeded:
+            return None
+        return owner
+
+    def made_by(
+        self, frame: Frame, owner: Any, draw: Callable[..., Any], args: Any, example: Any
+    ) -> Any:
+        """A stand-in for what a function has made that draws from a generator."""
+        return self._stand_in(frame, draw, (self._generator(owner), *args), example)
+
+    def saved(self, owner: Any) -> Callable[[], Any]:
+        return _saved(owner)
 
     def _input(self, real: torch.Tensor) -> torch.Tensor:
         self._world.keep(real)
@@ -451,8 +476,8 @@ def _number(value: Any) -> torch.Tensor:
         return torch.tensor(value, dtype=dtype, device="cpu")
 
 
-def _draw_number(generator: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    return _number(getattr(generator, name)(*args, **kwargs))
+def _draw_number(draw: Callable[..., Any], *args: Any) -> Any:
+    return _number(draw(*args))
 
 
 def _operator(generator: Any, target: Any, args: Any, kwargs: dict[str, Any]) -> torch.Tensor:

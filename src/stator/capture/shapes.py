@@ -98,10 +98,8 @@ class Wanted:
 
 
 class Specialized(NamedTuple):
-    """A size that was marked as dynamic, and is not."""
+    """Why a size that was marked as dynamic is not, and where."""
 
-    what: str
-    value: int
     why: str
     places: tuple[Place, ...]
 
@@ -116,7 +114,7 @@ class Shapes:
         self._wanted = wanted
         self._inputs: dict[str, Source] = {}  # by name of the placeholder
         self._ints: dict[int, tuple[torch.SymInt, Source]] = {}  # by id
-        self._marked: list[tuple[Source, int, int, Any]] = []
+        self._marked: list[tuple[Source, int, int, Any, Mapping[int, Bounds]]] = []
         self._places: list[tuple[int, tuple[Place, ...]]] = []  # number of guards, then where
 
     def __bool__(self) -> bool:
@@ -143,7 +141,12 @@ class Shapes:
         if not sizes and not strides:
             return None
         strict = (marks.strict | marks.unbacked) & sizes
-        return Dynamic(frozenset(sizes), strides, marks.bounds, strict)
+        bounds = {
+            dim: (least, most)
+            for dim, (least, most) in marks.bounds.items()
+            if dim in sizes and _within(raw.shape[dim], least, most)
+        }
+        return Dynamic(frozenset(sizes), strides, bounds, strict)
 
     def wrapped(
         self, raw: torch.Tensor, fake: torch.Tensor, source: Source, dynamic: Dynamic | None
@@ -154,7 +157,8 @@ class Shapes:
             return found
         self._inputs[self._graph.latest_input().name] = source
         for dim in dynamic.strict:
-            self._marked.append((source, dim, raw.shape[dim], fake.shape[dim]))
+            size = raw.shape[dim]
+            self._marked.append((source, dim, size, fake.shape[dim], marks_of(raw).bounds))
         offset = fake.storage_offset()
         if type(offset) is int:
             self._world.guards.append(_holds(OffsetOf(source) == offset))
@@ -364,16 +368,19 @@ class Shapes:
     def broken_marks(self) -> list[Specialized]:
         """Sizes that were marked as dynamic, and that the program or the backend has fixed."""
         found = []
-        for source, dim, size, number in self._marked:
+        for source, dim, size, number, marked in self._marked:
             what = f"{source}.size({dim})"
-            if type(number) is int:
-                found.append(Specialized(what, size, "torch treats 0 and 1 as sizes of their own", ()))
-                continue
-            symbol = number.node._expr
-            fixed = self._env.replace(symbol)
-            if fixed.is_number:
-                index, why = self._reason(symbol)
-                found.append(Specialized(what, size, why, self._places_of(index)))
+            least, most = marked.get(dim, (None, None))
+            if not _within(size, least, most):
+                why = f"{what} is {size}, and marked as between {least} and {most}"
+                found.append(Specialized(why, ()))
+            elif type(number) is int:
+                why = f"{what} is {size}: 0 and 1 are sizes of their own, as in torch"
+                found.append(Specialized(why, ()))
+            elif self._env.replace(number.node._expr).is_number:
+                index, reason = self._reason(number.node._expr)
+                why = f"{what} must be {size}, because of {reason}"
+                found.append(Specialized(why, self._places_of(index)))
         return found
 
     def _reason(self, symbol: Any) -> tuple[int, str]:
@@ -422,6 +429,10 @@ def _counted(value: Any) -> Any:
 
 def _may_hold(value: Any) -> bool:
     return type(value) in (torch.SymInt, tuple, torch.Size, slice)
+
+
+def _within(size: int, least: int | None, most: int | None) -> bool:
+    return (least is None or size >= least) and (most is None or size <= most)
 
 
 def _is_argument(source: Source | None) -> bool:

@@ -52,6 +52,23 @@ class Speculation:
         self.used = True
         return answer
 
+    def values(self, frame: Frame | None, tensor: torch.Tensor) -> torch.Tensor | None:
+        """All that is in a tensor."""
+        if not self._may(frame):
+            return None
+        assert self._observer is not None
+        with torch._C.DisableTorchFunction():
+            real = self._observer.value(tensor)
+            if real is None:
+                return None
+            known = real.detach().clone()
+            constant = self._graph.constant(known)
+        record = self._scalars.tensors.record
+        other = record(frame, torch.any, (record(frame, torch.ne, (tensor, constant)),))
+        self._graph.checks.append((other, False))
+        self.used = True
+        return known
+
     def holds(self, frame: Frame | None, condition: Any) -> bool | None:
         """Whether a symbolic condition is true."""
         value = self._number(frame, condition)

@@ -400,7 +400,9 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
     checked = [tensor for tensor, _ in graph.checks]
     recorded = graph.finish([*resolver.outputs, *checked], whole=raised)
     retry = retry_of(graph, recorded)
-    if (graph.assumptions or graph.checks) and retry is None:
+    if retry is None and own.draws.drawn.used:
+        retry = Retry(early=True)
+    if (graph.assumptions or graph.checks) and (retry is None or retry.early):
         raise BranchOnValues("values are checked in a graph that can't be undone if that fails")
     trivial = not any(node.op not in ("placeholder", "output") for node in graph.graph.nodes)
     needed = None if trivial and not resolver.outputs and not checked else recorded

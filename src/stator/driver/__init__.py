@@ -5,7 +5,7 @@ function), or the decision to run the call eagerly, which is an entry too.
 """
 
 from stator.driver.compiler import Compiler, compiled_function
-from stator.driver.errors import RecompileError, RecompileLimitError
+from stator.driver.errors import RecompileError, RecompileLimitError, SpecializedError
 from stator.driver.options import Options, checked
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Options",
     "RecompileError",
     "RecompileLimitError",
+    "SpecializedError",
     "checked",
     "compiled_function",
 ]

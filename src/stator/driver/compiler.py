@@ -27,6 +27,7 @@ from stator.capture.shapes import Wanted
 from stator.capture.trace import Task, trace
 from stator.driver import announcements
 from stator.driver.abandon import abandon
+from stator.diagnostics.breaks import Break
 from stator.driver.attempts import Careful, attempting
 from stator.driver.backend import compile_recorded
 from stator.driver.continuations import LIMIT
@@ -223,10 +224,12 @@ class Compiler:
         watch.traced(trace, time.perf_counter() - began)
         error = ending = None
         if trace.broken is not None:
+            # Raised without a name here: this frame, with the arguments, is in its traceback.
+            if self.options.fullgraph:
+                raise CaptureError.of(self.label.name, trace.broken)
+            if trace.error:
+                raise _unwanted(self.label, trace.broken)
             error = CaptureError.of(self.label.name, trace.broken)
-            if trace.error and not self.options.fullgraph:
-                error.add_note("error_on_graph_break(True) holds where the graph would be split.")
-                raise error
             may_split = not (self.options.fullgraph or trace.broken.whole or found is not None)
             if may_split and len(ledger.continuations) < LIMIT:
                 found = self._split(task, trace)
@@ -375,8 +378,6 @@ class Compiler:
         self, function: FunctionType, ledger: Ledger, trace: Trace, error: CaptureError
     ) -> Any:
         """This path runs as it is, under the guards that say which path it is."""
-        if self.options.fullgraph:
-            raise error
         if trace.broken is None or not trace.broken.asked:
             self._warn(ledger, f"{error}\n  This path runs eagerly.")
         return self._as_it_is(function, ledger, trace, error.reason, error)
@@ -411,6 +412,12 @@ class Compiler:
         if text not in ledger.warned:
             ledger.warned.add(text)
             warnings.warn(text, stacklevel=_level_outside())
+
+
+def _unwanted(label: Label, broken: Break) -> CaptureError:
+    error = CaptureError.of(label.name, broken)
+    error.add_note("error_on_graph_break(True) holds where the graph would be split.")
+    return error
 
 
 @contextlib.contextmanager

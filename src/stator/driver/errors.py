@@ -18,7 +18,7 @@ class SpecializedError(RuntimeError):
     def __init__(self, label: object, broken: list[Specialized]) -> None:
         lines = [f"{label}: what is marked as dynamic is fixed by the program"]
         for each in broken:
-            lines.append(f"  {each.what} must be {each.value}, because of {each.why}")
+            lines.append(f"  {each.why}")
             lines += [f"    {line}" for line in shown(each.places)]
         lines.append(
             "  fix: write the program for any size there, or use maybe_mark_dynamic, which asks for "

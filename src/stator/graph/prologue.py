@@ -68,16 +68,16 @@ class Prologue:
             inputs, world = list(args[:end]), args[end:]
             made: list[Any] = []
             undo: list[Callable[[], Any]] = []
-            for step in steps:
-                given = [_argument(arg, world, made) for arg in step.args]
-                if retry and step.saved is not None:
-                    undo.append(step.saved(*given))
-                made.append(step.run(*given))
-            placed = {s.position: v for s, v in zip(steps, made, strict=True)}
-            placed.pop(None, None)
-            for position in sorted(p for p in placed if p is not None):
-                inputs.insert(position, placed[position])  # those before it are in already
             try:
+                for step in steps:
+                    given = [_argument(arg, world, made) for arg in step.args]
+                    if retry and step.saved is not None:
+                        undo.append(step.saved(*given))
+                    made.append(step.run(*given))
+                placed = {s.position: v for s, v in zip(steps, made, strict=True)}
+                placed.pop(None, None)
+                for position in sorted(p for p in placed if p is not None):
+                    inputs.insert(position, placed[position])  # those before it are in already
                 outputs = run(*inputs)
             except Refused:
                 for each in reversed(undo):

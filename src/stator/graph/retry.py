@@ -44,9 +44,13 @@ class Retry:
     """All that is checked, made before the graph runs. Then nothing needs to be saved."""
     expected: tuple[bool, ...] = ()
     """What the last outputs of the graph must be; they are for this only."""
+    early: bool = False
+    """Only what happens before the graph may refuse: once it runs, it is right."""
 
     def around(self, graph: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
         """The compiled graph, as a function that raises `Refused` for any exception."""
+        if self.early:
+            return graph
         if self.checks is not None:
             return _checked_before(graph, self.checks)
         changed, random, expected = self.changed, self.random, self.expected

@@ -1,0 +1,85 @@
+"""What a program says of the sizes of a tensor: `mark_dynamic` and the like.
+
+In: a tensor and its dimensions. Out: attributes on the tensor, with the names that torch gives them,
+so that marks made through torch count here, and ours there. `shapes` reads them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+
+Dimensions = int | Sequence[int]
+
+
+class DimRange(NamedTuple):
+    """Between which numbers the size of a dimension lies."""
+
+    dim: int
+    min: int | None
+    max: int | None
+
+
+def mark_dynamic(
+    tensor: torch.Tensor, dims: Dimensions, *, min: int | None = None, max: int | None = None
+) -> None:
+    """Sizes of this tensor are left open from the start, between `min` and `max`.
+
+    If the program is right for one size only, compiling it is an error that says why. As in torch,
+    0 and 1 are sizes of their own.
+    """
+    for dim in _each(tensor, dims):
+        if min is not None and max is not None and min >= max:
+            raise ValueError(f"a size that is between {min} and {max} is not dynamic")
+        _set(tensor, "_dynamo_dynamic_indices").add(dim)
+        _set(tensor, "_dynamo_dynamic_range").add(DimRange(dim, min, max))
+
+
+def maybe_mark_dynamic(tensor: torch.Tensor, dims: Dimensions) -> None:
+    """Sizes of this tensor are left open from the start, as far as the program allows it."""
+    for dim in _each(tensor, dims):
+        _set(tensor, "_dynamo_weak_dynamic_indices").add(dim)
+
+
+def mark_static(tensor: torch.Tensor, dims: Dimensions | None = None) -> None:
+    """Sizes of this tensor (all of them, if none are named) are never left open."""
+    for dim in _each(tensor, range(tensor.dim()) if dims is None else dims):
+        _set(tensor, "_dynamo_static_indices").add(dim)
+
+
+def mark_unbacked(tensor: torch.Tensor, dims: Dimensions) -> None:
+    """Sizes of this tensor are left open, and nothing may be assumed of them, not even 0 or 1.
+
+    Where the program depends on such a size it is split, or compiling it is an error.
+    """
+    for dim in _each(tensor, dims):
+        _set(tensor, "_dynamo_unbacked_indices").add(dim)
+
+
+def ignored(*args: Any, **kwargs: Any) -> None:
+    """What these functions do in compiled code, where the sizes are decided already: nothing."""
+
+
+MARKING: tuple[Callable[..., None], ...] = (
+    mark_dynamic,
+    maybe_mark_dynamic,
+    mark_static,
+    mark_unbacked,
+)
+
+
+def _each(tensor: Any, dims: Dimensions) -> list[int]:
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(f"only tensors have sizes, not {type(tensor).__name__}")
+    wanted = [dims] if isinstance(dims, int) else list(dims)
+    for dim in wanted:
+        if not -tensor.dim() <= dim < tensor.dim():
+            raise IndexError(f"a tensor of {tensor.dim()} dimensions has no dimension {dim}")
+    return [dim % tensor.dim() for dim in wanted]
+
+
+def _set(tensor: torch.Tensor, name: str) -> set[Any]:
+    found: set[Any] | None = tensor.__dict__.get(name)
+    if found is None:
+        found = tensor.__dict__[name] = set()
+    return found
