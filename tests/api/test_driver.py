@@ -81,7 +81,7 @@ class TestReasons:
 class TestLimits:
     def test_eager_with_one_warning(self) -> None:
         backend = Recording()
-        compiled = eager(scaled, backend=backend)
+        compiled = eager(scaled, backend=backend, dynamic=False)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             for factor in range(8):

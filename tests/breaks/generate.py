@@ -109,11 +109,11 @@ class Generator:
 
     def program(self) -> Program:
         functions = []
-        for number in range(self.random.randrange(3)):
+        for number in range(self.random.choice((0, 1, 1, 2))):
             name = f"helper_{number}"
             functions.append(self.function(f"def {name}(x, n):", 2, 1))
             self.helpers.append(name)
-        functions.append(self.function("def main(x, n):", self.random.randrange(3, 6), 2))
+        functions.append(self.function("def main(x, n):", self.random.randrange(3, 5), 2))
         return Program(functions)
 
     def function(self, head: str, size: int, depth: int) -> Node:

@@ -248,6 +248,53 @@ def forked(x):
     return y + x[:3]
 
 
+def seeded_between(x):
+    y = torch.rand(3)
+    torch.manual_seed(3)
+    return y + torch.rand(3)
+
+
+def seeded_between_again_and_again(x):
+    y = F.dropout(x, 0.5)
+    for seed in (3, 4):
+        torch.manual_seed(seed)
+        y = y + torch.randn(4, dtype=torch.float64) + torch.randint(9, (4,))
+        y = F.dropout(y, 0.5, training=False)
+    return y, torch.randperm(4)
+
+
+def what_is_drawn_behind_a_seed_is_changed(x):
+    y = torch.rand(4)
+    torch.manual_seed(3)
+    z = torch.rand(4)
+    z.add_(y)
+    return z
+
+
+def seeded_between_with_a_state(x):
+    state = torch.get_rng_state()
+    y = torch.rand(3)
+    torch.manual_seed(3)
+    y = y + torch.rand(3)
+    torch.set_rng_state(state)
+    return y
+
+
+def branch_behind_a_seed(x):
+    random.seed(5)
+    STATE.seed(6)
+    chosen = [STATE.permutation(5)[0], len(random.choice(["a", "bb", "ccc"]))]
+    if random.random() < 0.5:
+        chosen.append(random.randint(0, 9))
+    return x[: STATE.randint(1, 4)] * len(chosen), chosen, random.sample(["p", "q"], 1)
+
+
+def drawn_on_behind_a_seed(x):
+    before = random.random()
+    random.seed(5)
+    return x + before, random.random(), random.random()
+
+
 def generator_passed(x):
     return x + torch.rand(4, generator=GENERATOR) + torch.randint(3, (4,), generator=GENERATOR)
 
@@ -299,6 +346,12 @@ CAPTURED = [
     state_returned,
     state_set_back_at_once,
     forked,
+    seeded_between,
+    seeded_between_again_and_again,
+    what_is_drawn_behind_a_seed_is_changed,
+    seeded_between_with_a_state,
+    branch_behind_a_seed,
+    drawn_on_behind_a_seed,
     generator_passed,
     generator_seeded,
     permutation_of_a_generator,
@@ -349,10 +402,10 @@ def seeded_by_the_system(x):
     return x + 1
 
 
-def seeded_between(x):
+def used_behind_a_seed(x):
     y = torch.rand(3)
     torch.manual_seed(3)
-    return y + torch.rand(3)
+    return y + F.dropout(x[:3], 0.5)
 
 
 def state_after_use(x):
@@ -388,7 +441,7 @@ REFUSED = [
     picked_text,
     argument_from_a_tensor,
     seeded_by_the_system,
-    seeded_between,
+    used_behind_a_seed,
     state_after_use,
     state_from_elsewhere,
     changed_state,

@@ -178,3 +178,17 @@ def test_gradients():
         (expected,) = torch.autograd.grad(program(x), weight)
         (found,) = torch.autograd.grad(compiled(x), weight)
         assert torch.equal(found, expected)
+
+
+def test_what_is_changed_behind_its_back_is_restored():
+    harness.reset_engine()
+
+    def program(p):
+        p.data.mul_(2)
+        return p + 1 if p.sum() > 0 else p - 1
+
+    compiled = stator.compile(program, backend="eager")
+    for start in (torch.ones(3), -torch.ones(3), -torch.ones(3)):
+        mine, theirs = start.clone().requires_grad_(), start.clone().requires_grad_()
+        assert torch.equal(compiled(mine), program(theirs))
+        assert torch.equal(mine, theirs)

@@ -35,6 +35,7 @@ from stator.capture.settings import DEVICES
 from stator.capture.special import SPECIAL
 from stator.capture.text import makes_text
 from stator.capture.values import is_torch_value
+from stator.capture.vmapped import VMAP
 from stator.capture.warned import WARNINGS
 from stator.contracts import Contract, Depth, SymInt, Verdict
 from stator.diagnostics.catalogue import (
@@ -64,6 +65,7 @@ SPECIAL.update(PRINTING)
 SPECIAL.update(LOGGING)
 SPECIAL.update(SCALARS)
 SPECIAL.update(CONTROLS)
+SPECIAL.update(VMAP)
 _NATIVE: Final = TypeSet(
     types.BuiltinFunctionType,
     types.MethodDescriptorType,

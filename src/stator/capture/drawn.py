@@ -87,7 +87,7 @@ class Drawn:
         self, calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: dict[str, Any]
     ) -> Any:
         """A stand-in for what a function returns that draws, and nothing else."""
-        if "random" not in function.__code__.co_names or function.__closure__:
+        if function.__closure__ or not _mentions_random(function.__code__):
             return MISSING
         given = [*args, *kwargs.values()]
         defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
@@ -135,9 +135,7 @@ class Drawn:
             return False
         return value.dtype.name in DTYPES and all(step >= 0 for step in value.strides)
 
-    def _owners(
-        self, calls: "Calls", function: Any, chains: list[tuple[str, ...]]
-    ) -> list[Any]:
+    def _owners(self, calls: "Calls", function: Any, chains: list[tuple[str, ...]]) -> list[Any]:
         """The generators that a function draws from; none if it uses anything that it may not."""
         owners: dict[int, Any] = {}
         for chain in chains:
@@ -242,8 +240,26 @@ def _is_harmless_name(name: str) -> bool:
 
 
 _NOT_OF_ARRAYS: Final = frozenset(
-    {"base", "byteswap", "ctypes", "data", "dump", "dumps", "flags", "setfield", "setflags", "tofile"}
+    {
+        "base",
+        "byteswap",
+        "ctypes",
+        "data",
+        "dump",
+        "dumps",
+        "flags",
+        "setfield",
+        "setflags",
+        "tofile",
+    }
 )
+
+
+def _mentions_random(code: types.CodeType) -> bool:
+    """A quick look, since all functions of a program come by."""
+    if "random" in code.co_names:
+        return True
+    return any(type(each) is types.CodeType and _mentions_random(each) for each in code.co_consts)
 
 
 def _chains(code: types.CodeType) -> list[tuple[str, ...]] | None:

@@ -96,6 +96,12 @@ class Wanted:
     named: Callable[[str], bool] | None = None
     """Whether a setting names a source."""
 
+    def __bool__(self) -> bool:
+        """Whether anything may be left open, but for what is marked."""
+        return not self.never and bool(
+            self.ints or self.sizes or self.strides or self.every or self.named
+        )
+
 
 class Specialized(NamedTuple):
     """Why a size that was marked as dynamic is not, and where."""

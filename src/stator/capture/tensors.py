@@ -30,13 +30,21 @@ from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import (
     BranchOnValues,
     NoGraphOperation,
+    RegionContents,
     TensorDetail,
     TensorSubclass,
     TorchState,
     UnusualTensor,
     ValueNeeded,
 )
-from stator.graph import DataDependent, OperatorError, OutputGraph, Unsupported, leaves
+from stator.graph import (
+    DataDependent,
+    OperatorError,
+    OutputGraph,
+    Unsupported,
+    UntrackedTensorError,
+    leaves,
+)
 from stator.graph.state import Scope, StateRecorder
 from stator.guards import Attr, Equal, Is, NoAttr, Source, State
 from stator.objects import TypeSet
@@ -166,6 +174,8 @@ class Tensors:
                 if known is not None:
                     return self.record(frame, target, tuple(known[0]), known[1])
                 raise failure.cause(failure.reason) from None
+            except UntrackedTensorError:
+                raise RegionContents("a tensor has left a region sideways, and is used") from None
         # As if the operator itself had raised it: without our own exceptions behind it.
         error.__context__ = error.__cause__ = error.__traceback__ = None
         error.__suppress_context__ = False

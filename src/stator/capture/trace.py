@@ -32,6 +32,7 @@ from stator.diagnostics.catalogue import (
     HiddenState,
     LockHeld,
     NotRebuilt,
+    RegionContents,
     SharedMemory,
 )
 from stator.effects import CannotRebuild, Plan, plan
@@ -185,7 +186,10 @@ def _trace(tracer: Tracer, task: Task, start: list[Guard]) -> Trace:
             result, raised = _run(tracer, function, args, kwargs)
         if tracer.stopped is not None:
             raise tracer.stopped
-        return _finish(tracer, graph, result, raised)
+        try:
+            return _finish(tracer, graph, result, raised)
+        except UntrackedTensorError:
+            raise RegionContents("a tensor has left a region sideways, and is kept") from None
     except Break as signal:
         stopped = tracer.stopped or signal
         stopped.__traceback__ = None
@@ -442,7 +446,12 @@ def _guard_mutation(tracer: Tracer, graph: OutputGraph) -> None:
     """A graph that changes an input is right only while no other input is the same memory."""
     inputs = [each for each in graph.fakes.inputs if not tracer.tensors.own.is_made(each.real)]
     with torch._C.DisableTorchFunction():
-        changed = [each for each in inputs if not each.untouched()]
+        written = graph.written  # also through `.data`, which counts no version
+        changed = [
+            each
+            for each in inputs
+            if not each.untouched() or each.fake.untyped_storage()._cdata in written
+        ]
         if not changed or len(inputs) < 2:
             return
         storages = [each.fake.untyped_storage()._cdata for each in inputs]

@@ -63,6 +63,12 @@ def opened(label: Label, texts: Sequence[str]) -> None:
         logs.write("dynamic", f"{label}: left open from now on: {', '.join(texts)}")
 
 
+def closed(label: Label, why: str) -> None:
+    """A program can't be compiled with sizes left open."""
+    if logs.on("dynamic"):
+        logs.write("dynamic", f"{label}: nothing is left open any more, since {why}")
+
+
 def limited(text: str) -> None:
     """A limit of recompiles was reached."""
     if logs.on("perf_hints"):

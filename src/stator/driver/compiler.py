@@ -211,10 +211,21 @@ class Compiler:
 
     def _install(self, function: FunctionType, ledger: Ledger, bound: Any) -> Any:
         wanted = self._wanted(function, ledger, bound)
+        try:
+            return self._entry(function, ledger, bound, wanted)
+        except BackendError as error:
+            if not wanted:
+                raise
+            announcements.closed(self.label, str(error))
+        # Not every backend can do what it is asked for without knowing all sizes.
+        ledger.dynamics.closed = True
+        return self._entry(function, ledger, bound, ledger.dynamics.wanted(self.options))
+
+    def _entry(self, function: FunctionType, ledger: Ledger, bound: Any, wanted: Wanted) -> Any:
         task = Task(function, bound, self.points, self.careful, wanted)
         began = time.perf_counter()
         watch = announcements.Watch(self.label)
-        trace = self._traced(task)
+        task, trace = self._opened(ledger, task)
         found = None
         if trace.broken is not None and trace.speculated and not self.options.fullgraph:
             found = self._split_as_seen(task, trace)
@@ -300,6 +311,19 @@ class Compiler:
                 new = ledger.dynamics.learn(each.guards, bound, function)
                 announcements.opened(self.label, new)
         return ledger.dynamics.wanted(self.options)
+
+    def _opened(self, ledger: Ledger, task: Task) -> tuple[Task, Trace]:
+        """The trace with sizes left open; if more can be captured when they are not, then so."""
+        trace = self._traced(task)
+        if trace.broken is None or trace.broken.asked or not trace.shapes:
+            return task, trace
+        plain = dataclasses.replace(task, wanted=Wanted(never=True))
+        other = self._traced(plain)
+        if other.broken is not None and other.broken.places == trace.broken.places:
+            return task, trace
+        ledger.dynamics.closed = True
+        announcements.closed(self.label, trace.broken.reason)
+        return plain, other
 
     def _check_marks(self, trace: Trace) -> None:
         """What the user has marked as dynamic must be so."""

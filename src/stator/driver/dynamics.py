@@ -27,11 +27,14 @@ class Dynamics:
         self.ints: set[str] = set()
         self.sizes: dict[str, set[int]] = {}
         self.strides: dict[str, set[int]] = {}
+        self.closed = False
+        """Nothing is left open, since the program can't be compiled so."""
 
     def clear(self) -> None:
         self.ints.clear()
         self.sizes.clear()
         self.strides.clear()
+        self.closed = False
 
     def wanted(self, options: Options) -> Wanted:
         """What the next trace is to leave open."""
@@ -40,7 +43,7 @@ class Dynamics:
             {text: frozenset(dims) for text, dims in self.sizes.items()},
             {text: frozenset(dims) for text, dims in self.strides.items()},
             every=options.dynamic is True,
-            never=options.dynamic is False,
+            never=options.dynamic is False or self.closed,
             named=_named(config.dynamic_sources),
         )
 

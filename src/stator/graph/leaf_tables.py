@@ -341,7 +341,6 @@ FORBIDDEN: Final[dict[str, str]] = {
             "torch._functorch.eager_transforms._vjp_with_argnums",
             "torch._functorch.eager_transforms.grad_and_value_impl",
             "torch._functorch.eager_transforms.grad_impl",
-            "torch._functorch.vmap.vmap_impl",
         ),
         _TRANSFORM,
     ),

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .errors import Unsupported
 from .output import OutputGraph, storage_of
+from .prologue import same_leaf
 from .purity import is_torch_function
 from .state import State
 
@@ -118,6 +119,8 @@ def _only_computes(node: fx.Node) -> bool:
         name = str(getattr(node.target, "__name__", ""))
         if "inference_mode" in name:
             return False
+        if node.target is same_leaf:
+            return True
         return is_torch_function(node.target) or name in ("_enter_autocast", "_exit_autocast")
     return node.op in ("placeholder", "get_attr", "call_method", "output")
 

@@ -19,7 +19,7 @@ from torch._ops import OpOverload
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 
 from .fakes import FakeInput
-from .output import OutputGraph, Recorded
+from .output import OutputGraph, Recorded, storage_of
 from .preflight import preflight
 from .purity import EFFECTS, KEEP, RANDOM, UNCOUNTED, is_torch_function
 from .state import State
@@ -127,7 +127,12 @@ def retry_of(graph: OutputGraph, recorded: Recorded) -> Retry | None:
         return None
     random = state = False
     inputs = {graph.node(given.fake): given for given in graph.fakes.inputs}
-    changed = {node for node, given in inputs.items() if not given.untouched()}
+    # What is written through `.data` counts no version of the input.
+    changed = {
+        node
+        for node, given in inputs.items()
+        if not given.untouched() or storage_of(given.fake) in graph.written
+    }
     for node in _nodes(recorded.module):
         name = _name(node)
         if not _may_run_twice(node, name):

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 import torch.fx as fx
 
+from stator.diagnostics.catalogue import RegionContents
+
 from .arguments import Arguments
 from .errors import Unsupported
 from .fakes import version
@@ -61,7 +63,7 @@ class Subgraph:
 
     def __init__(self, outer: OutputGraph) -> None:
         if outer.symbols:
-            raise Unsupported("a region of its own inside of a graph with symbolic sizes")
+            raise RegionContents("a region of its own inside of a graph with symbolic sizes")
         self._outer = outer
         self.graph = fx.Graph()
         self.arguments = InnerArguments(self.graph, outer.symbols, outer.arguments)
