@@ -48,7 +48,7 @@ demo: $(TORCH)
 # Lint does not depend on the Python version: it runs in the default environment only. So do the
 # tests that need torch; the evaluator and the native core are tested without it elsewhere.
 test: $(if $(filter .venv,$(VENV)),lint) $(TORCH)
-	$(BIN)/python -m pytest
+	$(BIN)/python tools/test.py
 
 lint: $(TORCH)
 	$(BIN)/ruff check .

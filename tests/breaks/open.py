@@ -23,8 +23,4 @@ OPEN: Final[dict[str, str]] = {
     ),
     "cached_function-call-*": "a function behind lru_cache runs twice where it breaks",
     "cached_function-instruction-[123]": "a function behind lru_cache runs twice where it breaks",
-    **dict.fromkeys(
-        [f"state_changes-{kind}-*" for kind in ("branch", "truth", "index", "length")],
-        "a write through `.data` happens while values are observed, and again in the graph",
-    ),
 }

@@ -9,7 +9,6 @@ from typing import Final
 
 KNOWN_BREAKS: Final[dict[str, str]] = {
     "test_08_tensors.overlapping_arguments": "an input is changed that overlaps another",
-    "test_09_functional.vectorized_map": "function transforms",
     "test_09_functional.functional_gradients": "function transforms",
     "test_11_side_effects.function_defaults_replaced": "functions of the world are changed",
     "test_11_side_effects.backward_inside": "autograd outside of the graph",

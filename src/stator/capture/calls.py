@@ -143,6 +143,7 @@ class Calls:
         self.errors = Errors(tracer.world)
         self.generators: list[weakref.ref[Any]] = []
         self._noted: dict[int, weakref.ref[Any]] = {}  # the same by id
+        self.cached_at: dict[types.CodeType, int] = {}  # in which step one behind a cache was called
         self.made_at: dict[int, int] = {}  # in which step a generator was made, by id
         self.decimals = Decimals(self.world)
         self.context: dict[int, Any] = {}  # values of context variables, by their id
@@ -195,6 +196,7 @@ class Calls:
                     return self.function(frame, once, given, None)
                 if type(callable) is types.FunctionType:
                     self.cached_codes.add(callable.__code__)
+                    self.cached_at[callable.__code__] = self.tracer.steps - 1
             elif cls is CompiledFunction:
                 callable = callable.__wrapped__
                 self.world.know(callable)

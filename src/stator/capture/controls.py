@@ -24,7 +24,7 @@ from stator.capture import marks
 from stator.capture.marks import Kind, Mark
 from stator.diagnostics.catalogue import MarkMisfit
 from stator.effects import Perform
-from stator.guards import Fixed, Is, State
+from stator.guards import Fixed, Is, Key, Source, State
 from stator.world import World
 
 if TYPE_CHECKING:
@@ -33,9 +33,14 @@ if TYPE_CHECKING:
 _wanted: Final[ContextVar[bool]] = ContextVar("error_on_graph_break", default=False)
 
 
+# Most programs never set it: then that is all their guards look at.
+_EVER: Final = {"set": False}
+
+
 def _set(value: bool) -> bool:
     """Sets whether breaks are errors; answers what held before. A trace has its own answer."""
     before = _wanted.get()
+    _EVER["set"] = True
     _wanted.set(value)
     return before
 
@@ -80,7 +85,9 @@ class Errors:
         """Whether a break is an error at this moment; guarded, if the call has not set it."""
         if self._before is None:
             self._before = self._now = _wanted.get()
-            source = State(_wanted.get, (), "error_on_graph_break")
+            source: Source = State(_wanted.get, (), "error_on_graph_break")
+            if not _EVER["set"]:
+                source = Key(Fixed(_EVER, "error_on_graph_break"), "set")
             self._world.guard(source, Is(self._before))
         return self._now
 
@@ -92,7 +99,7 @@ class Errors:
     def effects(self) -> Iterator[Perform]:
         """What is different when the trace ends."""
         if self._before is not None and self._now is not self._before:
-            yield Perform(Fixed(_wanted.set, "set_error_on_graph_break"), (self._now,))
+            yield Perform(Fixed(_set, "set_error_on_graph_break"), (self._now,))
 
 
 def _change(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:

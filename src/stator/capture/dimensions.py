@@ -1,13 +1,15 @@
 """What a program says of the sizes of a tensor: `mark_dynamic` and the like.
 
-In: a tensor and its dimensions. Out: attributes on the tensor, with the names that torch gives them,
-so that marks made through torch count here, and ours there. `shapes` reads them.
+In: a tensor and its dimensions. Out: attributes on the tensor, with the names that torch gives
+them, so that marks made through torch count here, and ours there; `Marks`, what they say.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import torch
+
+from stator import objects
 
 Dimensions = int | Sequence[int]
 
@@ -54,6 +56,45 @@ def mark_unbacked(tensor: torch.Tensor, dims: Dimensions) -> None:
     """
     for dim in _each(tensor, dims):
         _set(tensor, "_dynamo_unbacked_indices").add(dim)
+
+
+class Marks(NamedTuple):
+    """What a program has said of a tensor."""
+
+    strict: frozenset[int] = frozenset()
+    weak: frozenset[int] = frozenset()
+    static: frozenset[int] = frozenset()
+    unbacked: frozenset[int] = frozenset()
+    bounds: Mapping[int, tuple[int | None, int | None]] = {}
+
+
+def marks_of(tensor: torch.Tensor) -> Marks:
+    """What torch's functions, or ours, have written on a tensor."""
+    own = objects.instance_dict(tensor)
+    if not own:
+        return _NONE
+
+    def dims(name: str) -> frozenset[Any]:
+        found = dict.get(own, name)
+        return frozenset(found) if type(found) is set else frozenset()
+
+    ranges = dims("_dynamo_dynamic_range")
+    # AOTAutograd says of its results which sizes were symbolic.
+    propagated = dims("_dynamo_propagated_dynamic_indices")
+    return Marks(
+        dims("_dynamo_dynamic_indices"),
+        dims("_dynamo_weak_dynamic_indices") | propagated,
+        dims("_dynamo_static_indices"),
+        dims("_dynamo_unbacked_indices"),
+        {each.dim: (each.min, each.max) for each in ranges if _is_range(type(each))},
+    )
+
+
+_NONE: Final = Marks()
+
+
+def _is_range(cls: type) -> bool:
+    return cls is DimRange or cls.__module__ == "torch._dynamo.decorators"
 
 
 def ignored(*args: Any, **kwargs: Any) -> None:

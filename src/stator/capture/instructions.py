@@ -110,6 +110,8 @@ class Instructions:
                 value = self._tensor_operand(frame, name, value)
             elif type(value) is Text and _is_held(name, index, len(operands)):
                 pass
+            elif type(value) is torch.SymInt and not _is_held(name, index, len(operands)):
+                value = self.tensors.shapes.plain(frame, value)
             elif not CONSTANTS.holds(type(value)):
                 with texts.window() if name in _DEEP else contextlib.nullcontext():
                     self.values.ready(value, depth, attributes=attributes)

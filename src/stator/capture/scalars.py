@@ -29,6 +29,7 @@ from stator.contracts import Depth
 from stator.diagnostics.catalogue import BranchOnValues, LengthOfValues, ValueNeeded
 from stator.graph import leaves
 from stator.graph.scalars import symbol_of
+from stator.guards import Key
 from stator.objects import TypeSet
 from stator.world import MISSING
 
@@ -160,7 +161,33 @@ class Scalars:
         """Numbers for an operator that would read them from tensors itself."""
         if type(values) not in (list, tuple) or not any(type(v) is FakeTensor for v in values):
             return values
-        return [self.item(frame, v) if type(v) is FakeTensor else v for v in values]
+        return [self._read(frame, v) if type(v) is FakeTensor else v for v in values]
+
+    def _read(self, frame: Frame | None, tensor: torch.Tensor) -> Any:
+        """A size. What depends on buffers alone is a setting, which rarely changes: it is taken
+        for granted, since all sizes that follow from it are numbers then.
+        """
+        number = self.item(frame, tensor)
+        if type(number) is torch.SymInt and self._is_setting(tensor):
+            known = self.speculation.number(frame, number)
+            return number if known is None else known
+        return number
+
+    def _is_setting(self, tensor: torch.Tensor) -> bool:
+        graph = self.tensors.graph
+        reals = graph.real_inputs()
+        seen, left = set(), [graph.node(tensor)]
+        while left:
+            node = left.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if node.op == "placeholder":
+                source = self.tensors.sources.get(id(reals.get(node)))
+                if type(source) is not Key or getattr(source.of, "name", "") != "_buffers":
+                    return False
+            left += node.all_input_nodes
+        return True
 
     def tolist(self, frame: Frame | None, tensor: torch.Tensor) -> Any:
         if tensor.dim() == 0:

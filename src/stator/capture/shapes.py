@@ -21,6 +21,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from stator import objects
 from stator._native._core import Frame
 from stator.capture.autograd_leaves import user_call
+from stator.capture.dimensions import marks_of
 from stator.capture.operators import ARITHMETIC
 from stator.diagnostics.breaks import Place, stack
 from stator.diagnostics.catalogue import ValueNeeded
@@ -72,16 +73,6 @@ _BESIDE: Final = TypeSet(
 )
 
 
-class Marks(NamedTuple):
-    """What a program has said of a tensor: `mark_dynamic` and the like."""
-
-    strict: frozenset[int] = frozenset()
-    weak: frozenset[int] = frozenset()
-    static: frozenset[int] = frozenset()
-    unbacked: frozenset[int] = frozenset()
-    bounds: Mapping[int, Bounds] = {}
-
-
 @dataclass(frozen=True)
 class Wanted:
     """What a trace is to leave open, by the text of its source."""
@@ -101,6 +92,10 @@ class Wanted:
         return not self.never and bool(
             self.ints or self.sizes or self.strides or self.every or self.named
         )
+
+
+class UnknownSymbolError(Exception):
+    """Something is assumed of a symbol that can't be checked."""
 
 
 class Specialized(NamedTuple):
@@ -126,21 +121,26 @@ class Shapes:
     def __bool__(self) -> bool:
         return bool(self._graph.symbols.facts)
 
+    @property
+    def marked(self) -> bool:
+        """Whether the user insists on something."""
+        return bool(self._marked)
+
     # ------------------------------------------------------------------ from the world
 
     def dynamic(self, raw: torch.Tensor, source: Source) -> Dynamic | None:
         """Which sizes and strides of a tensor are left open."""
         wanted = self._wanted
-        if wanted.never:
+        marks = marks_of(raw)
+        if wanted.never or not (wanted or any(marks)):
             return None
         text = str(source)
         dims = range(raw.dim())
-        marks = marks_of(raw)
         sizes = set(wanted.sizes.get(text, ())) | marks.weak
         strides = wanted.strides.get(text, frozenset())
-        if type(raw) is not torch.nn.Parameter:
-            if (wanted.every and _is_free(source)) or (wanted.named and wanted.named(text)):
-                sizes.update(dims)
+        named = wanted.named is not None and wanted.named(text)
+        if type(raw) is not torch.nn.Parameter and (named or (wanted.every and _is_free(source))):
+            sizes.update(dims)
         sizes -= marks.static
         sizes |= marks.strict | marks.unbacked
         sizes.intersection_update(dims)
@@ -174,14 +174,11 @@ class Shapes:
     def integer(self, raw: int, source: Source) -> Any:
         """An int of the world; MISSING if it is not left open."""
         wanted = self._wanted
-        text = str(source)
-        if wanted.never or not (
-            text in wanted.ints
-            or (wanted.every and _is_argument(source))
-            or (wanted.named and wanted.named(text))
-        ):
+        if not wanted or not -LARGEST <= raw <= LARGEST:
             return MISSING
-        if not -LARGEST <= raw <= LARGEST:
+        text = str(source)
+        named = wanted.named is not None and wanted.named(text)
+        if not (named or text in wanted.ints or (wanted.every and _is_argument(source))):
             return MISSING
         number: torch.SymInt = self._graph.add_input(text, raw, within=LARGEST)
         given = self._graph.latest_input()
@@ -214,6 +211,9 @@ class Shapes:
             return MISSING
         function = _IN_PLACE.get(function, function)
         whole = all(_WHOLE.holds(type(value)) for value in operands)
+        if whole and function is operator.abs:
+            (number,) = operands
+            return number if self._holds(frame, number >= 0) else -number
         if whole and self._is_exact(frame, function, operands):
             with torch._C.DisableTorchFunction():
                 found = function(*map(_counted, operands))
@@ -271,7 +271,7 @@ class Shapes:
         return value
 
     def fixed(self, frame: Frame | None, value: Any) -> Any:
-        """What C code reads to the bottom, with numbers in it; lists and dicts stay the same ones."""
+        """What C code reads to the bottom, with numbers in it; lists and dicts stay the same."""
         kind = type(value)
         if kind is list or kind is dict:
             pairs = list(enumerate(value) if kind is list else dict.items(value))
@@ -311,7 +311,7 @@ class Shapes:
     def note(self, frame: Frame | None) -> None:
         """What torch has assumed since the last time is due to the line that runs now."""
         count = len(self._env.guards)
-        if self._places and count <= self._places[-1][0] or not count:
+        if count <= (self._places[-1][0] if self._places else 0):
             return
         places = () if frame is None or frame.finished else stack(frame)
         self._places.append((count, places))
@@ -322,6 +322,7 @@ class Shapes:
         """For which sizes and ints the graph is right; to be asked after the backend ran."""
         if not self:
             return []
+        self._env.freeze()  # as in torch: of what comes later, it warns
         found = shape_guards(self._graph)
         leaves = {symbol: self._leaf(origin) for symbol, origin in found.symbols.items()}
         made: dict[str, Guard] = {}
@@ -330,6 +331,8 @@ class Shapes:
             if expr is None:
                 # The native tree can't compute it, but it is true for these numbers.
                 for symbol in symbols:
+                    if symbol not in leaves:
+                        raise UnknownSymbolError(f"of the size {symbol} no input tells")
                     number = int(self._env.backed_var_to_val[symbol])
                     add(leaves[symbol] == number, (), why)
                 return
@@ -455,22 +458,3 @@ def _is_free(source: Source | None) -> bool:
             return False
         source = source.base
     return True
-
-
-def marks_of(tensor: torch.Tensor) -> Marks:
-    """What torch's functions, or ours, have written on a tensor."""
-    own = objects.instance_dict(tensor)
-    if not own:
-        return Marks()
-    bounds = {
-        each.dim: (each.min, each.max) for each in own.get("_dynamo_dynamic_range", ())
-    }
-    return Marks(
-        frozenset(own.get("_dynamo_dynamic_indices", ())),
-        frozenset(own.get("_dynamo_weak_dynamic_indices", ())),
-        frozenset(own.get("_dynamo_static_indices", ())),
-        frozenset(own.get("_dynamo_unbacked_indices", ())),
-        bounds,
-    )
-
-

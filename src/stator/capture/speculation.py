@@ -80,7 +80,7 @@ class Speculation:
     def number(self, frame: Frame | None, symbol: Any) -> int | None:
         """The value of a symbolic int."""
         if has_value(symbol):
-            return self._scalars.tensors.shapes.number(frame, symbol)
+            return int(self._scalars.tensors.shapes.number(frame, symbol))
         known = symbol.node.maybe_as_int()
         if known is not None:
             return int(known)

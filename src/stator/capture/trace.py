@@ -42,7 +42,7 @@ from stator.evaluator import InternalError
 from stator.evaluator.loop import evaluate
 from stator.evaluator.operations import plain
 from stator.evaluator.points import Point, Slot
-from stator.graph import Input, OutputGraph, Recorded
+from stator.graph import Input, OutputGraph, Recorded, UntrackedTensorError
 from stator.graph.arrays import Edges
 from stator.graph.prologue import Prologue
 from stator.graph.retry import Retry, retry_of
@@ -205,7 +205,8 @@ def _trace(tracer: Tracer, task: Task, start: list[Guard]) -> Trace:
             unfit=tracer.unfit,
             speculated=tracer.tensors.scalars.speculation.used,
             before=tracer.before,
-            operators=_operators(graph),
+            # Where the graph has been finished already, checks were added to it.
+            operators=_operators(graph) if tracer.operators is None else tracer.operators,
             shapes=tracer.tensors.shapes,
         )
     finally:
@@ -331,10 +332,11 @@ def _resumed_values(tracer: Tracer, task: Task) -> list[Any]:
     for point in task.points:
         names = decode(point.code).localsplus
         lazily = not FRAME_READERS.intersection(point.code.co_names)
+        in_cells = {*point.code.co_cellvars, *point.code.co_freevars}
         for variable in point.locals:
             index, raw = next(given)
             source = Local(index, names[variable])
-            if type(raw) is CellType:
+            if type(raw) is CellType and names[variable] in in_cells:
                 world.keep(raw)
                 world.origins[id(raw)] = source
                 values.append(raw)
@@ -378,7 +380,7 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
         if middle is None:
             tracer.unfit = True
             raise NotRebuilt("the program can't be split here")
-    operators = _operators(graph)
+    operators = tracer.operators = _operators(graph)
     resolver = Resolver(tracer)
     if middle is not None:
         tracer.calls.errors.wanted()  # that it is split here is right as long as this holds
@@ -446,7 +448,7 @@ def _guard_mutation(tracer: Tracer, graph: OutputGraph) -> None:
     """A graph that changes an input is right only while no other input is the same memory."""
     inputs = [each for each in graph.fakes.inputs if not tracer.tensors.own.is_made(each.real)]
     with torch._C.DisableTorchFunction():
-        written = graph.written  # also through `.data`, which counts no version
+        written = graph.overwritten  # also through `.data`, which counts no version
         changed = [
             each
             for each in inputs

@@ -73,6 +73,7 @@ class Tracer(Attributes):
         self.suspended: list[Activation] | None = None  # the frames when they had run out
         self.unfit = False  # the instruction where it was interrupted can't run on its own
         self.before: int | None = None  # a step before which the trace could end, if not here
+        self.operators: tuple[Any, ...] | None = None  # what was recorded, once the trace has ended
         self.parameters: dict[int, Waiting] = {}  # of the first frame, those that nobody reads yet
         self.resumed: tuple[Sequence[Point], Sequence[Any]] = ((), ())  # where the trace begins
         self._held: list[Any] = []
@@ -142,6 +143,12 @@ class Tracer(Attributes):
             self.suspended = activations(frame, resume.__code__, self.variable)
         except UnsplittableError:
             self.suspended = []
+        for each in self.suspended:
+            if each.code in self.calls.cached_at:
+                # Only the call of the cache itself leaves its result there.
+                self.before = self.calls.cached_at[each.code]
+                self.suspended = []
+                break
         return Suspended()
 
     def close(self) -> None:
@@ -346,6 +353,8 @@ class Tracer(Attributes):
             return self.arrays.iter(frame, obj)
         if id(obj) in self.world.opaque:
             raise unseen(self.world, obj, "{} is iterated over")
+        if self.tensors.is_symbol(obj):
+            obj = self.tensors.shapes.plain(frame, obj)
         self._ready_operands((obj,), ("__iter__", "__getitem__", "__len__"))
         made = core.iter(frame, obj)
         self.calls.note(made)

@@ -88,20 +88,22 @@ def _region(
     inner = Subgraph(graph)
     mapped = [(value, dim) for value, dim in zip(flat, dims, strict=True) if dim is not None]
     with torch._C.DisableTorchFunction(), graph.fake_mode:
-        parts = [value.select(dim, 0).clone() for value, dim in mapped]
-    before = [version(part) for part in parts]
+        parts = [_part(value, dim) for value, dim in mapped]
+    before = list(map(_version, parts))
     with inner:
         for index, part in enumerate(parts):
             node = inner.graph.placeholder(f"mapped_{index}")
             node.meta["example_value"] = part
             inner.arguments.bind(part, node)
         rest = iter(parts)
-        placed = [value if dim is None else next(rest) for value, dim in zip(flat, dims, strict=True)]
+        placed = [
+            value if dim is None else next(rest) for value, dim in zip(flat, dims, strict=True)
+        ]
         result = evaluated(frame, function, *pytree.tree_unflatten(placed, spec))
         calls.values.ready(result, Depth.DEEP)
         _check(result, tensors=True)
         outputs, out_spec = pytree.tree_flatten(result)
-        if any(version(part) != first for part, first in zip(parts, before, strict=True)):
+        if list(map(_version, parts)) != before:
             raise Transform("a function that is mapped changes its argument")
         made_dims = _dims_of(result, out_dims, out_spec)
         for output in outputs:
@@ -117,6 +119,20 @@ def _region(
         stack_trace=calls.tracer.stack_trace(frame),
     )
     return pytree.tree_unflatten(list(made), out_spec)
+
+
+def _part(value: torch.Tensor, dim: int) -> torch.Tensor:
+    """What the function sees of a tensor: another fake, so that it can be changed by itself."""
+    if value.shape[dim]:
+        return value.select(dim, 0).clone()
+    sizes = [*value.shape[:dim], *value.shape[dim + 1 :]]
+    made = torch.empty(sizes, dtype=value.dtype, device=value.device)
+    return made.requires_grad_(value.requires_grad).clone()
+
+
+def _version(tensor: torch.Tensor) -> int | None:
+    with torch._C.DisableTorchFunction():
+        return version(tensor)
 
 
 def _dims_of(result: Any, out_dims: Any, spec: Any) -> tuple[int | None, ...]:

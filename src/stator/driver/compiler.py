@@ -23,7 +23,7 @@ from stator.backends import BackendError
 from stator.backends.registry import load
 from stator.capture import CaptureError, Trace, controls
 from stator.capture.restart import split
-from stator.capture.shapes import Wanted
+from stator.capture.shapes import UnknownSymbolError, Wanted
 from stator.capture.trace import Task, trace
 from stator.driver import announcements
 from stator.driver.abandon import abandon
@@ -213,7 +213,7 @@ class Compiler:
         wanted = self._wanted(function, ledger, bound)
         try:
             return self._entry(function, ledger, bound, wanted)
-        except BackendError as error:
+        except (BackendError, UnknownSymbolError) as error:
             if not wanted:
                 raise
             announcements.closed(self.label, str(error))
@@ -315,7 +315,7 @@ class Compiler:
     def _opened(self, ledger: Ledger, task: Task) -> tuple[Task, Trace]:
         """The trace with sizes left open; if more can be captured when they are not, then so."""
         trace = self._traced(task)
-        if trace.broken is None or trace.broken.asked or not trace.shapes:
+        if trace.broken is None or trace.broken.asked or not trace.shapes or trace.shapes.marked:
             return task, trace
         plain = dataclasses.replace(task, wanted=Wanted(never=True))
         other = self._traced(plain)

@@ -63,7 +63,11 @@ class Dynamics:
             if why is None:
                 return []
             found += why
-        return [text for text, place in found if self._add(text, place)]
+        return [
+            text if place is None else f"{text}.{place[0]}({place[1]})"
+            for text, place in found
+            if self._add(text, place)
+        ]
 
     def _add(self, text: str, place: tuple[str, int] | None) -> bool:
         if place is None:
@@ -84,6 +88,7 @@ def _difference(guard: Guard, call: Call) -> list[tuple[str, Any]] | None:
         return []  # of what is left open already
     if guard.source is None:
         return None
+    value: Any
     try:
         value = call.read(guard.source)
     except Missing:

@@ -13,7 +13,7 @@ class RecompileLimitError(RecompileError):
 
 
 class SpecializedError(RuntimeError):
-    """A size is marked as dynamic (`mark_dynamic`), and the program is right for one value only."""
+    """A size is marked as dynamic, and the program is right for one value only."""
 
     def __init__(self, label: object, broken: list[Specialized]) -> None:
         lines = [f"{label}: what is marked as dynamic is fixed by the program"]
@@ -21,7 +21,7 @@ class SpecializedError(RuntimeError):
             lines.append(f"  {each.why}")
             lines += [f"    {line}" for line in shown(each.places)]
         lines.append(
-            "  fix: write the program for any size there, or use maybe_mark_dynamic, which asks for "
-            "no more than is possible"
+            "  fix: write the program for any size there, or use maybe_mark_dynamic, which asks "
+            "for no more than is possible"
         )
         super().__init__("\n".join(lines))

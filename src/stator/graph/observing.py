@@ -77,7 +77,12 @@ class Observer:
     def _may_run(self) -> bool:
         """Whether running the nodes changes nothing that is real."""
         inputs = self._graph.fakes.inputs
-        changed = [given for given in inputs if not given.untouched()]
+        written = self._graph.overwritten
+        changed = [
+            given
+            for given in inputs
+            if not given.untouched() or storage_of(given.fake) in written
+        ]
         if changed:
             memory = Counter(storage_of(given.fake) for given in inputs)
             if any(given.real.requires_grad or given.fake.requires_grad for given in changed):

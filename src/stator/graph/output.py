@@ -110,6 +110,7 @@ class OutputGraph:
         self.fakes = Fakes()
         self.symbols = Symbols(self.graph, lambda: self._placeholders[-1][0])
         self.arguments = Arguments(self.graph, self.symbols)
+        self._whole, self._outermost = self.graph, self.arguments  # while a region is recorded
         self.assumptions = Assumptions(self.shape_env)
         self.checks: list[tuple[torch.Tensor, bool]] = []  # what tensors were taken to be
         self.default_device: torch.device | None = None  # set by a mode that is not seen here
@@ -120,7 +121,8 @@ class OutputGraph:
         self._attributes: dict[str, torch.Tensor] = {}
         self._regions: dict[str, torch.nn.Module] = {}
         self._real: list[torch.Tensor] = []  # ids in _inputs stay taken
-        self.written: set[int] = set()  # storages of tensors that were changed in place
+        self.written: set[int] = set()  # storages of tensors that may have been changed in place
+        self.overwritten: set[int] = set()  # of those that were, also through `.data`
 
     @property
     def fake_mode(self) -> FakeTensorMode:
@@ -146,8 +148,9 @@ class OutputGraph:
         """A placeholder for a real tensor or an int; the fake tensor or SymInt that stands for it.
 
         The same tensor twice is one placeholder. An int input is always symbolic: one that should
-        be a constant is no input; it is not larger than `within`. `static` says that the tensor's memory stays where it is between
-        calls, as parameters' does (CUDA graphs need not copy it): give it for buffers.
+        be a constant is no input. It lies between `-within` and `within`. `static` says that the
+        tensor's memory stays where it is between calls, as parameters' does (CUDA graphs need not
+        copy it): give it for buffers.
         """
         if type(value) is int:
             return self._add_int(name, value, within)
@@ -168,7 +171,7 @@ class OutputGraph:
         static = static or type(value) is torch.nn.Parameter
         node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"} if static else {}
         self.symbols.define_tensor(made.fake, node)
-        self.arguments.bind(made.fake, node)
+        self._outermost.bind(made.fake, node)
         self._inputs[id(value)] = made.fake
         self._real.append(value)
         self._placeholders.append((node, Input(unique, value), None))
@@ -189,12 +192,13 @@ class OutputGraph:
 
     def _placeholder(self, name: str, kind: type) -> fx.Node:
         """A new placeholder, behind the last one and before everything else."""
+        graph = self._whole  # not that of a region, in which it may be used first
         if self._placeholders:
-            where = self.graph.inserting_after(self._placeholders[-1][0])
+            where = graph.inserting_after(self._placeholders[-1][0])
         else:
-            where = self.graph.inserting_before(next(iter(self.graph.nodes), None))
+            where = graph.inserting_before(next(iter(graph.nodes), None))
         with where:
-            node = self.graph.create_node("placeholder", name, type_expr=kind)
+            node = graph.create_node("placeholder", name, type_expr=kind)
         node._dynamo_source = InputSource(name)
         return node
 
@@ -248,6 +252,7 @@ class OutputGraph:
         changed = bool(written)
         uncounted = _bare_name(target) in UNCOUNTED
         self.written.update(map(storage_of, operands if uncounted else written))
+        self.overwritten.update(map(storage_of, written))
         produced = list(tensors_in(result))
         self.assumptions.note(target)
         read = bool(self.shape_env.pending_fresh_unbacked_symbols) and has_numbers(result)
@@ -434,6 +439,8 @@ class OutputGraph:
         """A constant that is changed or returned is copied first: the next call needs it again."""
         returned = {storage_of(tensor) for tensor in tensors_in(list(outputs))}
         for node, fake, made in self._constants:
+            if node.graph is not self.graph:
+                continue  # a region's, which has seen to it
             if node.users and (version(fake) != made or storage_of(fake) in returned):
                 with self.graph.inserting_after(node):
                     copy = self.graph.call_function(torch.clone, (node,))
@@ -441,8 +448,20 @@ class OutputGraph:
                 for user in [user for user in node.users if user is not copy]:
                     user.replace_input_with(node, copy)
 
+    def constants_kept(self, graph: fx.Graph, outputs: Any) -> bool:
+        """Whether a region's constants are neither changed nor among its results."""
+        returned = {storage_of(tensor) for tensor in tensors_in(outputs)}
+        return not any(
+            node.graph is graph and (version(fake) != made or storage_of(fake) in returned)
+            for node, fake, made in self._constants
+        )
+
     def _attributes_in_use(self) -> dict[str, Any]:
-        names = {node.target for node in self.graph.nodes if node.op in ("get_attr", "call_module")}
+        return self.attributes_of(self.graph)
+
+    def attributes_of(self, graph: fx.Graph) -> dict[str, Any]:
+        """The constants and regions that a graph mentions."""
+        names = {node.target for node in graph.nodes if node.op in ("get_attr", "call_module")}
         held = {**self._attributes, **self._regions}
         return {name: value for name, value in held.items() if name in names}
 
@@ -458,8 +477,11 @@ def _check_capturable(tensor: torch.Tensor) -> None:
 
 
 def storage_of(tensor: torch.Tensor) -> int:
-    """Which memory a tensor looks into."""
-    return int(tensor.untyped_storage()._cdata)
+    """Which memory a tensor looks into; sparse ones have none that could be shared."""
+    try:
+        return int(tensor.untyped_storage()._cdata)
+    except NotImplementedError:
+        return -id(tensor)
 
 
 __all__ = ["Input", "Item", "OutputGraph", "Recorded", "Target", "operator_name"]

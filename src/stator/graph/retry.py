@@ -131,7 +131,7 @@ def retry_of(graph: OutputGraph, recorded: Recorded) -> Retry | None:
     changed = {
         node
         for node, given in inputs.items()
-        if not given.untouched() or storage_of(given.fake) in graph.written
+        if not given.untouched() or storage_of(given.fake) in graph.overwritten
     }
     for node in _nodes(recorded.module):
         name = _name(node)

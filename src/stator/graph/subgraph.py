@@ -90,8 +90,11 @@ class Subgraph:
         """Closes the subgraph; `outputs` may be nested tuples of tensors and None."""
         if any(_version(tensor) != before for tensor, before in self.arguments.inputs):
             raise Unsupported("a tensor from outside is changed in a region of its own")
+        with torch._C.DisableTorchFunction():
+            if not self._outer.constants_kept(self.graph, outputs):
+                raise Unsupported("a constant is changed or returned in a region of its own")
         self.graph.output(self.arguments.of(outputs))
         for node in reversed(self.graph.nodes):
             if not node.users and may_drop(node):
                 self.graph.erase_node(node)
-        return fx.GraphModule({}, self.graph)
+        return fx.GraphModule(self._outer.attributes_of(self.graph), self.graph)

@@ -1,8 +1,8 @@
 """From torch's symbolic conditions to native ones.
 
 Stage: guards, with torch's symbols. In: a sympy expression over symbols that stand for sizes and
-ints, and where each symbol is read. Out: the same over these places, for the native tree; None if it
-says something that the tree can't compute.
+ints, and where each symbol is read. Out: the same over these places, for the native tree; None if
+it says something that the tree can't compute.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class _Unknown(Exception):  # noqa: N818 - an answer, not an error
 
 
 def translated(expr: sympy.Basic, place: Callable[[Any], Leaf | None]) -> Expr | None:
-    """A condition or number as the native tree computes it; `place` tells where a symbol is read."""
+    """A condition or number as the native tree computes it; `place` is where a symbol is read."""
     try:
         made = _translated(expr, place)
     except _Unknown:

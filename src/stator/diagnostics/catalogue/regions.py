@@ -51,27 +51,36 @@ class Transform(Break):
 
     id = "SB0042"
     title = "a function transform is used"
-    what = "The program calls `torch.vmap`, `torch.func.grad`, `jvp`, `vjp` or another transform."
+    what = (
+        "The program calls `torch.func.grad`, `jvp`, `vjp`, `jacrev` or another transform, or "
+        "`torch.vmap` in a way that is not traced."
+    )
     why = (
         "Inside of a transform, tensors are wrapped and each operation stands for another one. "
-        "These are not traced."
+        "Only the plain form of `vmap` can be a node of the graph."
     )
-    fix = "write the batched computation out, or apply the transform outside of the function"
+    fix = "apply the transform outside of the compiled function, or write the computation out"
     example = """\
 import torch
 
-def program(x, y):
-    return torch.vmap(torch.dot)(x, y)
+def energy(x):
+    return (x * x).sum()
+
+def program(x):
+    return x - 0.1 * torch.func.grad(energy)(x)
 
 def arguments():
-    return torch.ones(2, 3), torch.ones(2, 3)
+    return (torch.ones(3),)
 """
     fixed = """\
 import torch
 
-def program(x, y):
-    return (x * y).sum(-1)
+def slope(x):
+    return 2 * x
+
+def program(x):
+    return x - 0.1 * slope(x)
 
 def arguments():
-    return torch.ones(2, 3), torch.ones(2, 3)
+    return (torch.ones(3),)
 """

@@ -1,0 +1,1 @@
+"""Sizes and ints that change: what is left open, and for what the compiled code is right."""

@@ -1,0 +1,177 @@
+# mypy: ignore-errors
+"""What a user says of sizes: `mark_dynamic` and the like, and what is said when it can't be."""
+
+import pytest
+import torch
+
+import stator
+
+from .harness import Counting, tensor
+
+
+def marked(mark, *shape, dims=0, **options):
+    x = tensor(*shape)
+    mark(x, dims, **options)
+    return x
+
+
+def double(x):
+    return x * 2
+
+
+def run(program, *tensors, **options):
+    counting = Counting()
+    compiled = stator.compile(program, backend=counting, **options)
+    for x in tensors:
+        assert torch.equal(compiled(x), program(x))
+    return len(counting.graphs)
+
+
+def test_dynamic_from_the_start():
+    first = marked(stator.mark_dynamic, 4, 3)
+    assert run(double, first, tensor(5, 3), tensor(9, 3)) == 1
+
+
+def test_several_dimensions():
+    first = marked(stator.mark_dynamic, 4, 3, dims=[0, -1])
+    assert run(double, first, tensor(5, 7), tensor(9, 2)) == 1
+
+
+def test_a_range():
+    first = marked(stator.mark_dynamic, 4, 3, min=3, max=6)
+    assert run(double, first, tensor(3, 3), tensor(6, 3)) == 1
+    assert run(double, first, tensor(7, 3), recompile_limit=9) == 2
+    assert run(double, first, tensor(2, 3), recompile_limit=10) == 2
+
+
+def test_torchs_own_marks_count():
+    import torch._dynamo
+
+    first = marked(torch._dynamo.mark_dynamic, 4, 3, min=2, max=8)
+    assert run(double, first, tensor(5, 3), tensor(8, 3)) == 1
+    first = marked(torch._dynamo.maybe_mark_dynamic, 4, 3)
+    assert run(double, first, tensor(5, 3), recompile_limit=9) == 1
+    first = marked(torch._dynamo.mark_static, 4, 3)
+    assert run(double, first, marked(torch._dynamo.mark_static, 5, 3), dynamic=True) == 2
+
+
+def test_our_marks_are_torchs():
+    import torch._dynamo
+
+    first = marked(stator.mark_dynamic, 4, 3, min=2, max=8)
+    graphs = []
+
+    def backend(module, inputs):
+        graphs.append(module.code)
+        return module.forward
+
+    compiled = torch.compile(double, backend=backend)
+    assert torch.equal(compiled(first), double(first))
+    assert torch.equal(compiled(tensor(5, 3)), tensor(5, 3) * 2)
+    assert len(graphs) == 1
+    torch._dynamo.reset()
+
+
+def test_static():
+    tensors = [marked(stator.mark_static, n, 3, dims=None) for n in (4, 5, 6)]
+    assert run(double, *tensors) == 3
+    tensors = [marked(stator.mark_static, n, n, dims=1) for n in (4, 5, 6)]
+    assert run(double, *tensors, dynamic=True) == 3
+
+
+def fixed_by_an_operator(x):
+    y = x + 1
+    return y + torch.ones(4, 3)
+
+
+def fixed_by_a_branch(x):
+    if x.shape[0] == 4:
+        return x
+    return x + 1
+
+
+def fixed_by_a_range(x):
+    total = x.sum()
+    for i in range(x.shape[0]):
+        total = total + i
+    return total
+
+
+def fixed_by_a_key(x):
+    return x * {4: 2, 5: 3}[x.size(0)]
+
+
+@pytest.mark.parametrize(
+    ("program", "line"),
+    [
+        (fixed_by_an_operator, "return y + torch.ones(4, 3)"),
+        (fixed_by_a_branch, "if x.shape[0] == 4:"),
+        (fixed_by_a_range, "for i in range(x.shape[0]):"),
+        (fixed_by_a_key, "return x * {4: 2, 5: 3}[x.size(0)]"),
+    ],
+)
+def test_what_fixes_a_size_is_named(program, line):
+    compiled = stator.compile(program, backend="eager")
+    with pytest.raises(stator.SpecializedError) as caught:
+        compiled(marked(stator.mark_dynamic, 4, 3))
+    text = str(caught.value)
+    assert program.__name__ in text
+    assert "x.size(0) must be 4, because of (x.size(0) == 4)" in text
+    assert line in text
+    assert __file__ in text
+    weak = marked(stator.maybe_mark_dynamic, 4, 3)
+    assert torch.equal(compiled(weak), program(tensor(4, 3)))
+
+
+def test_a_backend_that_fixes_a_size():
+    def backend(module, inputs):
+        int(inputs[0].shape[0])
+        return module.forward
+
+    compiled = stator.compile(double, backend=backend)
+    with pytest.raises(stator.SpecializedError, match=r"must be 4"):
+        compiled(marked(stator.mark_dynamic, 4, 3))
+    assert torch.equal(compiled(marked(stator.maybe_mark_dynamic, 5, 3)), tensor(5, 3) * 2)
+    assert torch.equal(compiled(tensor(6, 3)), tensor(6, 3) * 2)  # its guard is ours
+
+
+@pytest.mark.parametrize("size", [0, 1])
+def test_zero_and_one(size):
+    compiled = stator.compile(double, backend="eager")
+    with pytest.raises(stator.SpecializedError, match=f"is {size}: 0 and 1 are sizes of their own"):
+        compiled(marked(stator.mark_dynamic, size, 3))
+
+
+def test_outside_of_the_range():
+    compiled = stator.compile(double, backend="eager")
+    with pytest.raises(stator.SpecializedError, match="is 9, and marked as between 2 and 5"):
+        compiled(marked(stator.mark_dynamic, 9, 3, min=2, max=5))
+
+
+def test_marks_that_make_no_sense():
+    with pytest.raises(IndexError, match="no dimension 2"):
+        stator.mark_dynamic(tensor(2, 2), 2)
+    with pytest.raises(TypeError, match="not list"):
+        stator.mark_dynamic([1], 0)
+    with pytest.raises(ValueError, match="between 3 and 3"):
+        stator.mark_dynamic(tensor(2, 2), 0, min=3, max=3)
+
+
+def test_in_compiled_code_nothing_happens():
+    def program(x):
+        stator.mark_dynamic(x, 0)
+        return x * 2
+
+    x = tensor(4)
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    assert torch.equal(compiled(x), x * 2)
+    assert not x.__dict__
+
+
+def test_the_log(capsys):
+    stator.set_logs("dynamic")
+    try:
+        run(double, tensor(4, 3), tensor(5, 3))
+    finally:
+        stator.set_logs()
+    assert "left open from now on: x.size(0)" in capsys.readouterr().err
