@@ -492,11 +492,6 @@ def refuses(fn):
 
 
 @refuses
-def repeated_list(x, n):
-    return [0] * n  # break
-
-
-@refuses
 def key_of_a_dict(x, n):
     return {n.item(): x}  # break
 
@@ -552,6 +547,11 @@ def loop_over_a_range(x, n):
 @decides
 def loop_over_a_tensor_range(x, n):
     return [x for _ in range(n)]
+
+
+@decides
+def repeated_list(x, n):
+    return [0] * n, [x] * n.item()
 
 
 @decides

@@ -126,13 +126,38 @@ def of_any_length(limit):
 
 
 def test_a_result_of_another_shape() -> None:
+    graphs = []
+
+    def backend(module, inputs):
+        graphs.append([node.name for node in module.graph.nodes])
+        return module
+
     def program(x):
+        x = x.cos()
         print("here")
         return x + torch.from_numpy(of_any_length(9)).sum()
 
-    compiled = stator.compile(program, backend="eager")
+    compiled = stator.compile(program, backend=backend)
     x = torch.randn(3)
     for start in range(12):
+        seed(start)
+        expected, after = program(x), states()
+        seed(start)
+        assert torch.equal(compiled(x), expected)
+        assert states() == after
+    # Where it is not taken for granted, the program is split: `cos` stays in a graph.
+    assert len(graphs) > 1 and "cos" in graphs[1]
+
+
+def test_drawn_before_a_break() -> None:
+    def program(x):
+        mask = torch.tensor(spans((2, 8), 0.4, 2))
+        stator.graph_break()
+        return torch.where(mask, several(8)[0], x)
+
+    compiled = stator.compile(program, backend="eager")
+    x = torch.randn(2, 8)
+    for start in range(4):
         seed(start)
         expected, after = program(x), states()
         seed(start)

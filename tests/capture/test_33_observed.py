@@ -162,6 +162,23 @@ def test_nothing_real_is_changed_by_looking() -> None:
         assert torch.equal(buffer, before[name]) and buffer._version == versions[name]
 
 
+def test_constants_are_not_changed_by_looking() -> None:
+    def program(x):
+        x = x + torch.rand(3)
+        torch.manual_seed(3)
+        drawn = torch.rand(3)
+        drawn.add_(1)
+        return x * drawn if drawn.sum() * x.numel() > 0 else x
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    for start in (1, 1, 2):
+        results = []
+        for function in (program, compiled):
+            torch.manual_seed(start)
+            results.append(function(torch.ones(3)))
+        assert torch.equal(*results)
+
+
 def test_inputs_that_share_memory() -> None:
     """One of them is changed before a branch on the other."""
 

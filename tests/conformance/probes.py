@@ -1,6 +1,7 @@
 """Probes of the engine itself: one that fails makes every pass of that engine suspect."""
 
 import importlib
+import time
 import unittest
 from types import ModuleType
 
@@ -26,10 +27,10 @@ def probe(engine: Engine) -> dict[str, str]:
         def side_effect(self) -> None:
             effects.append(len(effects))
 
-        def data_dependent(self) -> object:  # no whole graph exists for this
+        def waiting(self) -> object:  # no whole graph exists for this
             assert torch is not None
-            x = torch.ones(3)
-            return x + 1 if x.sum() > 0 else x - 1
+            time.sleep(0)
+            return torch.ones(3) + 1
 
         def explicit_break(self) -> None:
             assert torch is not None
@@ -37,7 +38,7 @@ def probe(engine: Engine) -> dict[str, str]:
 
     must_raise = {"failing_assert": True, "side_effect": False}
     if torch is not None:
-        must_raise |= {"data_dependent": True, "explicit_break": True}
+        must_raise |= {"waiting": True, "explicit_break": True}
     verdicts = {}
     for name, raises in must_raise.items():
         try:

@@ -1,6 +1,9 @@
 # mypy: ignore-errors
 """Ints that change: arguments, attributes, loop variables behind breaks."""
 
+import random
+
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -268,6 +271,56 @@ def test_an_int_behaves_as_an_int(expression, backend):
     exec(text, namespace)
     values = [2, 3, 5, 0, -3, 1, 4, -1, 300]
     compare(namespace["program"], [lambda n=n: (tensor(4), n) for n in values], backend)
+
+
+def seeded(x, n):
+    torch.manual_seed(n)
+    return x + torch.rand(4)
+
+
+def seeded_python(x, n):
+    random.seed(n)
+    return x * random.random(), random.randint(0, n + 1)
+
+
+def seeded_numpy(x, n):
+    numpy.random.seed(n)
+    return x * float(numpy.random.rand()), numpy.zeros(n)
+
+
+def own_generator(x, n):
+    generator = torch.Generator().manual_seed(n)
+    return torch.rand(4, generator=generator) + x, random.Random(n).random()
+
+
+def resized(x, n):
+    return x.new_zeros(2).resize_(n, n).shape, x * 1
+
+
+def modes(x, n):
+    with torch.set_grad_enabled(n % 2 == 0):
+        return torch.is_grad_enabled(), x * n
+
+
+def with_an_attribute(x, n):
+    made = x * 2
+    made.n = n
+    return made
+
+
+@pytest.mark.parametrize(
+    "program",
+    [seeded, seeded_python, seeded_numpy, own_generator, resized, modes, with_an_attribute],
+)
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_what_happens_beside_the_graph(program, dynamic):
+    def make(n):
+        torch.manual_seed(0)
+        random.seed(0)
+        numpy.random.seed(0)
+        return tensor(4), n
+
+    compare(program, [lambda n=n: make(n) for n in (2, 3, 4, 5, 7, 3)], dynamic=dynamic)
 
 
 @pytest.mark.parametrize("a", [1, 2, 5])

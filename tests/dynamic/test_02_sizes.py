@@ -219,6 +219,24 @@ def test_another_kind_of_call_says_nothing():
     assert sizes == [int, int, torch.SymInt, torch.SymInt]
 
 
+def inner(x):
+    stator.graph_break()
+    return x * 2 if x.shape[0] > 4 else x * 3
+
+
+def outer(x):
+    y = inner(x[: x.shape[0] // 2] if x.shape[0] > 3 else x)
+    if x.shape[0] > 4:
+        y = y + 1
+    return y.sum() + x.sum()
+
+
+def test_variables_of_the_same_name():
+    """Behind the break there are two tensors `x`: what is assumed of one is not of the other."""
+    found = compare(outer, [lambda n=n: (tensor(n),) for n in range(1, 15)])
+    assert len(found.graphs) <= 10
+
+
 def test_never():
     found = compare(lambda x: x * 2, [lambda n=n: (tensor(n),) for n in range(2, 8)], dynamic=False)
     assert found.compiles == 6
@@ -339,9 +357,7 @@ def test_a_program_that_can_not_be_compiled_so():
     """Regions of their own, and backends that want to know all sizes: nothing is left open."""
 
     def checkpointed(x):
-        return torch.utils.checkpoint.checkpoint(
-            lambda y: y.sin() * y.shape[0], x, use_reentrant=False
-        )
+        return checkpoint(lambda y: y.sin() * y.shape[0], x, use_reentrant=False)
 
     calls = [lambda n=n: (tensor(n),) for n in range(2, 6)]
     found = compare(checkpointed, calls, fullgraph=True)

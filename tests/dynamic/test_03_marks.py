@@ -6,7 +6,7 @@ import torch
 
 import stator
 
-from .harness import Counting, tensor
+from .harness import Counting, compare, tensor
 
 
 def marked(mark, *shape, dims=0, **options):
@@ -137,6 +137,8 @@ def test_a_backend_that_fixes_a_size():
 
 @pytest.mark.parametrize("size", [0, 1])
 def test_zero_and_one(size):
+    assert run(double, marked(stator.mark_dynamic, size, 3), dynamic=False) == 1
+
     compiled = stator.compile(double, backend="eager")
     with pytest.raises(stator.SpecializedError, match=f"is {size}: 0 and 1 are sizes of their own"):
         compiled(marked(stator.mark_dynamic, size, 3))
@@ -166,6 +168,27 @@ def test_in_compiled_code_nothing_happens():
     compiled = stator.compile(program, backend="eager", fullgraph=True)
     assert torch.equal(compiled(x), x * 2)
     assert not x.__dict__
+
+
+def any_size(x):
+    return x * 2 + x.shape[0], x.reshape(-1), torch.zeros(x.shape[0])
+
+
+def two_ways(x):
+    return x + 1 if x.shape[0] > 3 else x - 1
+
+
+def one_size(x):
+    return x + torch.ones(4, 3)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(("program", "compiles"), [(any_size, 1), (two_ways, 2), (one_size, 6)])
+def test_unbacked(program, compiles, backend):
+    """0 and 1 are no sizes of their own."""
+    calls = [lambda n=n: (marked(stator.mark_unbacked, n, 3),) for n in (4, 5, 1, 0, 7, 2)]
+    found = compare(program, calls, backend)
+    assert found.compiles <= compiles
 
 
 def test_the_log(capsys):

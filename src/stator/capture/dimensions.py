@@ -50,9 +50,10 @@ def mark_static(tensor: torch.Tensor, dims: Dimensions | None = None) -> None:
 
 
 def mark_unbacked(tensor: torch.Tensor, dims: Dimensions) -> None:
-    """Sizes of this tensor are left open, and nothing may be assumed of them, not even 0 or 1.
+    """Sizes of this tensor are left open, and nothing is known of them, 0 and 1 included.
 
-    Where the program depends on such a size it is split, or compiling it is an error.
+    They are like numbers that are read from tensors, except that what the program takes for granted
+    is a guard.
     """
     for dim in _each(tensor, dims):
         _set(tensor, "_dynamo_unbacked_indices").add(dim)

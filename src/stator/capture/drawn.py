@@ -1,7 +1,7 @@
 """Functions that draw random numbers and do nothing else: called as a whole, before the graph.
 
-In: a call of a Python function with constants or masks as arguments, in the code of which there is nothing
-but arithmetic, numpy and draws (a random mask, in many models). Out: a stand-in for what it
+In: a call of a Python function with constants or masks as arguments, in the code of which there is
+nothing but arithmetic, numpy and draws (a random mask, in many models). Out: a stand-in for what it
 returns, an input of the graph, and one step before the graph that calls the function for real; or
 MISSING, and the function is evaluated as any other.
 
@@ -39,7 +39,12 @@ if TYPE_CHECKING:
     from stator.capture.calls import Calls
     from stator.capture.draws import Draws
 
-_OPCODES: Final = frozenset(
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_OPCODES: Final = _words(
     """BINARY_OP BINARY_SLICE BINARY_SUBSCR CHECK_EXC_MATCH LOAD_ASSERTION_ERROR LOAD_SMALL_INT
     LOAD_FAST_BORROW LOAD_FAST_BORROW_LOAD_FAST_BORROW NOT_TAKEN POP_EXCEPT POP_ITER PUSH_EXC_INFO
     RERAISE BUILD_CONST_KEY_MAP BUILD_LIST BUILD_MAP BUILD_SLICE
@@ -54,7 +59,7 @@ _OPCODES: Final = frozenset(
     POP_JUMP_IF_FALSE POP_JUMP_IF_NONE POP_JUMP_IF_NOT_NONE POP_JUMP_IF_TRUE POP_TOP PRECALL
     PUSH_NULL RAISE_VARARGS RESUME RETURN_CONST RETURN_VALUE SET_FUNCTION_ATTRIBUTE STORE_DEREF
     STORE_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST STORE_SLICE STORE_SUBSCR SWAP TO_BOOL
-    UNARY_INVERT UNARY_NEGATIVE UNARY_NOT UNARY_POSITIVE UNPACK_SEQUENCE""".split()
+    UNARY_INVERT UNARY_NEGATIVE UNARY_NOT UNARY_POSITIVE UNPACK_SEQUENCE"""
 )
 _ATTRIBUTES: Final = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
 _FILLERS: Final = frozenset({"CACHE", "EXTENDED_ARG"})
@@ -89,6 +94,8 @@ class Drawn:
         """A stand-in for what a function returns that draws, and nothing else."""
         if function.__closure__ or not _mentions_random(function.__code__):
             return MISSING
+        if calls.tensors.scalars.careful:
+            return MISSING  # it was called before a graph, and did not return what was expected
         given = [*args, *kwargs.values()]
         defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
         if not all(_is_constant(value) or _is_small(value) for value in given):

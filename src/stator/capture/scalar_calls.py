@@ -133,6 +133,16 @@ def _extreme(compare: Any, choose: Any) -> Answer:
     return answer
 
 
+def _power(
+    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: dict[str, Any]
+) -> Any:
+    """`pow` with a modulus wants the numbers themselves."""
+    if len(args) == 2 and not kwargs and calls.tensors.is_symbol(*args):
+        return calls.tensors.scalars.operate(frame, operator.pow, *args)
+    plain = [calls.tensors.shapes.plain(frame, value) for value in args]
+    return _by_contract(calls, frame, function, plain, kwargs)
+
+
 def _expect_true(
     calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: dict[str, Any]
 ) -> Any:
@@ -170,6 +180,7 @@ SCALARS: Final[dict[int, Handler]] = {
     id(builtins.bool): _on_numbers(_truth, tensors=False),
     id(builtins.abs): _on_numbers(_operator(operator.abs), tensors=False),
     id(builtins.divmod): _on_numbers(_divmod, tensors=False),
+    id(builtins.pow): _power,
     id(builtins.round): _on_numbers(_round, tensors=False),
     id(builtins.max): _of_items(_on_numbers(_extreme(operator.gt, torch.sym_max), tensors=False)),
     id(builtins.min): _of_items(_on_numbers(_extreme(operator.lt, torch.sym_min), tensors=False)),

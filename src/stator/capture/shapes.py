@@ -10,7 +10,7 @@ comparison is answered at once and becomes a condition, and where only the numbe
 """
 
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -31,7 +31,7 @@ from stator.graph.shape_guards import shape_guards
 from stator.graph.symbols import Origin
 from stator.guards import Guard, Int, Key, Local, OffsetOf, SizeOf, Source, StrideOf, TypeIs
 from stator.guards.checks import Relation
-from stator.guards.expressions import Expr, Leaf
+from stator.guards.expressions import Binary, Constant, Expr, Leaf, Unary
 from stator.guards.sources import Attr, Index
 from stator.guards.symbolic import translated
 from stator.guards.tensors import TensorMatch, tensor_match
@@ -122,6 +122,11 @@ class Shapes:
         return bool(self._graph.symbols.facts)
 
     @property
+    def unbacked(self) -> bool:
+        """Whether there are sizes without a value."""
+        return bool(self._env.unbacked_inputs)
+
+    @property
     def marked(self) -> bool:
         """Whether the user insists on something."""
         return bool(self._marked)
@@ -136,23 +141,25 @@ class Shapes:
             return None
         text = str(source)
         dims = range(raw.dim())
-        sizes = set(wanted.sizes.get(text, ())) | marks.weak
-        strides = wanted.strides.get(text, frozenset())
-        named = wanted.named is not None and wanted.named(text)
-        if type(raw) is not torch.nn.Parameter and (named or (wanted.every and _is_free(source))):
-            sizes.update(dims)
+        sizes, strides = set(marks.weak), frozenset[int]()
+        if type(raw) is not torch.nn.Parameter:
+            sizes.update(wanted.sizes.get(text, ()))
+            strides = wanted.strides.get(text, strides)
+            named = wanted.named is not None and wanted.named(text)
+            if named or (wanted.every and _is_free(source)):
+                sizes.update(dims)
         sizes -= marks.static
         sizes |= marks.strict | marks.unbacked
         sizes.intersection_update(dims)
         if not sizes and not strides:
             return None
-        strict = (marks.strict | marks.unbacked) & sizes
+        strict, unbacked = marks.strict & sizes, marks.unbacked & sizes
         bounds = {
             dim: (least, most)
             for dim, (least, most) in marks.bounds.items()
             if dim in sizes and _within(raw.shape[dim], least, most)
         }
-        return Dynamic(frozenset(sizes), strides, bounds, strict)
+        return Dynamic(frozenset(sizes), strides, bounds, strict - unbacked, unbacked)
 
     def wrapped(
         self, raw: torch.Tensor, fake: torch.Tensor, source: Source, dynamic: Dynamic | None
@@ -325,19 +332,18 @@ class Shapes:
         self._env.freeze()  # as in torch: of what comes later, it warns
         found = shape_guards(self._graph)
         leaves = {symbol: self._leaf(origin) for symbol, origin in found.symbols.items()}
-        made: dict[str, Guard] = {}
+        made: dict[tuple[Any, ...], Guard] = {}
 
         def add(expr: Expr | None, symbols: Collection[Any], why: str) -> None:
             if expr is None:
                 # The native tree can't compute it, but it is true for these numbers.
                 for symbol in symbols:
-                    if symbol not in leaves:
+                    if symbol not in leaves or symbol not in self._env.backed_var_to_val:
                         raise UnknownSymbolError(f"of the size {symbol} no input tells")
                     number = int(self._env.backed_var_to_val[symbol])
                     add(leaves[symbol] == number, (), why)
                 return
-            guard = _holds(expr, why)
-            made.setdefault(str(expr), guard)
+            made.setdefault(_key(expr), _holds(expr, why))
 
         for origin, expr in found.equal:
             number = translated(expr, leaves.get)
@@ -351,7 +357,20 @@ class Shapes:
             for part in sympy.And.make_args(condition):
                 if part != sympy.true:
                     add(translated(part, leaves.get), part.free_symbols, why)
+        for condition in self._of_unbacked(set(leaves)):
+            add(translated(condition, leaves.get), condition.free_symbols, "")
         return list(made.values())
+
+    def _of_unbacked(self, known: set[Any]) -> Iterator[sympy.Basic]:
+        """What is assumed of sizes without a value: no graph checks that of its own inputs."""
+        for asserts in self._env.deferred_runtime_asserts.values():
+            for each in asserts:
+                symbols = each.expr.free_symbols
+                if symbols.isdisjoint(self._env.unbacked_inputs):
+                    continue
+                if not symbols <= known:
+                    raise UnknownSymbolError(f"{each.expr} is assumed, which can't be checked")
+                yield each.expr
 
     def _leaf(self, origin: Origin) -> Leaf:
         source = self._inputs[origin.input]
@@ -418,6 +437,20 @@ class _Named(Leaf):
 
 def _holds(expr: Expr, why: str = "") -> Guard:
     return Guard(None, Relation(expr, why))
+
+
+def _key(expr: Expr) -> tuple[Any, ...]:
+    """Equal for expressions that are the same; sources count by identity: texts may be alike."""
+    steps = []
+    for step in expr.postfix():
+        match step:
+            case Leaf():
+                steps.append((step.op, id(step.source), step.dim))
+            case Constant():
+                steps.append(("", step.number, 0))
+            case Unary() | Binary():
+                steps.append((step.op, 0, 0))
+    return tuple(steps)
 
 
 def _known(extent: Any) -> int | None:

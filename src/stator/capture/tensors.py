@@ -98,7 +98,7 @@ class Tensors:
         world.foreign = self._foreign
         self.arrays = arrays.Arrays(self, world)
         self.own = TensorState(self)
-        self.shapes = Shapes(self, wanted or Wanted())
+        self.shapes = Shapes(self, Wanted() if wanted is None else wanted)
         world.symbolic = self.shapes.integer
         self.scalars = Scalars(self)
         self.indexing = Indexing(self.scalars)
@@ -224,6 +224,10 @@ class Tensors:
                     return self.change_state(rule.action, function, args, kwargs)
             case leaves.Kind.OWN:
                 _, first = leaves.target_of(function)
+                # What happens beside the graph takes numbers, not symbols.
+                args = [self.shapes.plain(frame, value) for value in args]
+                named = (kwargs or {}).items()
+                kwargs = {name: self.shapes.plain(frame, value) for name, value in named}
                 with torch._C.DisableTorchFunction():
                     return self.own.call(frame, rule.action, [*first, *args], kwargs)
             case leaves.Kind.FORBIDDEN:

@@ -47,7 +47,8 @@ class VmapRegion(torch.nn.Module):
         self.randomness = randomness
 
     def forward(self, *inputs: Any) -> Any:
-        return torch.vmap(self.body, self.in_dims, self.out_dims, self.randomness)(*inputs)
+        vmap: Any = torch.vmap  # its annotations leave None out
+        return vmap(self.body, self.in_dims, self.out_dims, self.randomness)(*inputs)
 
 
 def vmap(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:

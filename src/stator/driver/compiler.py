@@ -214,7 +214,7 @@ class Compiler:
         try:
             return self._entry(function, ledger, bound, wanted)
         except (BackendError, UnknownSymbolError) as error:
-            if not wanted:
+            if not ledger.dynamics.in_use and type(error) is not UnknownSymbolError:
                 raise
             announcements.closed(self.label, str(error))
         # Not every backend can do what it is asked for without knowing all sizes.
@@ -226,6 +226,8 @@ class Compiler:
         began = time.perf_counter()
         watch = announcements.Watch(self.label)
         task, trace = self._opened(ledger, task)
+        shapes = trace.shapes
+        ledger.dynamics.in_use = shapes is not None and bool(shapes) and not shapes.marked
         found = None
         if trace.broken is not None and trace.speculated and not self.options.fullgraph:
             found = self._split_as_seen(task, trace)
@@ -293,6 +295,8 @@ class Compiler:
         self._check_marks(trace)
         tree = guards.compile(kept, outputs=sources)
         if not tree.check(bound, function):
+            if trace.shapes is not None and trace.shapes.unbacked:
+                raise UnknownSymbolError("the usual is assumed, which is otherwise in this call")
             failure = tree.explain(bound, function)
             raise AssertionError(f"a guard fails on the call it was made from: {failure}")
         tails = ending is not None or trace.retry is not None

@@ -29,6 +29,8 @@ class Dynamics:
         self.strides: dict[str, set[int]] = {}
         self.closed = False
         """Nothing is left open, since the program can't be compiled so."""
+        self.in_use = False
+        """Something is left open in what is being compiled, and the user does not insist on it."""
 
     def clear(self) -> None:
         self.ints.clear()
@@ -88,7 +90,6 @@ def _difference(guard: Guard, call: Call) -> list[tuple[str, Any]] | None:
         return []  # of what is left open already
     if guard.source is None:
         return None
-    value: Any
     try:
         value = call.read(guard.source)
     except Missing:
@@ -101,7 +102,8 @@ def _difference(guard: Guard, call: Call) -> list[tuple[str, Any]] | None:
         return [(text, None)]
     if type(check) is not TensorMatch or type(value) is not check.type:
         return None
-    found = tensor_match(value)
+    tensor: Any = value
+    found = tensor_match(tensor)
     same = (
         found.keys == check.keys
         and found.requires_grad == check.requires_grad

@@ -36,7 +36,7 @@ def evaluate(
     raised by the instruction that runs, or by the call that has just returned.
     """
     if ticks is None:
-        ticks = iter(_FOREVER)  # own: a range
+        ticks = _FOREVER.__iter__()  # the program may have deleted `iter`
     f: Any = frame
     signal: Any = frame.thrown
     frame.thrown = None

@@ -55,6 +55,8 @@ class Dynamic:
     """Between which numbers a size lies."""
     strict: Collection[int] = ()
     """Sizes that must not become numbers."""
+    unbacked: Collection[int] = ()
+    """Sizes whose value nobody knows while recording."""
 
 
 def _symbolic_context(
@@ -65,15 +67,21 @@ def _symbolic_context(
     Stateful: a second fake of the same tensor gets the same symbols.
     """
     dims = range(tensor.dim())
-    sizes, strides = dynamic.sizes, dynamic.strides
+    strides = dynamic.strides
     return StatefulSymbolicContext(
-        dynamic_sizes=[DimDynamic.DYNAMIC if i in sizes else DimDynamic.STATIC for i in dims],
+        dynamic_sizes=[_kind(i, dynamic) for i in dims],
         dynamic_strides=[
             DimDynamic.DYNAMIC if i in strides else DimDynamic.INFER_STRIDE for i in dims
         ],
         tensor_source=source,
         shape_env_to_source_to_symbol_cache={},
     )
+
+
+def _kind(dim: int, dynamic: Dynamic) -> DimDynamic:
+    if dim in dynamic.unbacked:
+        return DimDynamic.UNBACKED
+    return DimDynamic.DYNAMIC if dim in dynamic.sizes else DimDynamic.STATIC
 
 
 @dataclass
@@ -126,6 +134,7 @@ class Fakes:
                 self.bound(fake.shape[dim], *bounds)
         made = FakeInput(real, fake, source, context, version(fake), fake.requires_grad)
         if context is not None:
+            self.shape_env.pending_fresh_unbacked_symbols.clear()  # the input itself tells them
             made.memory = fake.untyped_storage().nbytes()
         self.inputs.append(made)
         return made

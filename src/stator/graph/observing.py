@@ -108,7 +108,9 @@ class Observer:
                 self._values[node] = real
                 continue
             if node.op == "get_attr":
-                self._values[node] = self._graph.attribute(str(node.target))
+                held = self._graph.attribute(str(node.target))
+                # The graph's own constant must stay what it is.
+                self._values[node] = held.clone() if isinstance(held, torch.Tensor) else held
                 continue
             args, kwargs = fx.node.map_arg((node.args, node.kwargs), self._values.__getitem__)
             if node.op == "call_method":

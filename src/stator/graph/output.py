@@ -404,9 +404,10 @@ class OutputGraph:
         tensors = iter(fakes)
         inputs: list[Input] = []
         examples: list[Any] = []
+        checked = self._read_by_checks()
         for node, given, number in self._placeholders:
             example = next(tensors) if number is None else number
-            if node.users:
+            if node.users or node in checked:
                 inputs.append(given)
                 examples.append(example)
             else:
@@ -424,6 +425,12 @@ class OutputGraph:
             call_by_name(self.graph)
             module.recompile()
         return Recorded(module, inputs, examples, mode)
+
+    def _read_by_checks(self) -> set[fx.Node]:
+        """Inputs with symbolic sizes, if the graph will check some: it may read them for that."""
+        if not self.shape_env.deferred_runtime_asserts:
+            return set()
+        return {fact.origin.placeholder for fact in self.symbols.facts}
 
     def _drop_unused(self) -> None:
         for node in reversed(self.graph.nodes):

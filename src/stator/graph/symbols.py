@@ -85,14 +85,15 @@ class Symbols:
         self._results: dict[sympy.Symbol, tuple[fx.Node, int, torch.SymInt]] = {}
         self._scalars: dict[sympy.Basic, Callable[[], fx.Node]] = {}  # numbers read from tensors
         self.facts: list[Fact] = []
+        self._unbacked_inputs = False  # whether there are inputs with sizes that nobody knows
 
     def __bool__(self) -> bool:
         return bool(self.facts) or self.unbacked
 
     @property
     def unbacked(self) -> bool:
-        """Whether there are numbers that depend on values in tensors."""
-        return bool(self._results) or bool(self._scalars)
+        """Whether there are numbers without a value, such as those that are read from tensors."""
+        return bool(self._results or self._scalars) or self._unbacked_inputs
 
     def define_scalar(self, number: SymbolicNumber, read: Callable[[], fx.Node]) -> None:
         """Notes that a number which was read from a tensor is the result of the node `read()`."""
@@ -127,6 +128,7 @@ class Symbols:
     def define(self, number: object, origin: Origin) -> None:
         """Notes that a number, if it is symbolic, can be read at `origin`."""
         if isinstance(number, torch.SymInt):
+            self._unbacked_inputs |= not number.node.has_hint()
             fact = Fact(origin, number)
             self.facts.append(fact)
             if isinstance(number.node.expr, sympy.Symbol):

@@ -32,6 +32,7 @@ from stator.guards import (
 )
 from stator.world.kinds import (
     CONSTANTS,
+    has_address_hash,
     has_c_hash,
     has_plain_hash,
     plain_element,
@@ -55,6 +56,7 @@ class Filling:
     """The part of a `World` that fills its shadows."""
 
     records: dict[int, Record]
+    _keys: dict[int, Any]
 
     def guard(self, source: Source, check: Check) -> None:
         raise NotImplementedError
@@ -200,18 +202,25 @@ class Filling:
         if plain_key(key):
             self.guard(source, Equal(key) if CONSTANTS.holds(type(key)) else Is(key))
             return key
-        if not has_plain_hash(type(key)) and not has_c_hash(type(key)):
+        cls = type(key)
+        if not (has_plain_hash(cls) or has_c_hash(cls) or has_address_hash(cls)):
             name = type(key).__qualname__
             raise KeyOfItsOwn(f"a key of class {name}, which defines __eq__ or __hash__")
         self.guard(source, Is(key))
-        return self.wrap(key, Fixed(key))
+        return self._kept_key(key)
+
+    def _kept_key(self, key: Any) -> Any:
+        """An object that is a key: what else is hashed may be the same one, or another."""
+        made = self.wrap(key, Fixed(key))
+        self._keys[id(made)] = made
+        return made
 
     def _fill_set(self, record: Record) -> None:
         items = raw_items(record.raw, set)
         if not all(plain_key(item) or plain_element(item) for item in items):
             raise KeyOfItsOwn("a set that holds more than constants existed before the call")
         self.guard(record.source, KeySet(tuple(items)))
-        wrapped = [item if plain_key(item) else self.wrap(item, Fixed(item)) for item in items]
+        wrapped = [item if plain_key(item) else self._kept_key(item) for item in items]
         set.update(record.shadow, wrapped)
         record.initial = set(wrapped)
 

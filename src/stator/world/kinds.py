@@ -79,6 +79,17 @@ def has_c_hash(cls: type) -> bool:
     )
 
 
+def has_address_hash(cls: type) -> bool:
+    """Whether instances are hashed by their address: then no two are compared, whatever `__eq__`
+    does. Tensors are.
+    """
+    found = objects.lookup(cls, "__hash__")
+    if found is None or type(found.value) is not types.FunctionType:
+        return False
+    code = found.value.__code__
+    return found.value.__module__ == "torch._tensor" and code.co_qualname == "Tensor.__hash__"
+
+
 def plain_key(key: Any) -> bool:
     """A key that is hashed and compared by C code alone, and needs no stand-in."""
     cls = type(key)

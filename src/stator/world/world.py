@@ -98,6 +98,7 @@ class World(Filling):
         self._class_values: dict[tuple[int, str], Any] = {}
         self._pinned: set[int] = set()
         self._hashed: dict[int, Any] = {}  # world objects that were hashed, by id
+        self._keys: dict[int, Any] = {}  # keys of world containers that are objects, by id
         self.class_writes: dict[tuple[int, str], Any] = {}
         self.written_classes: dict[tuple[int, str], type] = {}
         self._written_names: set[str] = set()
@@ -301,7 +302,7 @@ class World(Filling):
             return self._wrap_opaque(raw, source)
         self.guard(source, TypeIs(cls))
         self.guard(source, KeySet(items))
-        wrapped = [item if plain_key(item) else self.wrap(item, Fixed(item)) for item in items]
+        wrapped = [item if plain_key(item) else self._kept_key(item) for item in items]
         shadow = frozenset.__new__(cls, wrapped)
         if cls is frozenset:
             return self.remember(raw, shadow, source)
@@ -523,6 +524,9 @@ class World(Filling):
         by_type: dict[int, list[Source]] = {}
         for value in self._hashed.values():
             by_type.setdefault(id(type(value)), []).append(self.origins[id(value)])
+        for key, value in self._keys.items():
+            if key not in self._hashed and id(type(value)) in by_type:
+                by_type[id(type(value))].append(self.origins[key])
         for first, *others in by_type.values():
             if others:
                 self.guard(first, NotAliased(tuple(others)))
