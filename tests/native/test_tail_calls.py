@@ -3,6 +3,7 @@
 import gc
 import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -38,9 +39,10 @@ def test_no_stack_is_used() -> None:
     depths = set()
 
     def count(n: int) -> tuple[Any, ...]:
-        depth, frame = 0, sys._getframe()
+        depth = 0
+        frame: FrameType | None = sys._getframe()
         while frame is not None:
-            depth, frame = depth + 1, frame.f_back  # type: ignore[assignment]
+            depth, frame = depth + 1, frame.f_back
         depths.add(depth)
         return (looping, n - 1) if n else (None, "done")
 

@@ -143,7 +143,7 @@ class Calls:
         self.errors = Errors(tracer.world)
         self.generators: list[weakref.ref[Any]] = []
         self._noted: dict[int, weakref.ref[Any]] = {}  # the same by id
-        self.cached_at: dict[types.CodeType, int] = {}  # in which step one behind a cache was called
+        self.cached_at: dict[types.CodeType, int] = {}  # when one behind a cache was called
         self.made_at: dict[int, int] = {}  # in which step a generator was made, by id
         self.decimals = Decimals(self.world)
         self.context: dict[int, Any] = {}  # values of context variables, by their id

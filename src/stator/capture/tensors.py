@@ -376,9 +376,7 @@ class Tensors:
 
         self._settling(frame, (obj, key), write)
 
-    def _settling(
-        self, frame: Frame, values: tuple[Any, ...], action: Callable[..., Any]
-    ) -> Any:
+    def _settling(self, frame: Frame, values: tuple[Any, ...], action: Callable[..., Any]) -> Any:
         """Does it; if that needs sizes or numbers in some values, once these are settled."""
         try:
             return action(*values)

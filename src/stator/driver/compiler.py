@@ -25,9 +25,9 @@ from stator.capture import CaptureError, Trace, controls
 from stator.capture.restart import split
 from stator.capture.shapes import UnknownSymbolError, Wanted
 from stator.capture.trace import Task, trace
+from stator.diagnostics.breaks import Break
 from stator.driver import announcements
 from stator.driver.abandon import abandon
-from stator.diagnostics.breaks import Break
 from stator.driver.attempts import Careful, attempting
 from stator.driver.backend import compile_recorded
 from stator.driver.continuations import LIMIT

@@ -79,9 +79,7 @@ class Observer:
         inputs = self._graph.fakes.inputs
         written = self._graph.overwritten
         changed = [
-            given
-            for given in inputs
-            if not given.untouched() or storage_of(given.fake) in written
+            given for given in inputs if not given.untouched() or storage_of(given.fake) in written
         ]
         if changed:
             memory = Counter(storage_of(given.fake) for given in inputs)

@@ -78,9 +78,7 @@ class Retry:
 
 def _are(outputs: Sequence[Any], expected: tuple[bool, ...]) -> bool:
     """Whether tensors of one bool each are as they were taken to be."""
-    return all(
-        bool(output) is answer for output, answer in zip(outputs, expected, strict=True)
-    )
+    return all(bool(output) is answer for output, answer in zip(outputs, expected, strict=True))
 
 
 def _checked_before(
