@@ -28,6 +28,11 @@ def box(**attributes):
     return lambda: (t(3), Box(**attributes))
 
 
+@programs(lambda: (t(6)[:3],), changes={"offset": lambda: (t(6)[3:],)}, dead=True)
+def where_a_tensor_begins(x):
+    return x + x.storage_offset(), x[1:].storage_offset()
+
+
 # --- constants and types of arguments
 
 

@@ -45,8 +45,9 @@ from stator.graph import (
     UntrackedTensorError,
     leaves,
 )
+from stator.graph.output import storage_of
 from stator.graph.state import Scope, StateRecorder
-from stator.guards import Attr, Equal, Is, NoAttr, Source, State
+from stator.guards import Attr, Callback, Equal, Is, NoAttr, Source, State
 from stator.objects import TypeSet
 from stator.world import MISSING, World
 
@@ -242,7 +243,19 @@ class Tensors:
             core.raise_user(error)
         if not args and not kwargs and leaves.is_setting(function):
             self._guard_setting(function, result)
+        if leaves.tensor_method(function) == "storage_offset":
+            self._guard_offset(args[0] if args else function.__self__)
         return result
+
+    def _guard_offset(self, tensor: torch.Tensor) -> None:
+        """The program has asked where a tensor begins: inputs of its memory must begin there."""
+        with torch._C.DisableTorchFunction():
+            memory = storage_of(tensor)
+            for given in self.graph.fakes.inputs:
+                source = self.sources.get(id(given.real))
+                if source is not None and storage_of(given.fake) == memory:
+                    offset = int(given.real.storage_offset())
+                    self.world.guard(source, Callback(_begins_at(offset), f"begins at {offset}"))
 
     def _guard_setting(self, function: Any, value: Any) -> None:
         """The program has asked for a setting of torch that a graph can't change."""
@@ -463,6 +476,14 @@ _OPERANDS: Final = TypeSet(
 _NOT_IN_PLACE: Final[dict[Any, Any]] = {
     getattr(operator, f"__i{name}__"): getattr(operator, f"__{name}__") for name in ARITHMETIC
 }
+
+
+def _begins_at(offset: int) -> Callable[[torch.Tensor], bool]:
+    def check(tensor: torch.Tensor) -> bool:
+        with torch._C.DisableTorchFunction():
+            return bool(tensor.storage_offset() == offset)
+
+    return check
 
 
 def leaves_name(function: Any) -> str:
