@@ -141,7 +141,7 @@ class Draws:
     def method(self, generator: Any, found: Any) -> Any:
         """A method of a generator of the world, from what its class has; None if it is none."""
         cls = type(generator)
-        if _kind(cls) is None or type(found) not in (types.MethodDescriptorType, _CYTHON):
+        if _kind(cls) is None or type(found) not in (types.MethodDescriptorType, _cython()):
             return None
         return found.__get__(generator, cls)
 
@@ -395,7 +395,9 @@ def _may_be_random(node: fx.Node) -> bool:
     return name in RANDOM
 
 
-_CYTHON: Final = type(getattr(sys.modules.get("numpy.random"), "seed", None))
+def _cython() -> type:
+    """The type of numpy's own methods; asked late, since numpy.random may be loaded late."""
+    return type(getattr(sys.modules.get("numpy.random"), "seed", None))
 
 
 def _kind(cls: type) -> str | None:
