@@ -13,7 +13,7 @@ from stator._native._core import Frame
 from stator.bytecode import Instruction, decode
 from stator.emit.resume import resume
 from stator.evaluator import Abort, plain, run_with
-from stator.evaluator.loop import evaluate
+from stator.evaluator.loop import evaluate, evaluate_for
 from stator.evaluator.points import Activation, Point, Saved, activations
 from tests.evaluator import oracle
 
@@ -109,7 +109,7 @@ def _run(
         if not outermost:  # called from C code: the frames below can't be taken apart
             return evaluate(frame)
         outermost = False
-        return evaluate(frame, iter(range(count)), stop)
+        return evaluate_for(frame, iter(range(count)), stop)
 
     def stop(frame: Frame) -> BaseException:
         index, steps = _place(frame)

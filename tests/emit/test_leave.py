@@ -13,7 +13,7 @@ from stator._native import _core as core
 from stator._native._core import Frame
 from stator.emit.resume import leave
 from stator.evaluator import plain, run_with
-from stator.evaluator.loop import evaluate
+from stator.evaluator.loop import evaluate, evaluate_for
 from tests.emit.splitting import Finished, Impossible, suspend
 
 Log = list[Any]
@@ -137,7 +137,7 @@ def thrown_by_the_evaluator(count: int, program: Callable[[Log], Any], log: Log)
         if not outermost:
             return evaluate(frame)
         outermost = False
-        return evaluate(frame, Ticks(count), stop)
+        return evaluate_for(frame, Ticks(count), stop)
 
     ops.evaluate = evaluated  # type: ignore[method-assign]
     return run_with(ops, program, log)

@@ -29,7 +29,7 @@ from stator.diagnostics.breaks import Break, Place, stack
 from stator.effects import Perform
 from stator.effects.texts import Text
 from stator.evaluator import Abort, InternalError
-from stator.evaluator.loop import evaluate
+from stator.evaluator.loop import evaluate, evaluate_for
 from stator.evaluator.points import (
     Activation,
     Point,
@@ -109,7 +109,7 @@ class Tracer(Attributes):
             for index, value in self.parameters.items():
                 self.put(frame, index, value)
             self.ticks = iter(range(self.limit))
-            done = evaluate(frame, self.ticks, self.suspend)
+            done = evaluate_for(frame, self.ticks, self.suspend)
         else:
             done = evaluate(frame)
         frame.result = self.texts.resume(in_window, frame.result)

@@ -5,9 +5,8 @@ whether it is a value (or a yielded value) or an exception. A call of a Python f
 frame and goes on in it; only calls that come back through C code start another loop.
 """
 
-import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
 from stator._native._core import Frame, is_user_error
 from stator.evaluator.errors import Abort, InternalError
@@ -15,32 +14,55 @@ from stator.evaluator.points import Lasti, is_suspendable
 from stator.evaluator.registry import EXIT, RERAISE, Signal
 from stator.objects import is_subtype
 
-_FOREVER: Final = range(sys.maxsize)
 
-
-def _never(frame: Frame) -> BaseException:
-    raise AssertionError("the instructions have run out")
-
-
-def evaluate(
-    frame: Frame,
-    ticks: Iterator[int] | None = None,
-    stop: Callable[[Frame], BaseException] = _never,
-) -> bool:
+def evaluate(frame: Frame) -> bool:
     """Run a base frame to its end or suspension: True for a value, False for an exception.
-
-    Each instruction takes one of the `ticks`. When there are no more, the exception that `stop`
-    makes of the innermost frame is raised in its place.
 
     A signal handler may raise between any two steps of this code. Such an exception counts as
     raised by the instruction that runs, or by the call that has just returned.
     """
-    if ticks is None:
-        ticks = _FOREVER.__iter__()  # the program may have deleted `iter`
     f: Any = frame
     signal: Any = frame.thrown
     frame.thrown = None
     failures = 0  # of unwinding, in a row
+    while True:
+        try:
+            if signal is EXIT:
+                return True
+            if signal is not None:
+                f, signal, failures = unwind(f, signal), None, 0
+                if f is None:
+                    return False
+            instructions = f.info.instructions
+            while True:
+                handler, operand, f.ip = instructions[f.ip]
+                signal = handler(f, operand)
+                if signal is not None:
+                    if type(signal) is not Frame:
+                        break
+                    f = signal
+                    instructions = f.info.instructions
+        except BaseException as exc:
+            if isinstance(signal, BaseException):  # own: this is the exception being unwound
+                failures += 1
+                if failures > 3:  # not a signal handler that came in between: don't try for ever
+                    raise
+            signal = exc
+
+
+def evaluate_for(
+    frame: Frame, ticks: Iterator[int], stop: Callable[[Frame], BaseException]
+) -> bool:
+    """As `evaluate`, for a trace: each instruction takes one of the `ticks`.
+
+    When there are no more, the exception that `stop` makes of the innermost frame is raised in the
+    place of the next instruction. Not one function with the other: where CPython 3.13 looks for
+    signals, the counting loop does not keep the count of recursion exact.
+    """
+    f: Any = frame
+    signal: Any = frame.thrown
+    frame.thrown = None
+    failures = 0
     while True:
         try:
             if signal is EXIT:
@@ -63,7 +85,7 @@ def evaluate(
         except BaseException as exc:
             if isinstance(signal, BaseException):  # own: this is the exception being unwound
                 failures += 1
-                if failures > 3:  # not a signal handler that came in between: don't try for ever
+                if failures > 3:
                     raise
             signal = exc
 
