@@ -13,13 +13,14 @@ import json
 import platform
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 import stator
+from benchmarks.breaks import Counting
 from benchmarks.calls import in_process
 from benchmarks.zoo.measure import error_line
 from stator import evaluator
@@ -39,18 +40,6 @@ def program(depth: int, graph_break: Callable[[], None]) -> Callable[[Tensor], T
     exec("\n".join(text), namespace)
     made: Callable[[Tensor], Tensor] = namespace[f"f{depth}"]
     return made
-
-
-class Counting:
-    """A backend that counts graphs and runs them as they are."""
-
-    def __init__(self) -> None:
-        self.graphs = 0
-
-    def __call__(self, module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
-        self.graphs += 1
-        forward: Callable[..., Any] = module.forward
-        return forward
 
 
 class Stator:

@@ -1,18 +1,5 @@
 """These tests need torch, which is optional: without it there is nothing to collect."""
 
-import importlib.util
-from collections.abc import Iterator
+from tests.fresh import collect_ignore_glob, nothing_compiled
 
-import pytest
-
-import stator
-
-collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
-
-
-@pytest.fixture(autouse=True)
-def nothing_compiled() -> Iterator[None]:
-    """Each test starts and ends with nothing compiled."""
-    stator.reset()
-    yield
-    stator.reset()
+__all__ = ["collect_ignore_glob", "nothing_compiled"]

@@ -1,6 +1,7 @@
 """These tests need torch, which is optional: without it there is nothing to collect."""
 
 import importlib.util
+from collections.abc import Iterator
 
 import pytest
 
@@ -9,3 +10,16 @@ collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes seconds, runs a real compiler backend")
+
+
+@pytest.fixture
+def leaves_no_trace() -> Iterator[None]:
+    """Nothing is compiled when the test begins; torch's generator is as it was when it has ended."""
+    import torch
+
+    import stator
+
+    before = torch.get_rng_state()
+    stator.reset()
+    yield
+    torch.set_rng_state(before)

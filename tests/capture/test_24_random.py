@@ -16,6 +16,7 @@ import torch.nn.functional as F
 
 import stator
 
+pytestmark = pytest.mark.usefixtures("leaves_no_trace")
 GENERATOR = torch.Generator()
 RANDOM = random.Random()
 STATE = np.random.RandomState()
@@ -357,14 +358,6 @@ CAPTURED = [
     permutation_of_a_generator,
     generator_with_grad,
 ]
-
-
-@pytest.fixture(autouse=True)
-def _leave_no_trace():
-    before = torch.get_rng_state()
-    stator.reset()
-    yield
-    torch.set_rng_state(before)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

@@ -7,6 +7,7 @@ from torch.utils.checkpoint import checkpoint
 
 import stator
 
+pytestmark = pytest.mark.usefixtures("leaves_no_trace")
 WEIGHT = torch.randn(3, requires_grad=True)
 LINEAR = torch.nn.Linear(3, 3)
 
@@ -129,14 +130,6 @@ def same(a, b) -> bool:
         return p == q
 
     return len(a) == len(b) and all(map(equal, a, b))
-
-
-@pytest.fixture(autouse=True)
-def _leave_no_trace():
-    before = torch.get_rng_state()
-    stator.reset()
-    yield
-    torch.set_rng_state(before)
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

@@ -125,6 +125,18 @@ def local_pair(decoded: Decoded, instruction: Instruction) -> tuple[str, str]:
     return decoded.localsplus[first], decoded.localsplus[second]
 
 
+def keyword_names(decoded: Decoded, instruction: Instruction) -> tuple[str, ...] | None:
+    """The keywords of a CALL that KW_NAMES before it names (3.11, 3.12); None without any."""
+    index = decoded.index(instruction.unit)
+    for before in reversed(decoded.instructions[max(index - 2, 0) : index]):
+        if before.name == "KW_NAMES":
+            names: tuple[str, ...] = decoded.code.co_consts[before.arg]
+            return names
+        if before.name != "PRECALL":
+            break
+    return None
+
+
 def comparison(instruction: Instruction) -> Comparison:
     """The operator of COMPARE_OP."""
     arg = instruction.arg

@@ -9,7 +9,6 @@ import logging
 import os
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stator import objects
@@ -26,7 +25,6 @@ from stator.world.kinds import CONSTANTS
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
 
-_OURS: Final = str(Path(__file__).parents[1])
 _PARAMETERS: Final = (
     "self",
     "level",
@@ -162,7 +160,7 @@ def _put_off(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwarg
     if error is not None:
         if calls.world.is_world(error):
             raise Output("an exception that existed before the call is logged")
-        passed = entries(error, _OURS)
+        passed = entries(error)
     values = tuple(_value(calls, value) for value in given)
     args = [logger, level, place, outside, _value(calls, msg), values, extra, error, passed]
     perform(calls, frame, Helper.LOG, "log", tuple(args))

@@ -22,6 +22,11 @@ ARITHMETIC: Final = _words("add and floordiv lshift matmul mul mod or pow rshift
 _NAMES: Final = [*ARITHMETIC, *(f"i{name}" for name in ARITHMETIC)]
 BINARY: Final[list[Any]] = [getattr(operator, f"__{name}__") for name in _NAMES]
 
+# What an in-place operator does to what can't be changed.
+NOT_IN_PLACE: Final[dict[Any, Any]] = {
+    getattr(operator, f"__i{name}__"): getattr(operator, f"__{name}__") for name in ARITHMETIC
+}
+
 
 def _special(name: str) -> tuple[str, ...]:
     plain = name[1:] if name[0] == "i" and name != "invert" else name

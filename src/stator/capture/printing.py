@@ -10,7 +10,6 @@ import sys
 import types
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from stator import objects
@@ -22,6 +21,7 @@ from stator.diagnostics.catalogue import Output
 from stator.effects import Perform
 from stator.effects.model import values_of
 from stator.effects.texts import Text
+from stator.evaluator import PACKAGE
 from stator.graph.arguments import Arguments
 from stator.guards import Fixed
 from stator.objects.types import Attribute
@@ -30,7 +30,6 @@ from stator.world import MISSING
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
 
-_OURS: Final = str(Path(__file__).parents[1])
 _KEYWORDS: Final = frozenset({"sep", "end", "file", "flush"})
 
 
@@ -62,7 +61,7 @@ def frames(calls: "Calls", frame: Frame) -> Iterator[types.FrameType]:
     """The frames of the traced program, the innermost first, without our own twins."""
     step: types.FrameType | None = core.call_native(frame, sys._getframe)
     while step is not None and step.f_code is not calls.tracer.base:
-        if not step.f_code.co_filename.startswith(_OURS):
+        if not step.f_code.co_filename.startswith(PACKAGE):
             yield step
         step = step.f_back
 

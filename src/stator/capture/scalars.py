@@ -22,9 +22,9 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture import branches
-from stator.capture.operators import ARITHMETIC
-from stator.capture.shapes import has_value
-from stator.capture.speculation import Speculation
+from stator.capture.operators import ARITHMETIC, NOT_IN_PLACE
+from stator.capture.shapes import EXACT, has_value
+from stator.capture.speculation import Speculation, negated
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import BranchOnValues, LengthOfValues, ValueNeeded
 from stator.graph import leaves
@@ -50,9 +50,6 @@ _PYTHON_TYPES: Final[dict[type, type]] = {
     torch.SymBool: bool,
 }
 _PLAIN: Final = TypeSet(int, float, bool)
-_NOT_IN_PLACE: Final[dict[Any, Any]] = {
-    getattr(operator, f"__i{name}__"): getattr(operator, f"__{name}__") for name in ARITHMETIC
-}
 _COMPARE: Final[dict[Any, Any]] = {
     operator.lt: torch.lt,
     operator.le: torch.le,
@@ -71,18 +68,7 @@ _FLOAT: Final[dict[Any, Any]] = {
     operator.pos: torch.clone,
     operator.abs: torch.abs,
 }
-_INT: Final = frozenset(
-    (
-        *_COMPARE,
-        operator.add,
-        operator.sub,
-        operator.mul,
-        operator.floordiv,
-        operator.mod,
-        operator.neg,
-        operator.pos,
-    )
-)
+_INT: Final = EXACT | frozenset(_COMPARE)
 _TIMES: Final = frozenset({operator.mul, operator.imul})
 _REPEATED: Final = TypeSet(list, tuple, str, bytes)
 _EQUALITY: Final = frozenset({operator.eq, operator.ne})
@@ -281,7 +267,7 @@ class Scalars:
         kinds = [type(value) for value in operands]
         if torch.SymInt in kinds and function in _TIMES and any(map(_REPEATED.holds, kinds)):
             return self._repeated(frame, function, operands)
-        function = _NOT_IN_PLACE.get(function, function)
+        function = NOT_IN_PLACE.get(function, function)
         if function in _EQUALITY and any(_NEVER_EQUAL.holds(kind) for kind in kinds):
             return function is operator.ne
         for kind in kinds:
@@ -428,7 +414,7 @@ class Scalars:
             if side is None:
                 raise BranchOnValues(described)
             return side
-        self.require(condition if side else _negated(condition), described)
+        self.require(condition if side else negated(condition), described)
         return side
 
     def _insisted(self, frame: Frame | None) -> bool | None:
@@ -507,11 +493,6 @@ def is_index(tensor: torch.Tensor) -> bool:
         return False
     count: Any = tensor.numel()
     return type(count) is int and count == 1
-
-
-def _negated(condition: torch.SymBool) -> Any:
-    with torch._C.DisableTorchFunction():
-        return _sym_not(condition)
 
 
 def _flattened(data: Any) -> Iterator[Any]:

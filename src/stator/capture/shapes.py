@@ -22,7 +22,7 @@ from stator import objects
 from stator._native._core import Frame
 from stator.capture.autograd_leaves import user_call
 from stator.capture.dimensions import marks_of
-from stator.capture.operators import ARITHMETIC
+from stator.capture.operators import NOT_IN_PLACE
 from stator.diagnostics.breaks import Place, stack
 from stator.diagnostics.catalogue import ValueNeeded
 from stator.effects.texts import Text
@@ -47,10 +47,8 @@ code and guards compute."""
 _SMALL: Final = range(-5, 257)  # of these CPython has one object each
 _STEPS: Final = (Index, Key)  # from an argument to what is given in it
 _HELD: Final = frozenset({"_buffers", "_parameters"})
-_IN_PLACE: Final[dict[Any, Any]] = {
-    getattr(operator, f"__i{name}__"): getattr(operator, f"__{name}__") for name in ARITHMETIC
-}
-_EXACT: Final = frozenset(
+# Whole numbers give whole numbers.
+EXACT: Final = frozenset(
     (
         operator.add,
         operator.sub,
@@ -216,7 +214,7 @@ class Shapes:
         """An operator on symbolic ints with values; MISSING if there is a number without one."""
         if not all(_PLAIN.holds(type(value)) and has_value(value) for value in operands):
             return MISSING
-        function = _IN_PLACE.get(function, function)
+        function = NOT_IN_PLACE.get(function, function)
         whole = all(_WHOLE.holds(type(value)) for value in operands)
         if whole and function is operator.abs:
             (number,) = operands
@@ -233,7 +231,7 @@ class Shapes:
             return operands[1] != 0 if type(operands[1]) is int else self._divides(frame, operands)
         if function is operator.pow:
             return type(operands[1]) is int and 0 < operands[1] <= 8
-        return function in _EXACT or function in _COMPARISONS
+        return function in EXACT or function in _COMPARISONS
 
     def _divides(self, frame: Frame | None, operands: Sequence[Any]) -> bool:
         return self._holds(frame, _counted(operands[1]) != 0)

@@ -38,35 +38,27 @@ class Speculation:
 
     def truth(self, frame: Frame | None, tensor: torch.Tensor) -> bool | None:
         """Whether a tensor of one element is true; None if that can't be said."""
-        if not self._may(frame):
+        real = self._seen(frame, tensor)
+        if real is None:
             return None
-        assert self._observer is not None
         with torch._C.DisableTorchFunction():
-            real = self._observer.value(tensor)
-            if real is None:
-                return None
             answer = bool(real)
         # A tensor of its own: this one may change before the graph has ended.
-        seen = self._scalars.tensors.record(frame, torch.ne, (tensor, 0))
-        self._graph.checks.append((seen, answer))
-        self.used = True
+        kept = self._scalars.tensors.record(frame, torch.ne, (tensor, 0))
+        self._check(kept, answer)
         return answer
 
     def values(self, frame: Frame | None, tensor: torch.Tensor) -> torch.Tensor | None:
         """All that is in a tensor."""
-        if not self._may(frame):
+        real = self._seen(frame, tensor)
+        if real is None:
             return None
-        assert self._observer is not None
         with torch._C.DisableTorchFunction():
-            real = self._observer.value(tensor)
-            if real is None:
-                return None
             known = real.detach().clone()
             constant = self._graph.constant(known)
         record = self._scalars.tensors.record
         other = record(frame, torch.any, (record(frame, torch.ne, (tensor, constant)),))
-        self._graph.checks.append((other, False))
-        self.used = True
+        self._check(other, False)
         return known
 
     def holds(self, frame: Frame | None, condition: Any) -> bool | None:
@@ -74,7 +66,7 @@ class Speculation:
         value = self._number(frame, condition)
         if value is None:
             return None
-        self._take(condition if value else _negated(condition))
+        self._take(condition if value else negated(condition))
         return bool(value)
 
     def number(self, frame: Frame | None, symbol: Any) -> int | None:
@@ -114,30 +106,40 @@ class Speculation:
         """The number in a tensor, as a symbol."""
         return self._scalars.item(frame, tensor)
 
-    def _number(self, frame: Frame | None, symbol: Any) -> Any:
-        if not self._may(frame):
-            return None
-        assert self._observer is not None
+    def _seen(self, frame: Frame | None, tensor: torch.Tensor) -> torch.Tensor | None:
+        observer = self._observing(frame)
         with torch._C.DisableTorchFunction():
-            return self._observer.number(symbol)
+            return None if observer is None else observer.value(tensor)
+
+    def _number(self, frame: Frame | None, symbol: Any) -> Any:
+        observer = self._observing(frame)
+        with torch._C.DisableTorchFunction():
+            return None if observer is None else observer.number(symbol)
+
+    def _check(self, tensor: torch.Tensor, answer: bool) -> None:
+        self.used = True
+        self._graph.checks.append((tensor, answer))
 
     def _take(self, condition: Any) -> None:
         self.used = True
         self._scalars.require(condition, "values contradict each other")
 
-    def _may(self, frame: Frame | None) -> bool:
+    def _observing(self, frame: Frame | None) -> Observer | None:
+        """What looks at values; None where that is not allowed, or not any more."""
         if self.start is None:
-            return False
+            return None
         if self._observer is None:
             self._observer = Observer(self._graph, self.start)
         if frame is not None and not frame.finished:
             place = id(frame.code), int(frame.ip)
             self._places[place] = self._places.get(place, 0) + 1
-            return self._places[place] <= _MOST_OFTEN
-        return True
+            if self._places[place] > _MOST_OFTEN:
+                return None
+        return self._observer
 
 
-def _negated(condition: Any) -> Any:
+def negated(condition: Any) -> Any:
+    """A symbolic condition that holds if the other does not."""
     negate: Any = torch.sym_not
     with torch._C.DisableTorchFunction():
         return negate(condition)

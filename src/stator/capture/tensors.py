@@ -20,7 +20,7 @@ from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import arrays, ranges
 from stator.capture.indexing import Indexing
-from stator.capture.operators import ARITHMETIC
+from stator.capture.operators import ARITHMETIC, NOT_IN_PLACE
 from stator.capture.scalars import SYMBOLS as SYMBOLS
 from stator.capture.scalars import Scalars
 from stator.capture.shapes import Shapes, Wanted
@@ -346,7 +346,7 @@ class Tensors:
             )
         if type(operands[0]) is not FakeTensor:
             # What is changed "in place" is no tensor: a graph can't write `0 += x`.
-            function = _NOT_IN_PLACE.get(function, function)
+            function = NOT_IN_PLACE.get(function, function)
         return self.record(frame, function, operands)
 
     def _is_number(self, cls: type) -> bool:
@@ -471,11 +471,6 @@ _CONVERSIONS: Final = frozenset({"__index__", "__int__", "__float__", "__complex
 _OPERANDS: Final = TypeSet(
     int, float, bool, complex, str, bytes, type(None), list, tuple, dict, torch.Size, torch.dtype
 )
-
-
-_NOT_IN_PLACE: Final[dict[Any, Any]] = {
-    getattr(operator, f"__i{name}__"): getattr(operator, f"__{name}__") for name in ARITHMETIC
-}
 
 
 def _begins_at(offset: int) -> Callable[[torch.Tensor], bool]:

@@ -8,9 +8,8 @@ import contextlib
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import CellType, FunctionType
-from typing import Any, Final
+from typing import Any
 
 import torch
 from torch.overrides import _get_current_function_mode_stack
@@ -62,8 +61,6 @@ from stator.guards import (
 from stator.guards.tensors import NoOverlap, torch_state_guards
 from stator.world import World
 from stator.world.kinds import CONSTANTS
-
-_OURS: Final = str(Path(__file__).parents[1])
 
 
 @dataclass
@@ -386,7 +383,7 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
         tracer.calls.errors.wanted()  # that it is split here is right as long as this holds
     changes = [*effects(tracer), *state_effects(tracer), *tracer.calls.errors.effects()]
     try:
-        passed = entries(result, _OURS) if raised else ()
+        passed = entries(result) if raised else ()
         wanted = () if middle is None else middle.values
         made = plan(result, changes, resolver, raises=raised, traceback=passed, values=wanted)
     except CannotRebuild as error:

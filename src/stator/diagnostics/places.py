@@ -8,13 +8,12 @@ import linecache
 import sysconfig
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from types import CodeType
 from typing import Final, NamedTuple
 
 from stator._native._core import Frame
+from stator.evaluator import PACKAGE
 
-_OURS: Final = str(Path(__file__).parents[1])
 _INSTALLED: Final = ("/site-packages/", "/dist-packages/")
 _STANDARD: Final = sysconfig.get_path("stdlib") + "/"
 _MOST_CALLERS: Final = 4
@@ -57,7 +56,7 @@ def stack(frame: Frame) -> tuple[Place, ...]:
     places = []
     step: Frame | None = frame
     while step is not None:
-        if not step.code.co_filename.startswith(_OURS):
+        if not step.code.co_filename.startswith(PACKAGE):
             places.append(place(step))
         step = step.caller
     return tuple(reversed(places))

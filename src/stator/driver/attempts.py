@@ -11,7 +11,7 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 from stator._native._core import CompiledFunction
-from stator.driver.fallback import is_bound_as_given, unbinding
+from stator.driver.fallback import hide_frame, is_bound_as_given, unbinding
 from stator.graph.retry import Refused
 
 _PATIENCE: Final = 3  # failures, before they are counted against calls
@@ -65,10 +65,7 @@ def attempting(
             other = careful.of(fetched[-1])
             return (other, *bound) if direct else (None, call_bound((other,), *bound))
         except BaseException as error:
-            # This frame is no part of the program. A bare `raise` does not enter it again.
-            traceback = error.__traceback__
-            assert traceback is not None
-            error.__traceback__ = traceback.tb_next
+            hide_frame(error)
             raise
 
     return call

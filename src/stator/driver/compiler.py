@@ -13,7 +13,6 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from types import FunctionType
 from typing import Any, Final
 
@@ -38,10 +37,8 @@ from stator.driver.options import Options
 from stator.effects.suspension import Exit, Suspension
 from stator.emit import residual
 from stator.emit.ending import Ending
-from stator.evaluator import InternalError
+from stator.evaluator import PACKAGE, InternalError
 from stator.evaluator.points import Point
-
-_PACKAGE: Final = str(Path(__file__).parents[1])
 
 
 class _Tracing(threading.local):
@@ -243,7 +240,7 @@ class Compiler:
             if trace.error:
                 raise _unwanted(self.label, trace.broken)
             error = CaptureError.of(self.label.name, trace.broken)
-            may_split = not (self.options.fullgraph or trace.broken.whole or found is not None)
+            may_split = found is None and not trace.broken.whole
             if may_split and len(ledger.continuations) < LIMIT:
                 found = self._split(task, trace)
             announcements.broke(error, eager=found is None)
@@ -460,6 +457,6 @@ def _now_tracing() -> Iterator[None]:
 def _level_outside() -> int:
     """For a warning: how far from the caller it is to a frame that is not stator's."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+    while frame.f_code.co_filename.startswith(PACKAGE) and frame.f_back is not None:
         level, frame = level + 1, frame.f_back
     return level

@@ -43,10 +43,16 @@ def unbinding(code: CodeType) -> Callable[..., Any]:
         try:
             return fetched[0](*args, **kwargs)
         except BaseException as error:
-            # This frame is no part of the program. A bare `raise` does not enter it again.
-            traceback = error.__traceback__
-            assert traceback is not None
-            error.__traceback__ = traceback.tb_next
+            hide_frame(error)
             raise
 
     return call
+
+
+def hide_frame(error: BaseException) -> None:
+    """The frame that has just caught it is no part of the program. A bare `raise` does not enter
+    it again.
+    """
+    traceback = error.__traceback__
+    assert traceback is not None
+    error.__traceback__ = traceback.tb_next

@@ -5,6 +5,8 @@ In: the exception. Out: the lines of its traceback, as data, for the function th
 
 from typing import Final, NamedTuple
 
+from stator.evaluator import PACKAGE
+
 _traceback: Final = BaseException.__dict__["__traceback__"].__get__
 
 
@@ -17,13 +19,13 @@ class Entry(NamedTuple):
     qualname: str
 
 
-def entries(exception: BaseException, hidden: str) -> tuple[Entry, ...]:
-    """The frames of a traceback, without those of files below the folder `hidden`."""
+def entries(exception: BaseException) -> tuple[Entry, ...]:
+    """The frames of a traceback, without stator's own."""
     found = []
     step = _traceback(exception)
     while step is not None:
         code = step.tb_frame.f_code
-        if not code.co_filename.startswith(hidden):
+        if not code.co_filename.startswith(PACKAGE):
             found.append(Entry(code.co_filename, step.tb_lineno, code.co_name, code.co_qualname))
         step = step.tb_next
     return tuple(found)

@@ -5,7 +5,6 @@ Stage: effects.
 
 from __future__ import annotations
 
-from pathlib import Path
 from types import GetSetDescriptorType, MemberDescriptorType, SimpleNamespace
 from typing import Any, Final
 
@@ -84,7 +83,6 @@ def namespace_node(value: Any) -> Node:
 
 # -- exceptions --
 
-_OURS: Final = str(Path(__file__).parents[1])
 _CAUSE: Final = BaseException.__dict__["__cause__"]
 _CONTEXT: Final = BaseException.__dict__["__context__"]
 _SUPPRESS: Final = BaseException.__dict__["__suppress_context__"]
@@ -111,7 +109,7 @@ def exception_node(value: Any) -> Node:
             fills.append(store(_ARGS, Raw(args)))
         fills += _c_fields(value, base)
     fills += _chain(value)
-    passed = entries(value, _OURS)
+    passed = entries(value)
     if passed:
         helper = Helper.SET_TRACEBACK
         fills.append(Call(helper, (SELF, Constant(passed)), helper.value))

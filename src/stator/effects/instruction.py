@@ -16,11 +16,12 @@ from stator.bytecode import TABLES, Decoded, Instruction, decode
 from stator.bytecode.arguments import (
     binary_operator,
     comparison,
+    keyword_names,
     name,
     name_flag,
     super_name,
 )
-from stator.evaluator.opcodes.table import EFFECTS, Effect
+from stator.evaluator.opcodes.table import EFFECTS, select_native
 from stator.evaluator.points import Activation
 from stator.evaluator.thunks import thunk
 
@@ -281,26 +282,16 @@ NOTHING: Final[set[int]] = set()
 @_opcode("CALL", "CALL_KW")
 def _call(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
     stack = list(stack)
-    kwnames: tuple[str, ...] = ()
     if instruction.name == "CALL_KW":
-        kwnames = stack.pop()
+        kwnames: tuple[str, ...] = stack.pop()
     else:
-        index = decoded.index(instruction.unit)
-        for before in reversed(decoded.instructions[max(index - 2, 0) : index]):
-            if before.name == "KW_NAMES":
-                kwnames = decoded.code.co_consts[before.arg]
-            elif before.name != "PRECALL":
-                break
+        kwnames = keyword_names(decoded, instruction) or ()
     count = instruction.arg + 2
-    first, second = stack[-count], stack[-count + 1]
-    start = 2
-    if TABLES.null_first:
-        callee = 1 if first is NULL else 0
-        start = 2 if first is NULL else 1
-    else:
-        callee = 0
-        start = 2 if second is NULL else 1
     operands = stack[len(stack) - count :]
+    null = 0 if TABLES.null_first else 1
+    alone = operands[null] is NULL  # there is no self besides the callable
+    callee = 1 - null if alone else 0
+    start = 2 if alone else 1
     if id(operands[callee]) in NOTHING and instruction.arg <= 1 and not kwnames:
         return Step("", (), Way(instruction.next, (*stack[: len(stack) - count], None)))
     given = list(range(start, count))
@@ -373,19 +364,10 @@ def _raise(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step
 
 def _native(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
     """An instruction for which there is a thunk (`evaluator.thunks`)."""
-    effect = EFFECTS[instruction.name]
-    if not isinstance(effect, Effect):
-        effect = effect(instruction)
-    arg = instruction.arg
-    names: tuple[str, ...] = ()
-    if instruction.name == "IMPORT_FROM":
-        arg, names = 0, (name(decoded, instruction),)
-    function = thunk(
-        instruction.name, arg, effect.reads, effect.leaves, names, decoded.code.co_flags
-    )
-    texts = ", ".join(f"{{{i}}}" for i in range(effect.reads))
-    operands = stack[len(stack) - effect.reads :]
-    kept = stack[: len(stack) - effect.removes]
-    leaves = [Result()] if effect.leaves == 1 else [Result(i) for i in range(effect.leaves)]
+    _, (function, reads, removes, count) = select_native(decoded, instruction)
+    texts = ", ".join(f"{{{i}}}" for i in range(reads))
+    operands = stack[len(stack) - reads :]
+    kept = stack[: len(stack) - removes]
+    leaves = [Result()] if count == 1 else [Result(i) for i in range(count)]
     way = Way(instruction.next, (*kept, *leaves))
     return Step(f"{{native}}({texts})", tuple(operands), way, objects={"native": function})

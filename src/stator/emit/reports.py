@@ -8,14 +8,13 @@ import _warnings
 import sys
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from types import FrameType
 from typing import Any, Final
 
 from stator.effects.exits import Entry
 from stator.emit.traceback import chain
+from stator.evaluator import PACKAGE
 
-_OURS: Final = str(Path(__file__).parents[1])
 _REGISTRY: Final = "__warningregistry__"
 _set_traceback: Final = BaseException.__dict__["__traceback__"].__set__
 
@@ -25,7 +24,7 @@ def outside(levels: int) -> FrameType | None:
     step: FrameType | None = sys._getframe(3)
     while step is not None:
         file = step.f_code.co_filename
-        if not file.startswith((_OURS, "<stator")):
+        if not file.startswith((PACKAGE, "<stator")):
             levels -= 1
             if not levels:
                 return step

@@ -41,13 +41,12 @@ from stator.bytecode import (
 )
 from stator.bytecode.arguments import pair
 from stator.emit.assembly import encode, locate
-from stator.evaluator.points import Point, Slot
+from stator.evaluator.points import Point, Slot, is_suspendable
 
 _FUNCTION: Final = 0x1 | 0x2
 """CO_OPTIMIZED and CO_NEWLOCALS: variables are in slots, not in a mapping."""
 _VARARGS: Final = 0x4
 _VARKEYWORDS: Final = 0x8
-_GENERATORS: Final = 0x20 | 0x80 | 0x100 | 0x200
 _NOWHERE: Final[Positions] = (None, None, None, None)
 _UNSPLIT: Final = frozenset({"KW_NAMES", "PRECALL"})
 """They leave something outside of the stack for the instruction behind them."""
@@ -124,7 +123,7 @@ class _Layout:
     instructions: tuple[Instruction, ...]
 
     def __init__(self, code: CodeType) -> None:
-        if code.co_flags & _FUNCTION != _FUNCTION or code.co_flags & _GENERATORS:
+        if code.co_flags & _FUNCTION != _FUNCTION or not is_suspendable(code):
             raise ValueError(f"{code.co_qualname} is not the code of a plain function")
         decoded = decode(code)
         self.bag = 1 if code.co_argcount else 0

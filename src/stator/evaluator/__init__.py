@@ -15,6 +15,7 @@ from stator.evaluator.operations import PLAIN, Operations, plain
 from stator.evaluator.prepare import prepare
 
 __all__ = [
+    "PACKAGE",
     "PLAIN",
     "Abort",
     "InternalError",
@@ -26,7 +27,8 @@ __all__ = [
     "statistics",
 ]
 
-_HERE: Final = str(Path(__file__).parents[1])  # own: this file; the package
+PACKAGE: Final = str(Path(__file__).parents[1])  # own: this file
+"""Where stator lies: frames of code below it are none of the program's."""
 
 
 class Statistics(NamedTuple):
@@ -41,4 +43,4 @@ def statistics() -> Statistics:
     return Statistics(core.frames_evaluated())
 
 
-core.configure(prepare=prepare, ops=PLAIN, own_prefix=_HERE)
+core.configure(prepare=prepare, ops=PLAIN, own_prefix=PACKAGE)

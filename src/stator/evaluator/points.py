@@ -127,6 +127,11 @@ def _kind(value: Any) -> Kind:
     return int(value) if type(value) is Lasti else Slot.VALUE
 
 
+def _first_free(code: CodeType) -> int:
+    """Where free variables begin: behind cells, some of which are the slots of parameters."""
+    return code.co_nlocals + sum(name not in code.co_varnames for name in code.co_cellvars)
+
+
 def _value(frame: Frame, index: int) -> Any:
     return frame[index]
 
@@ -153,9 +158,7 @@ def activations(
                     raise UnsplittableError
                 stack[index] = Handled(handled)
                 handled = saved.exception
-        # Cells and free variables come behind the others; a cell may also be a parameter's slot.
-        count = code.co_nlocals + len(code.co_freevars)  # own: a tuple of names
-        count += sum(name not in code.co_varnames for name in code.co_cellvars)
+        count = _first_free(code) + len(code.co_freevars)  # own: a tuple of names
         held = {index: value(step, index) for index in range(count)}
         variables = {index: found for index, found in held.items() if found is not NULL}
         frames.append(Activation(code, step.globals, int(step.ip), variables, stack))
@@ -190,9 +193,8 @@ def _restored(
 ) -> Frame:
     code = point.code
     variables = [(index, next(given)) for index in point.locals]  # own: see restore
-    first_free = code.co_nlocals + sum(name not in code.co_varnames for name in code.co_cellvars)
     cells = dict(variables)
-    free = enumerate(code.co_freevars, first_free)  # own: a tuple of names
+    free = enumerate(code.co_freevars, _first_free(code))  # own: a tuple of names
     closure = tuple(cells.get(index, _EMPTY) for index, _ in free)
     function = FunctionType(code, point.globals, code.co_name, None, closure or None)
     frame = core.push(caller, function)

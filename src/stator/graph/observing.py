@@ -36,7 +36,6 @@ class Observer:
         self._values: dict[fx.Node, Any] = {}
         self._memory = 0
         self._looks = 0
-        self._last: fx.Node | None = None
         self._over = False
 
     def value(self, tensor: torch.Tensor) -> torch.Tensor | None:

@@ -4,7 +4,7 @@ from typing import Any
 
 from stator._native._core import NULL, Frame
 from stator.bytecode import TABLES, Decoded, Instruction
-from stator.bytecode.arguments import SuperName, super_name
+from stator.bytecode.arguments import SuperName, keyword_names, super_name
 from stator.evaluator.opcodes.operators import LOAD_METHOD, load_attr
 from stator.evaluator.registry import Handler, Signal, opcode, select
 from stator.evaluator.thunks import thunk
@@ -45,14 +45,8 @@ def _call(f: Frame, argc: int, kwnames: tuple[str, ...] | None) -> Any:
 
 @select("CALL")
 def select_call(decoded: Decoded, instruction: Instruction) -> tuple[Handler, Any]:
-    """KW_NAMES before it (3.11, 3.12) names the keywords."""
-    index = decoded.index(instruction.unit)
-    for before in reversed(decoded.instructions[max(index - 2, 0) : index]):
-        if before.name == "KW_NAMES":
-            return call_keywords, (instruction.arg, decoded.code.co_consts[before.arg])
-        if before.name != "PRECALL":
-            break
-    return call, instruction.arg
+    names = keyword_names(decoded, instruction)
+    return (call, instruction.arg) if names is None else (call_keywords, (instruction.arg, names))
 
 
 @opcode("CALL_KW")
