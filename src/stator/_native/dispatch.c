@@ -116,50 +116,15 @@ follow_code(CompiledFunction *self)
     return 0;
 }
 
-/* Do the guards hold? If so, and unless `fetched` is NULL, what they fetched is
- * put there for an entry that wants it. Never raises. */
-static inline int
-entry_holds(Entry *entry, PyObject *const *values, PyObject *function, PyObject **fetched)
-{
-    if (entry->guards != NULL && !guard_tree_check(entry->guards, values, function))
-        return 0;
-    return !entry->fetch || fetched == NULL || entry_fetch(entry, fetched);
-}
-
-/* The first entry that holds, `tried` aside, and where it was: a new reference,
- * or NULL without an exception. */
-static Entry *
-search(PyObject *entries, Entry *tried, PyObject *const *values, PyObject *function, PyObject **fetched,
-       Py_ssize_t *index)
-{
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(entries); i++) {
-        Entry *entry = (Entry *)PyTuple_GET_ITEM(entries, i);
-        if (entry != tried && entry_holds(entry, values, function, fetched)) {
-            *index = i;
-            return (Entry *)Py_NewRef((PyObject *)entry);
-        }
-    }
-    return NULL;
-}
-
 static Entry *
 search_on(CompiledFunction *self, Entry *tried, PyCodeObject *code, PyObject *const *values, PyObject *function,
           PyObject **fetched)
 {
-    Py_ssize_t index = 0;
     Entry *entry = NULL;
-    if (self->own->code == code) {
-        PyObject *entries = Py_NewRef(self->own->entries);
-        entry = search(entries, tried, values, function, fetched, &index);
-        if (index > 0)
-            bucket_promote(self->own, entries, index);
-        Py_DECREF(entries);
-    }
-    if (entry == NULL && self->shared != NULL && self->shared->code == code) {
-        PyObject *entries = Py_NewRef(self->shared->entries);
-        entry = search(entries, tried, values, function, fetched, &index);
-        Py_DECREF(entries);
-    }
+    if (self->own->code == code)
+        entry = bucket_search(self->own, tried, 1, values, function, fetched);
+    if (entry == NULL && self->shared != NULL && self->shared->code == code)
+        entry = bucket_search(self->shared, tried, 0, values, function, fetched);
     return entry;
 }
 
@@ -170,7 +135,7 @@ find_entry(CompiledFunction *self, PyCodeObject *code, PyObject *const *values, 
            PyObject **fetched)
 {
     Entry *first = NULL;
-    if (self->own->code == code && PyTuple_GET_SIZE(self->own->entries) > 0) {
+    if (self->own->code == code && self->own->index == NULL && PyTuple_GET_SIZE(self->own->entries) > 0) {
         first = (Entry *)Py_NewRef(PyTuple_GET_ITEM(self->own->entries, 0));
         if (entry_holds(first, values, function, fetched))
             return first;

@@ -2,6 +2,7 @@
  *
  * binding.c   arguments to bound parameters, as CPython binds them
  * entries.c   entries in buckets, and what is found by code object
+ * index.c     an index of the entries of a large bucket
  * dispatch.c  CompiledFunction: bind, pick an entry, call its target
  * calling.c   the call, within the C stack
  */
@@ -61,7 +62,10 @@ typedef struct {
     unsigned long long hits;
 } Entry;
 
-/* The entries for one code object, in the order in which they are tried.
+typedef struct Index Index;
+
+/* The entries for one code object, in the order in which they are tried: the one
+ * hit last comes first, as long as there is no index.
  *
  * `entries` is an immutable snapshot: a change makes a new tuple, so whoever
  * holds a reference to the old one may go on iterating whatever happens. */
@@ -69,6 +73,7 @@ typedef struct {
     PyObject_HEAD
     PyCodeObject *code;
     PyObject *entries; /* tuple of Entry */
+    Index *index;      /* of these entries, or NULL */
     PyObject *weakrefs;
 } Bucket;
 
@@ -78,6 +83,16 @@ extern PyTypeObject Bucket_Type;
 /* What the target takes first, directly after the guards were found to hold:
  * 1 and a new reference; 0 without an exception when memory is short. */
 int entry_fetch(Entry *entry, PyObject **fetched);
+
+/* Do the guards hold? If so, and unless `fetched` is NULL, what they fetched is
+ * put there for an entry that wants it. Never raises. */
+static inline int
+entry_holds(Entry *entry, PyObject *const *values, PyObject *function, PyObject **fetched)
+{
+    if (entry->guards != NULL && !guard_tree_check(entry->guards, values, function))
+        return 0;
+    return !entry->fetch || fetched == NULL || entry_fetch(entry, fetched);
+}
 
 /* target(*values), or target(fetched, *values). Steals `fetched`. */
 PyObject *entry_call(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nvaluesf);
@@ -90,9 +105,20 @@ Bucket *bucket_new(PyCodeObject *code);
 PyObject *bucket_add(Bucket *bucket, PyObject *guards, PyObject *target, int fetch, int tails);
 int bucket_remove(Bucket *bucket, PyObject *entry);
 void bucket_clear(Bucket *bucket);
-void bucket_promote(Bucket *bucket, PyObject *snapshot, Py_ssize_t i);
+/* The first entry that holds, `tried` aside: a new reference, or NULL without an
+ * exception. With `promote` it is tried first from now on. */
+Entry *bucket_search(Bucket *bucket, Entry *tried, int promote, PyObject *const *values, PyObject *function,
+                     PyObject **fetched);
 int entries_init(PyObject *module);
 extern PyMethodDef entries_functions[];
+
+/* ---- index.c ---- */
+
+/* An index, if one shortens the search; NULL otherwise. */
+Index *index_of(PyObject *entries, Py_ssize_t n_parameters);
+void index_release(Index *index);
+int index_traverse(const Index *index, visitproc visit, void *arg);
+Entry *index_search(Index *index, PyObject *const *values, PyObject *function, PyObject **fetched);
 
 /* ---- dispatch.c ---- */
 

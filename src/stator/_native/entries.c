@@ -208,6 +208,18 @@ copy_without(PyObject *next, Py_ssize_t at, PyObject *entries, Py_ssize_t skip)
             PyTuple_SET_ITEM(next, at++, Py_NewRef(PyTuple_GET_ITEM(entries, i)));
 }
 
+/* Steals the tuple. Dropping the old one may run any code: it comes last. */
+static void
+replace_entries(Bucket *self, PyObject *entries)
+{
+    PyObject *old_entries = self->entries;
+    Index *old_index = self->index;
+    self->entries = entries;
+    self->index = index_of(entries, parameter_count(self->code));
+    index_release(old_index);
+    Py_XDECREF(old_entries);
+}
+
 /* The new entry is tried first: the call that asked for it comes next. */
 PyObject *
 bucket_add(Bucket *self, PyObject *guards, PyObject *target, int fetch, int tails)
@@ -222,7 +234,7 @@ bucket_add(Bucket *self, PyObject *guards, PyObject *target, int fetch, int tail
     }
     PyTuple_SET_ITEM(next, 0, Py_NewRef((PyObject *)entry));
     copy_without(next, 1, self->entries, -1);
-    Py_SETREF(self->entries, next);
+    replace_entries(self, next);
     return (PyObject *)entry;
 }
 
@@ -241,20 +253,19 @@ bucket_remove(Bucket *self, PyObject *entry)
         return 0;
     }
     copy_without(next, 0, self->entries, i);
-    Py_SETREF(self->entries, next);
+    replace_entries(self, next);
     return 1;
 }
 
 void
 bucket_clear(Bucket *self)
 {
-    PyObject *none = PyTuple_New(0); /* a singleton: can't fail */
-    Py_XSETREF(self->entries, none);
+    replace_entries(self, PyTuple_New(0)); /* a singleton: can't fail */
 }
 
 /* Entry i of `snapshot` was hit: let it be tried first from now on. Only an
  * order is lost when the bucket has changed meanwhile, or memory is short. */
-void
+static void
 bucket_promote(Bucket *self, PyObject *snapshot, Py_ssize_t i)
 {
     if (self->entries != snapshot)
@@ -273,11 +284,36 @@ bucket_promote(Bucket *self, PyObject *snapshot, Py_ssize_t i)
     Py_SETREF(self->entries, next);
 }
 
+Entry *
+bucket_search(Bucket *self, Entry *tried, int promote, PyObject *const *values, PyObject *function,
+              PyObject **fetched)
+{
+    if (self->index != NULL)
+        return index_search(self->index, values, function, fetched);
+    PyObject *entries = Py_NewRef(self->entries);
+    Entry *found = NULL;
+    for (Py_ssize_t i = 0; found == NULL && i < PyTuple_GET_SIZE(entries); i++) {
+        Entry *entry = (Entry *)PyTuple_GET_ITEM(entries, i);
+        if (entry == tried || !entry_holds(entry, values, function, fetched))
+            continue;
+        found = (Entry *)Py_NewRef((PyObject *)entry);
+        if (promote && i > 0)
+            bucket_promote(self, entries, i);
+    }
+    Py_DECREF(entries);
+    return found;
+}
+
 /* ---- Bucket ---- */
 
 static int
 bucket_traverse(Bucket *self, visitproc visit, void *arg)
 {
+    if (self->index != NULL) {
+        int status = index_traverse(self->index, visit, arg);
+        if (status != 0)
+            return status;
+    }
     Py_VISIT(self->code);
     Py_VISIT(self->entries);
     return 0;
@@ -296,6 +332,8 @@ bucket_dealloc(Bucket *self)
     PyObject_GC_UnTrack(self);
     if (self->weakrefs != NULL)
         PyObject_ClearWeakRefs((PyObject *)self);
+    index_release(self->index);
+    self->index = NULL;
     Py_CLEAR(self->entries);
     Py_CLEAR(self->code);
     Py_TYPE(self)->tp_free((PyObject *)self);

@@ -10,6 +10,7 @@
  * guards_tree.c     evaluation
  * guards_lower.c    from guards to steps in order
  * guards_build.c    from steps to a tree
+ * guards_demand.c   what a tree asks of a parameter, as a number
  * guards_type.c     the GuardTree type: lifetime and methods
  *
  * docs/guards.md explains the algorithm and why it never hides a change.
@@ -39,6 +40,21 @@ Py_ssize_t guard_tree_locals(PyObject *tree);
  * are known to be alive. A tuple is made each time and not kept, or the guards
  * would keep what belongs to the caller alive. */
 PyObject *guard_tree_outputs(PyObject *tree);
+
+/* What a tree may demand of a parameter. */
+typedef enum { DEMAND_SIZES, DEMAND_CONSTANT, DEMAND_OBJECT } DemandKind;
+
+typedef struct {
+    DemandKind kind;
+    uint64_t number, keys; /* keys: of tensors, whose sizes the number is for */
+    int64_t n_sizes;
+} Demand;
+
+/* 1 when there is a demand of that kind. */
+int guard_tree_demand(PyObject *tree, Py_ssize_t parameter, DemandKind kind, Demand *out);
+/* 1 and the number of what fulfils a demand; 0 for values that fulfil none; -1 when
+ * that can't be told. Runs no Python. */
+int demand_number(DemandKind kind, uint64_t keys, PyObject *value, uint64_t *number);
 
 int guards_init(PyObject *module);
 
@@ -274,6 +290,8 @@ int tensor_spec_traverse(TensorSpec *s, visitproc visit, void *arg);
 int tensor_spec_same(const TensorSpec *a, const TensorSpec *b);
 size_t tensor_spec_hash(const TensorSpec *s);
 PyObject *tensor_spec_description(const TensorSpec *s); /* borrowed */
+/* All sizes, if it settles them; NULL otherwise, and for those that Python matches. */
+const int64_t *tensor_spec_sizes(const TensorSpec *s, int64_t *n, uint64_t *keys);
 int tensor_matches(TensorSpec *s, PyObject *value);
 /* The first of native tests that fails, `end` if none. */
 TensorTest *tensors_failing(TensorTest *test, TensorTest *end, PyObject *const *values);

@@ -397,6 +397,17 @@ tensor_spec_description(const TensorSpec *s)
     return s->description;
 }
 
+const int64_t *
+tensor_spec_sizes(const TensorSpec *s, int64_t *n, uint64_t *keys)
+{
+    for (int64_t i = 0; i < s->ndim; i++)
+        if (s->sizes[i] == ANY)
+            return NULL;
+    *n = s->ndim;
+    *keys = s->keys;
+    return tensor_spec_is_native(s) ? s->sizes : NULL;
+}
+
 size_t
 tensor_spec_hash(const TensorSpec *s)
 {
