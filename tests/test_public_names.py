@@ -55,6 +55,7 @@ PUBLIC = {
         "register_backend",
     ],
     "stator.evaluator": [
+        "PACKAGE",
         "PLAIN",
         "Abort",
         "InternalError",
