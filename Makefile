@@ -37,7 +37,10 @@ help:
 	@echo "make fuzz          breaks anywhere in random programs, all tests of breaks (long)"
 	@echo "make asan          tests of the native core under AddressSanitizer and UBSan"
 	@echo "make bench         speed of the evaluator against CPython"
+	@echo "make browser       tests of the report page in chromium"
 	@echo "make zoo           graph capture on real models; make zoo-setup installs them"
+	@echo "make programs      programs written for torch.compile, on stator: the same output?"
+	@echo "make docs          all pages, and one per reason, as a site with a search: build/site"
 	@echo "make clean         remove environments and build products"
 	@echo "PYTHON=python3.12 chooses another Python for any of them."
 
@@ -106,6 +109,22 @@ zoo-setup: $(ZOO)
 $(ZOO): benchmarks/zoo/requirements.txt $(TORCH)
 	$(BIN)/python -m pip install --quiet --no-deps -r benchmarks/zoo/requirements.txt
 	@touch $@
+
+# Programs written for torch.compile, under it and under `stator run`. e.g. make programs ARGS=modes
+.PHONY: programs
+programs: $(ZOO)
+	$(BIN)/python -m tests.cli.compare $(ARGS)
+
+# The report page in Debian's chromium; with `make test` these tests are skipped where it is missing.
+.PHONY: browser
+browser: $(TORCH)
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { echo "error: no chromium: apt-get install chromium chromium-driver" >&2; exit 1; }
+	$(BIN)/python -m pytest tests/report $(ARGS)
+
+# Static files, without a network. The messages on it come from running the examples.
+.PHONY: docs
+docs: $(TORCH)
+	$(BIN)/python tools/site.py build/site
 
 clean:
 	rm -rf .venv .venv-* build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

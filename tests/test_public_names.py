@@ -31,6 +31,7 @@ PUBLIC = {
         "error_on_graph_break",
         "explain",
         "graph_break",
+        "install",
         "is_compiling",
         "list_backends",
         "mark_dynamic",
@@ -39,10 +40,13 @@ PUBLIC = {
         "maybe_mark_dynamic",
         "register_backend",
         "reset",
+        "reset_code",
         "set_logs",
+        "set_stance",
         "skip_frame",
         "substitute_in_graph",
         "testing",
+        "uninstall",
     ],
     "stator.backends": [
         "Backend",
@@ -66,6 +70,7 @@ PUBLIC = {
         "run_with",
         "statistics",
     ],
+    "stator.report": ["build"],
 }
 
 

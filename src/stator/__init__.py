@@ -22,7 +22,9 @@ if TYPE_CHECKING:
         mark_unbacked,
         maybe_mark_dynamic,
         reset,
+        reset_code,
         set_logs,
+        set_stance,
         skip_frame,
         substitute_in_graph,
     )
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     )
     from stator.capture import CaptureError
     from stator.driver import RecompileError, RecompileLimitError, SpecializedError
+    from stator.dropin.switch import install, uninstall
     from stator.evaluator import InternalError
 
 __version__ = "0.1.0"
@@ -57,6 +60,7 @@ __all__ = [
     "error_on_graph_break",
     "explain",
     "graph_break",
+    "install",
     "is_compiling",
     "list_backends",
     "mark_dynamic",
@@ -65,21 +69,26 @@ __all__ = [
     "maybe_mark_dynamic",
     "register_backend",
     "reset",
+    "reset_code",
     "set_logs",
+    "set_stance",
     "skip_frame",
     "substitute_in_graph",
     "testing",
+    "uninstall",
 ]
 
 _HOMES = {
     "stator.api": (
         "Explanation allow_in_graph assume_constant_result compile compile_module_ disable "
         "error_on_graph_break explain graph_break is_compiling mark_dynamic mark_static "
-        "mark_unbacked maybe_mark_dynamic reset set_logs skip_frame substitute_in_graph"
+        "mark_unbacked maybe_mark_dynamic reset reset_code set_logs set_stance skip_frame "
+        "substitute_in_graph"
     ),
     "stator.backends": "BackendError UnknownBackendError list_backends register_backend",
     "stator.capture": "CaptureError",
     "stator.driver": "RecompileError RecompileLimitError SpecializedError",
+    "stator.dropin.switch": "install uninstall",
     "stator.evaluator": "InternalError",
 }
 

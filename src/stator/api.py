@@ -5,9 +5,8 @@ In: what the user writes. Out: compiled functions and modules (driver), marks (c
 
 import functools
 import inspect
-import weakref
 from collections.abc import Callable, Mapping
-from types import FunctionType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, TypeVar, overload
 
 from torch import nn
@@ -27,9 +26,11 @@ from stator.capture.marks import Kind, Mark
 from stator.diagnostics import logs
 from stator.diagnostics.explanation import Explanation
 from stator.diagnostics.logs import set_logs
-from stator.driver import Compiler, Options, checked, compiled_function
+from stator.driver import Options, announcements, checked, compiled_function
+from stator.driver.compiler import forget
 from stator.driver.explain import Explaining
 from stator.driver.modules import Compiling, called, copied, unwrapped, wrap
+from stator.driver.stance import set_stance
 from stator.effects import instruction
 
 __all__ = [
@@ -48,16 +49,15 @@ __all__ = [
     "mark_unbacked",
     "maybe_mark_dynamic",
     "reset",
+    "reset_code",
     "set_logs",
+    "set_stance",
     "skip_frame",
     "substitute_in_graph",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=nn.Module)
-
-_made: Final[weakref.WeakSet[CompiledFunction]] = weakref.WeakSet()
-
 
 # ---------------------------------------------------------------------- compile
 
@@ -132,7 +132,7 @@ def compile_module_(module: M, **options: Any) -> M:
     if not options.pop("disable", False):
         isolate = options.pop("isolate_recompiles", False)
         chosen = _chosen("compile_module_", options, isolate)
-        Compiling(chosen, _made.add).in_place(unwrapped(module))
+        Compiling(chosen).in_place(unwrapped(module))
     return module
 
 
@@ -173,8 +173,8 @@ def _chosen(who: str, options: Mapping[str, Any], isolate: bool) -> Options:
 def _compiled(target: Any, options: Options) -> Any:
     """Something to compile, by what it is."""
     if isinstance(target, nn.Module):
-        return wrap(unwrapped(target), Compiling(options, _made.add))
-    return _made_of(target, "compile", lambda function: _registered(function, options))
+        return wrap(unwrapped(target), Compiling(options))
+    return _made_of(target, "compile", lambda function: compiled_function(function, options))
 
 
 def _made_of(target: Any, who: str, make: Callable[[FunctionType], CompiledFunction]) -> Any:
@@ -199,12 +199,6 @@ def _made_of(target: Any, who: str, make: Callable[[FunctionType], CompiledFunct
     return make(_calling(target))
 
 
-def _registered(function: FunctionType, options: Options) -> CompiledFunction:
-    made = compiled_function(function, options)
-    _made.add(made)
-    return made
-
-
 def _calling(target: Callable[..., Any]) -> FunctionType:
     """A Python function that does nothing but call something that is none."""
 
@@ -222,11 +216,35 @@ def _kind(value: object) -> str:
 
 def reset() -> None:
     """Forgets everything that was compiled; compiled functions compile again when called."""
-    for compiled in list(_made):
-        miss = compiled.miss
-        assert isinstance(miss, Compiler)
-        miss.reset()
+    forget()
     logs.forget()
+    announcements.forgotten()
+
+
+def reset_code(fn: Any) -> None:
+    """Forgets what was compiled for one function, method or module, with all that counts for it.
+
+    That is for its code: all wrappers of it, whatever their options, and what is behind its graph
+    breaks. What other functions have inlined of it stays. Takes a code object, too.
+    """
+    for code in _codes(fn):
+        forget(code)
+
+
+def _codes(fn: Any) -> list[CodeType]:
+    """The code objects that are compiled for something."""
+    if isinstance(fn, CodeType):
+        return [fn]
+    if isinstance(fn, nn.Module):
+        module = unwrapped(fn)
+        return [called(module, name)[0].__code__ for name in ("__call__", "_call_impl")]
+    if isinstance(fn, CompiledFunction):
+        fn = fn.__wrapped__
+    if isinstance(fn, FunctionType):
+        return [fn.__code__]
+    if isinstance(fn, MethodType | staticmethod | classmethod):
+        return _codes(fn.__func__)
+    raise TypeError(f"stator.reset_code() needs a function, a method or a module, not {_kind(fn)}")
 
 
 # ---------------------------------------------------------------------- marks
@@ -374,6 +392,8 @@ def _yes() -> bool:
 marks.put(graph_break, Mark(Kind.BREAK))
 instruction.NOTHING.add(id(graph_break))
 marks.put(skip_frame, Mark(Kind.SKIP))
+for _forgetting in (reset, reset_code):
+    marks.put(_forgetting, Mark(Kind.DISABLE, "it is about the whole process"))
 for _marking in MARKING:
     marks.put(_marking, Mark(Kind.SUBSTITUTE, substitute=ignored))
 marks.put(is_compiling, Mark(Kind.SUBSTITUTE, substitute=_yes))

@@ -9,6 +9,7 @@
 A name that is not a setting and a value of the wrong type are refused.
 """
 
+import os
 import sys
 from contextlib import ContextDecorator
 from types import ModuleType, TracebackType
@@ -35,6 +36,12 @@ inductor_shortcuts: bool = True
 dynamic_sources: str = ""
 """Arguments, attributes … whose sizes, or value, are left open from the start: names as guards show
 them, or patterns, separated by commas (`x, self.cache*`)."""
+
+artefacts: str = os.environ.get("STATOR_ARTEFACTS", "")
+"""A folder for generated code, as files; without one, it is known to `linecache` only."""
+
+progress: bool = os.environ.get("STATOR_PROGRESS", "1") != "0"
+"""Show on a terminal what takes long to compile."""
 
 _DEFAULTS: Final = {
     name: value

@@ -150,9 +150,10 @@ class TestSwitches:
 
     def test_unknown(self) -> None:
         stator.set_logs("guards")
-        for wrong in ({"names": True}, {"guard": True}):
+        for wrong in ("names", "guard"):
+            given: Any = {wrong: True}
             with pytest.raises(ValueError, match=r"has no log '.*There are: graph_breaks, "):
-                stator.set_logs(**wrong)
+                stator.set_logs(**given)
         with pytest.raises(ValueError, match="has no log 'gaurds'"):
             stator.set_logs("+gaurds")
         assert logs.on("guards")  # nothing was changed

@@ -290,7 +290,7 @@ def test_text_is_what_runs() -> None:
 def test_names_of_the_function() -> None:
     made = emitted(Tensor(0))
     code = made.function.__code__
-    assert (code.co_name, code.co_filename) == ("f", "<stator residual f>")
+    assert (code.co_name, code.co_filename) == ("f", "<stator f#0>")
     assert code.co_qualname == f.__code__.co_qualname
 
 

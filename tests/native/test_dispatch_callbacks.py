@@ -75,3 +75,17 @@ def test_no_leak() -> None:
     after = sys.getallocatedblocks(), sys.getrefcount(key), sys.getrefcount(compiled)
     assert after[0] - before[0] < 30
     assert after[1:] == before[1:]
+
+
+def test_a_target_may_leave_it_to_the_function() -> None:
+    def key(x: int) -> int:
+        return -x
+
+    def target(x: int) -> int:
+        raise core.RunOriginal
+
+    compiled = CompiledFunction(key, no_miss)
+    compiled.add_entry(type_is(0, int), target)
+    core.attach(key.__code__, compiled)
+    assert core.call_dispatching(sorted, [1, 3, 2], key=key) == [3, 2, 1]
+    assert compiled.entries()[0].hits == 3

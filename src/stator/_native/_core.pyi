@@ -126,6 +126,10 @@ class _CallOriginal: ...
 CALL_ORIGINAL: Final[_CallOriginal]
 """Returned by a miss callback to have the wrapped function called with the caller's arguments."""
 
+class RunOriginal(BaseException):
+    """Raised by the target of an entry, when nothing has happened yet, to have the wrapped function
+    called; the argument, if any, is called when that has returned."""
+
 @final
 class Entry:
     """One compiled variant of a function: the guards under which it is valid, and what runs."""

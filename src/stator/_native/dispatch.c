@@ -42,6 +42,10 @@ static int mode = MODE_DISPATCH;
 /* What miss returns to have the wrapped function called. */
 static PyObject *call_original;
 
+/* What a target raises for the same: an exception type, whose argument is called
+ * when that function has returned. */
+static PyObject *run_original;
+
 /* ---- calling ---- */
 
 /* Steals the references; that to the entry keeps its target alive meanwhile. */
@@ -179,6 +183,52 @@ call_wrapped(CompiledFunction *self, const Arguments *given)
     return call_python((PyObject *)self->function, given->args, given->nargsf, given->kwnames);
 }
 
+int
+dispatch_is_run_original(PyObject **report)
+{
+    PyObject *type, *value, *traceback;
+    *report = NULL;
+    if (!PyErr_ExceptionMatches(run_original))
+        return 0;
+    PyErr_Fetch(&type, &value, &traceback);
+    PyErr_NormalizeException(&type, &value, &traceback);
+    if (value != NULL && PyExceptionInstance_Check(value)) {
+        PyObject *args = ((PyBaseExceptionObject *)value)->args;
+        if (args != NULL && PyTuple_GET_SIZE(args) > 0)
+            *report = Py_NewRef(PyTuple_GET_ITEM(args, 0));
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+    return 1;
+}
+
+void
+dispatch_report(PyObject *report, PyObject *result)
+{
+    if (report != NULL && result != NULL) {
+        PyObject *done = PyObject_CallNoArgs(report);
+        if (done == NULL)
+            PyErr_WriteUnraisable(report);
+        Py_XDECREF(done);
+    }
+    Py_XDECREF(report);
+}
+
+/* What an entry's target has returned or raised; the wrapped function's result if
+ * the target left it to that. */
+static Py_ALWAYS_INLINE inline PyObject *
+settled(CompiledFunction *self, PyObject *result, const Arguments *given, int *tails)
+{
+    PyObject *report;
+    if (__builtin_expect(result != NULL, 1) || !dispatch_is_run_original(&report))
+        return result;
+    *tails = 0;
+    result = call_wrapped(self, given);
+    dispatch_report(report, result);
+    return result;
+}
+
 /* What the target of an entry that miss returned takes first; 0, or -1 with an
  * exception. Its guards have not been evaluated yet. */
 static int
@@ -216,7 +266,7 @@ call_miss(CompiledFunction *self, PyObject *const *values, size_t nvaluesf, cons
         int status = fetch_for_miss(self, (Entry *)result, bound, values, &fetched);
         Py_DECREF(bound);
         if (status == 0)
-            return call_entry((Entry *)result, fetched, values, nvaluesf, tails);
+            return settled(self, call_entry((Entry *)result, fetched, values, nvaluesf, tails), given, tails);
         Py_DECREF(result);
         return NULL;
     }
@@ -237,7 +287,7 @@ call_with(CompiledFunction *self, PyCodeObject *code, PyObject *const *values, s
         Entry *entry = find_entry(self, code, values, (PyObject *)self->function, &fetched);
         if (entry != NULL) {
             count_hit(self, entry);
-            return call_entry(entry, fetched, values, nvaluesf, tails);
+            return settled(self, call_entry(entry, fetched, values, nvaluesf, tails), given, tails);
         }
     }
     return call_miss(self, values, nvaluesf, given, tails);
@@ -274,7 +324,8 @@ call_once(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kw
         Entry *entry = find_entry(self, self->code, args, (PyObject *)self->function, &fetched);
         if (entry != NULL) {
             count_hit(self, entry);
-            return call_entry(entry, fetched, args, nargsf, tails);
+            return settled(self, call_entry(entry, fetched, args, nargsf, tails), &(Arguments){args, nargsf, NULL},
+                           tails);
         }
         return call_miss(self, args, nargsf, &(Arguments){args, nargsf, NULL}, tails);
     }
@@ -670,6 +721,12 @@ dispatch_init(PyObject *module)
         return -1;
     call_original = PyObject_New(PyObject, &CallOriginal_Type);
     if (call_original == NULL)
+        return -1;
+    run_original = PyErr_NewExceptionWithDoc(
+        "stator._native._core.RunOriginal",
+        "Raised by the target of an entry, when nothing has happened yet, to have the wrapped function called.",
+        PyExc_BaseException, NULL);
+    if (run_original == NULL || PyModule_AddObjectRef(module, "RunOriginal", run_original) < 0)
         return -1;
     if (PyModule_AddFunctions(module, entries_functions) < 0
         || PyModule_AddObjectRef(module, "CALL_ORIGINAL", call_original) < 0

@@ -138,6 +138,11 @@ Entry *dispatch_find(PyObject *compiled, PyObject *const *locals, PyObject *func
  * "tail calls". Steals the reference. */
 PyObject *dispatch_finish(PyObject *result);
 
+/* Has a target asked for the wrapped function? Then no exception is set any more.
+ * `*report` is for dispatch_report, with that function's result. */
+int dispatch_is_run_original(PyObject **report);
+void dispatch_report(PyObject *report, PyObject *result);
+
 int dispatch_init(PyObject *module);
 extern PyMethodDef dispatch_functions[];
 

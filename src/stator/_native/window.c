@@ -315,6 +315,12 @@ dispatch_frame(PyThreadState *ts, IFrame *f, int throwflag)
     PyObject *result = entry_call(entry, fetched, f->localsplus, n);
     int tails = entry->tails;
     Py_DECREF(entry);
+    PyObject *report;
+    if (result == NULL && dispatch_is_run_original(&report)) {
+        result = _PyEval_EvalFrameDefault(ts, f, throwflag);
+        dispatch_report(report, result);
+        return result;
+    }
     pop_husk(ts, f);
     return tails ? dispatch_finish(result) : result;
 }

@@ -25,14 +25,14 @@ def listing(decoded: Decoded) -> str:
         shown = "" if line is None or line == previous else str(line)
         mark = ">>" if instruction.start in landings else ""
         row = f"{shown:>5} {mark:>2} {instruction.start:>5} {instruction.name:<30}"
-        rows.append(f"{row} {_argument(decoded, instruction)}".rstrip())
+        rows.append(f"{row} {argument(decoded, instruction)}".rstrip())
         previous = line
     for start, end, target, depth, lasti in decoded.handlers:
         rows.append(f"{start} to {end} -> {target}, depth {depth}{', lasti' if lasti else ''}")
     return "\n".join(rows)
 
 
-def _argument(decoded: Decoded, instruction: Instruction) -> str:
+def argument(decoded: Decoded, instruction: Instruction) -> str:
     """The argument as a number, with its meaning where that says more."""
     match arguments.kind_of(instruction):
         case ArgKind.NONE:

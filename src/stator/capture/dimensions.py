@@ -68,6 +68,15 @@ class Marks(NamedTuple):
     unbacked: frozenset[int] = frozenset()
     bounds: Mapping[int, tuple[int | None, int | None]] = {}
 
+    def word(self, dim: int) -> str:
+        """With which function the size of a dimension was marked as open; empty if with none."""
+        words = (
+            (self.unbacked, "mark_unbacked"),
+            (self.strict, "mark_dynamic"),
+            (self.weak - self.static, "maybe_mark_dynamic"),
+        )
+        return next((word for dims, word in words if dim in dims), "")
+
 
 def marks_of(tensor: torch.Tensor) -> Marks:
     """What torch's functions, or ours, have written on a tensor."""

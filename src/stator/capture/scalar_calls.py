@@ -164,7 +164,7 @@ def _of_items(handler: Handler) -> Handler:
     def handle(
         calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: dict[str, Any]
     ) -> Any:
-        if len(args) == 1 and not kwargs and type(args[0]) in (list, tuple):
+        if len(args) == 1 and not kwargs and type(args[0]) in (list, tuple, torch.Size):
             calls.values.ready(args[0], Depth.SHALLOW)
             items = list(args[0])
             if len(items) > 1 and any(SYMBOLS.holds(type(item)) for item in items):

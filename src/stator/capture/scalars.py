@@ -387,6 +387,10 @@ class Scalars:
             self._doubles[symbol] = made
         return made
 
+    def float_of(self, double: torch.Tensor) -> Any:
+        """The number in a tensor of float64."""
+        return self._float(None, double)
+
     def _float(self, frame: Frame | None, double: torch.Tensor) -> Any:
         number = self.item(frame, double)
         if type(number) is torch.SymFloat:

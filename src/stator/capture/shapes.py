@@ -10,7 +10,7 @@ comparison is answered at once and becomes a condition, and where only the numbe
 """
 
 import operator
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -21,12 +21,16 @@ from torch._subclasses.fake_tensor import FakeTensor
 from stator import objects
 from stator._native._core import Frame
 from stator.capture.autograd_leaves import user_call
+from stator.capture.decisions import Created, Decisions
 from stator.capture.dimensions import marks_of
+from stator.capture.floats import Floats
 from stator.capture.operators import NOT_IN_PLACE
 from stator.diagnostics.breaks import Place, stack
 from stator.diagnostics.catalogue import ValueNeeded
+from stator.diagnostics.places import users_own
 from stator.effects.texts import Text
 from stator.graph.fakes import Bounds, Dynamic
+from stator.graph.implied import needed
 from stator.graph.shape_guards import shape_guards
 from stator.graph.symbols import Origin
 from stator.guards import Guard, Int, Key, Local, OffsetOf, SizeOf, Source, StrideOf, TypeIs
@@ -45,6 +49,10 @@ LARGEST: Final = 1 << 31
 """Ints beyond are never symbolic: products of two others still fit into 64 bits, in which compiled
 code and guards compute."""
 _SMALL: Final = range(-5, 257)  # of these CPython has one object each
+_ANY_SIZE: Final = "write this line for any size, or use maybe_mark_dynamic"
+_ANOTHER_BACKEND: Final = "use another backend, or maybe_mark_dynamic"
+_ANOTHER_RANGE: Final = "mark a range that this size is in, or don't mark tensors outside of it"
+_ANOTHER_SIZE: Final = "use mark_unbacked, for which they are not, or maybe_mark_dynamic"
 _STEPS: Final = (Index, Key)  # from an argument to what is given in it
 _HELD: Final = frozenset({"_buffers", "_parameters"})
 # Whole numbers give whole numbers.
@@ -76,6 +84,7 @@ class Wanted:
     """What a trace is to leave open, by the text of its source."""
 
     ints: frozenset[str] = frozenset()
+    floats: frozenset[str] = frozenset()
     sizes: Mapping[str, frozenset[int]] = field(default_factory=dict)
     strides: Mapping[str, frozenset[int]] = field(default_factory=dict)
     every: bool = False
@@ -84,12 +93,18 @@ class Wanted:
     """Nothing, whatever a tensor is marked with."""
     named: Callable[[str], bool] | None = None
     """Whether a setting names a source."""
+    changes: Mapping[str, str] = field(default_factory=dict)
+    """How a size, stride or int has changed, in words."""
 
     def __bool__(self) -> bool:
         """Whether anything may be left open, but for what is marked."""
         return not self.never and bool(
-            self.ints or self.sizes or self.strides or self.every or self.named
+            self.ints or self.floats or self.sizes or self.strides or self.every or self.named
         )
+
+    def opens_float(self, text: str) -> bool:
+        """Whether a float is left open: never from the start, for much is decided by floats."""
+        return not self.never and text in self.floats
 
 
 class UnknownSymbolError(Exception):
@@ -97,10 +112,11 @@ class UnknownSymbolError(Exception):
 
 
 class Specialized(NamedTuple):
-    """Why a size that was marked as dynamic is not, and where."""
+    """Why a size that was marked as dynamic is not, where, and what can be done."""
 
     why: str
     places: tuple[Place, ...]
+    fix: str
 
 
 class Shapes:
@@ -111,10 +127,14 @@ class Shapes:
         self._env: Any = tensors.graph.shape_env
         self._world: Any = tensors.world
         self._wanted = wanted
+        self.floats = Floats(tensors, wanted)
         self._inputs: dict[str, Source] = {}  # by name of the placeholder
         self._ints: dict[int, tuple[torch.SymInt, Source]] = {}  # by id
         self._marked: list[tuple[Source, int, int, Any, Mapping[int, Bounds]]] = []
         self._places: list[tuple[int, tuple[Place, ...]]] = []  # number of guards, then where
+        self._traced: int | None = None  # number of guards when the trace ended
+        self._beyond: dict[Any, tuple[sympy.Basic, tuple[Place, ...]]] = {}
+        self.created: list[Created] = []
 
     def __bool__(self) -> bool:
         return bool(self._graph.symbols.facts)
@@ -128,6 +148,11 @@ class Shapes:
     def marked(self) -> bool:
         """Whether the user insists on something."""
         return bool(self._marked)
+
+    @property
+    def in_use(self) -> bool:
+        """Whether something is left open, and the user does not insist on it."""
+        return (bool(self) or bool(self.floats)) and not self.marked
 
     # ------------------------------------------------------------------ from the world
 
@@ -167,12 +192,14 @@ class Shapes:
         if dynamic is None:
             return found
         self._inputs[self._graph.latest_input().name] = source
+        marks = marks_of(raw)
         for dim in dynamic.strict:
             size = raw.shape[dim]
-            self._marked.append((source, dim, size, fake.shape[dim], marks_of(raw).bounds))
-        offset = fake.storage_offset()
-        if type(offset) is int:
-            self._world.guards.append(_holds(OffsetOf(source) == offset))
+            self._marked.append((source, dim, size, fake.shape[dim], marks.bounds))
+        for dim, number in enumerate(fake.shape):
+            self._note_created(f"{source}.size({dim})", number, source, marks.word(dim))
+        for dim, number in enumerate(fake.stride()):
+            self._note_created(f"{source}.stride({dim})", number, source)
         strides = None if found.strides is None else tuple(map(_known, fake.stride()))
         return replace(found, sizes=tuple(map(_known, fake.shape)), strides=strides)
 
@@ -190,12 +217,37 @@ class Shapes:
         self._inputs[given.name] = source
         self._ints[id(number)] = number, source
         self._world.guard(source, TypeIs(int))
+        self._note_created(text, number, source)
         return number
+
+    def _note_created(self, what: str, number: Any, source: Source, marked: str = "") -> None:
+        """For the log: a symbol, and why it is one."""
+        if type(number) is not torch.SymInt or not isinstance(number.node.expr, sympy.Symbol):
+            return
+        wanted = self._wanted
+        why = "it follows from no size"
+        if marked:
+            why = f"it is marked ({marked})"
+        elif what in wanted.changes:
+            why = wanted.changes[what]
+        elif wanted.named is not None and wanted.named(str(source)):
+            why = "config.dynamic_sources names it"
+        elif wanted.every and ".stride(" not in what:
+            why = "dynamic=True"
+        if any(each.symbol == str(number.node.expr) for each in self.created):
+            return
+        value = number.node.hint if number.node.has_hint() else None
+        self.created.append(Created(what, str(number.node.expr), value, why))
+
+    def begins(self, raw: torch.Tensor, source: Source) -> None:
+        """The program has asked where a tensor begins, which is never left open."""
+        offset = int(raw.storage_offset())
+        self._world.guards.append(_holds(OffsetOf(source) == offset))
 
     def source_of(self, number: Any) -> Source | None:
         """Where a number is found in the world, if it is there."""
         known = self._ints.get(id(number))
-        return None if known is None else known[1]
+        return self.floats.source_of(number) if known is None else known[1]
 
     def input_source(self, name: str) -> Source:
         return self._inputs[name]
@@ -332,31 +384,40 @@ class Shapes:
         leaves = {symbol: self._leaf(origin) for symbol, origin in found.symbols.items()}
         made: dict[tuple[Any, ...], Guard] = {}
 
-        def add(expr: Expr | None, symbols: Collection[Any], why: str) -> None:
+        def add(expr: Expr | None, meant: sympy.Basic, index: int = -1) -> None:
+            why = self._why(index)
             if expr is None:
                 # The native tree can't compute it, but it is true for these numbers.
-                for symbol in symbols:
+                for symbol in meant.free_symbols:
                     if symbol not in leaves or symbol not in self._env.backed_var_to_val:
                         raise UnknownSymbolError(f"of the size {symbol} no input tells")
                     number = int(self._env.backed_var_to_val[symbol])
-                    add(leaves[symbol] == number, (), why)
+                    self._beyond.setdefault(symbol, (meant, self._places_of(index)))
+                    add(leaves[symbol] == number, meant, index)
                 return
-            made.setdefault(_key(expr), _holds(expr, why))
+            key = _key(expr)
+            if key not in made or (why and not made[key].where):
+                made[key] = _holds(expr, why)
 
         for origin, expr in found.equal:
             number = translated(expr, leaves.get)
             relation = None if number is None else self._leaf(origin) == number
             if relation is None:
                 hint = int(expr.xreplace(self._env.backed_var_to_val))
-                add(self._leaf(origin) == hint, (), "")
-            add(relation, expr.free_symbols, "")
-        for index, condition in enumerate(found.conditions):
-            why = self._why(index - found.ranges)
-            for part in sympy.And.make_args(condition):
-                if part != sympy.true:
-                    add(translated(part, leaves.get), part.free_symbols, why)
+                add(self._leaf(origin) == hint, expr)
+            add(relation, expr)
+        parts = [
+            (index - found.ranges, part)
+            for index, condition in enumerate(found.conditions)
+            for part in sympy.And.make_args(condition)
+            if part != sympy.true
+        ]
+        ranges = sum(index < 0 for index, _ in parts)
+        for position in needed([part for _, part in parts], ranges):
+            index, part = parts[position]
+            add(translated(part, leaves.get), part, index)
         for condition in self._of_unbacked(set(leaves)):
-            add(translated(condition, leaves.get), condition.free_symbols, "")
+            add(translated(condition, leaves.get), condition)
         return list(made.values())
 
     def _of_unbacked(self, known: set[Any]) -> Iterator[sympy.Basic]:
@@ -381,15 +442,31 @@ class Shapes:
                 return OffsetOf(source)
         return Int(source)
 
+    def ended(self) -> None:
+        """The program has been traced: what is assumed from now on is due to the backend."""
+        self._traced = len(self._env.guards)
+
     def _why(self, index: int) -> str:
         """The line of the program that is the reason for an assumption."""
         places = self._places_of(index)
-        return f"{places[-1].file}:{places[-1].line}" if places else ""
+        if places:
+            found = users_own(places)
+            return f"{found.file}:{found.line}"
+        return "the backend" if self._traced is not None and index >= self._traced else ""
 
     def _places_of(self, index: int) -> tuple[Place, ...]:
         if index < 0:
             return ()
         return next((places for count, places in self._places if index < count), ())
+
+    def decisions(self) -> Decisions:
+        """What was decided of the symbols; to be asked after the guards."""
+        names: dict[Any, str] = {}
+        for fact in self._graph.symbols.facts:
+            if fact.origin.input in self._inputs:
+                names.setdefault(fact.number.node._expr, str(self._leaf(fact.origin)))
+        traced = len(self._env.guards) if self._traced is None else self._traced
+        return Decisions(self._env, names, self._places_of, traced, self._beyond)
 
     def broken_marks(self) -> list[Specialized]:
         """Sizes that were marked as dynamic, and that the program or the backend has fixed."""
@@ -399,38 +476,23 @@ class Shapes:
             least, most = marked.get(dim, (None, None))
             if not _within(size, least, most):
                 why = f"{what} is {size}, and marked as between {least} and {most}"
-                found.append(Specialized(why, ()))
+                found.append(Specialized(why, (), _ANOTHER_RANGE))
             elif type(number) is int:
                 why = f"{what} is {size}: 0 and 1 are sizes of their own, as in torch"
-                found.append(Specialized(why, ()))
-            elif self._env.replace(number.node._expr).is_number:
-                index, reason = self._reason(number.node._expr)
-                why = f"{what} must be {size}, because of {reason}"
-                found.append(Specialized(why, self._places_of(index)))
-        return found
+                found.append(Specialized(why, (), _ANOTHER_SIZE))
+            elif self.decisions().fixed(number.node._expr):
+                found += self._specialized(what, size, number.node._expr)
+        return list(dict.fromkeys(found))
 
-    def _reason(self, symbol: Any) -> tuple[int, str]:
-        """Which assumption has fixed a symbol."""
-        names = {
-            fact.number.node._expr: str(self._leaf(fact.origin))
-            for fact in self._graph.symbols.facts
-            if fact.origin.input in self._inputs
-        }
-        for index, guard in enumerate(self._env.guards):
-            if symbol in guard.expr.free_symbols and isinstance(guard.expr, sympy.Eq):
-                native = translated(guard.expr, lambda s: _Named(names.get(s, str(s))))
-                return index, str(guard.expr if native is None else native)
-        return -1, "of what is known of other sizes"
-
-
-class _Named(Leaf):
-    """A symbol in a message."""
-
-    def __init__(self, text: str) -> None:
-        object.__setattr__(self, "_text", text)
-
-    def __str__(self) -> str:
-        return str(object.__getattribute__(self, "_text"))
+    def _specialized(self, what: str, size: int, symbol: Any) -> Iterator[Specialized]:
+        reasons = self.decisions().reasons(symbol)
+        if not reasons:
+            why = f"{what} must be {size}, because of what is known of other sizes"
+            yield Specialized(why, (), _ANY_SIZE)
+        for each in reasons:
+            by = " by the backend" if each.by_backend and not each.places else ""
+            why = f"{each.what}, because of {each.condition}{by}"
+            yield Specialized(why, each.places, _ANOTHER_BACKEND if by else _ANY_SIZE)
 
 
 def _holds(expr: Expr, why: str = "") -> Guard:

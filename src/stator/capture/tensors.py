@@ -47,7 +47,7 @@ from stator.graph import (
 )
 from stator.graph.output import storage_of
 from stator.graph.state import Scope, StateRecorder
-from stator.guards import Attr, Callback, Equal, Is, NoAttr, Source, State
+from stator.guards import Attr, Equal, Is, NoAttr, Source, State
 from stator.objects import TypeSet
 from stator.world import MISSING, World
 
@@ -100,7 +100,7 @@ class Tensors:
         self.arrays = arrays.Arrays(self, world)
         self.own = TensorState(self)
         self.shapes = Shapes(self, Wanted() if wanted is None else wanted)
-        world.symbolic = self.shapes.integer
+        world.symbolic = {int: self.shapes.integer, float: self.shapes.floats.number}
         self.scalars = Scalars(self)
         self.indexing = Indexing(self.scalars)
 
@@ -163,6 +163,7 @@ class Tensors:
                 self.shapes.note(frame)
                 return result
             except OperatorError as failure:
+                self.shapes.note(frame)
                 error = failure.error
             except DataDependent as failure:
                 # Once the sizes are settled, there are none left that depend on values.
@@ -254,8 +255,7 @@ class Tensors:
             for given in self.graph.fakes.inputs:
                 source = self.sources.get(id(given.real))
                 if source is not None and storage_of(given.fake) == memory:
-                    offset = int(given.real.storage_offset())
-                    self.world.guard(source, Callback(_begins_at(offset), f"begins at {offset}"))
+                    self.shapes.begins(given.real, source)
 
     def _guard_setting(self, function: Any, value: Any) -> None:
         """The program has asked for a setting of torch that a graph can't change."""
@@ -471,14 +471,6 @@ _CONVERSIONS: Final = frozenset({"__index__", "__int__", "__float__", "__complex
 _OPERANDS: Final = TypeSet(
     int, float, bool, complex, str, bytes, type(None), list, tuple, dict, torch.Size, torch.dtype
 )
-
-
-def _begins_at(offset: int) -> Callable[[torch.Tensor], bool]:
-    def check(tensor: torch.Tensor) -> bool:
-        with torch._C.DisableTorchFunction():
-            return bool(tensor.storage_offset() == offset)
-
-    return check
 
 
 def leaves_name(function: Any) -> str:

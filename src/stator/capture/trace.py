@@ -6,7 +6,7 @@ state included, is different afterwards, whether it succeeds or not.
 
 import contextlib
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CellType, FunctionType
 from typing import Any
@@ -18,12 +18,15 @@ from torch.utils._device import DeviceContext
 from stator._native import _core as core
 from stator.bytecode import decode
 from stator.bytecode.liveness import FRAME_READERS
+from stator.capture import controls
+from stator.capture.blame import blame
 from stator.capture.names import Waiting
 from stator.capture.outcome import Resolver, effects, state_effects
 from stator.capture.shapes import Shapes, Wanted
 from stator.capture.tensors import RecordingMode, Tensors
 from stator.capture.tracer import Suspended, Tracer, frames, resume
 from stator.contracts import Depth
+from stator.diagnostics import logs, progress
 from stator.diagnostics.breaks import Break, Place
 from stator.diagnostics.catalogue import (
     BranchOnValues,
@@ -44,7 +47,7 @@ from stator.evaluator.points import Point, Slot
 from stator.graph import Input, OutputGraph, Recorded, UntrackedTensorError
 from stator.graph.arrays import Edges
 from stator.graph.prologue import Prologue
-from stator.graph.retry import Retry, retry_of
+from stator.graph.retry import Changes, Retry, changes_of, retry_of
 from stator.graph.state import StateRecorder, preserved
 from stator.guards import (
     CLOSURE,
@@ -84,8 +87,10 @@ class Trace:
     raised: BaseException | None = None
     retry: Retry | None = None
     """How to call the graph, if the program is to run in its place when a check in it fails."""
+    changes: Changes | None = None
+    """What the graph changes, if there is one."""
     edges: Edges = field(default_factory=Edges)
-    """Which inputs and outputs of the graph are numpy arrays."""
+    """Which inputs and outputs of the graph are numpy arrays or floats."""
     prologue: Prologue = field(default_factory=Prologue)
     """What happens before the graph. It takes the last of the inputs, and makes some itself."""
     suspension: Suspension | None = None
@@ -149,12 +154,16 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
         return Trace(start, None, [], None, broken=signal)
     with preserved() as state_before:
         graph = OutputGraph()
+        controls.learn()  # fake tensors may just have loaded torch._dynamo
         graph.default_device = device
         world = World()
+        world.blame = blame
         with StateRecorder(graph) as state:
             tensors = Tensors(graph, world, state, task.wanted)
             tracer = Tracer(tensors, world)
             tracer.limit = limit
+            tracer.noted = logs.on("dynamo", task.place, verbose=True)
+            progress.stage("tracing", graph.graph.nodes.__len__)
             tensors.scalars.careful = task.careful
             if not task.careful:
                 tensors.scalars.speculation.start = state_before
@@ -402,7 +411,8 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
     # Before an exception, all operators run: a kernel may refuse what a fake one lets pass.
     checked = [tensor for tensor, _ in graph.checks]
     recorded = graph.finish([*resolver.outputs, *checked], whole=raised)
-    retry = retry_of(graph, recorded)
+    graph_changes = changes_of(graph, recorded)
+    retry = retry_of(graph, recorded, graph_changes)
     if retry is None and own.draws.drawn.used:
         retry = Retry(early=True)
     if (graph.assumptions or graph.checks) and (retry is None or retry.early):
@@ -412,12 +422,13 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
     values = [] if needed is None else [each.identity for each in recorded.inputs]
     prologue, rest = own.prologue(values, marked)
     inputs = [_input_source(tracer, value) for value in rest] + own.given
-    given = tracer.arrays.inputs
     edges = Edges(
-        tuple(i for i, each in enumerate(recorded.inputs) if id(each.value) in given),
+        tuple(_positions(recorded, tracer.arrays.inputs)),
         tuple(resolver.arrays),
         tuple(resolver.scalars),
+        tuple(_positions(recorded, tracer.tensors.shapes.floats.inputs)),
     )
+    tracer.tensors.shapes.ended()
     return Trace(
         tracer.world.guards,
         needed,
@@ -425,6 +436,7 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
         made,
         raised=result if raised else None,
         retry=retry,
+        changes=graph_changes,
         edges=edges,
         prologue=prologue,
         suspension=middle,
@@ -435,15 +447,25 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
     )
 
 
+def _positions(recorded: Recorded, tensors: Container[int]) -> Iterator[int]:
+    """Which inputs are these, by id."""
+    return (i for i, each in enumerate(recorded.inputs) if id(each.value) in tensors)
+
+
 def _input_source(tracer: Tracer, given: Any) -> Source:
     if type(given) is Input:
         return tracer.tensors.shapes.input_source(given.name)
     return tracer.tensors.sources[id(given)]
 
 
+def _is_given(tensors: Tensors, real: torch.Tensor) -> bool:
+    """Whether an input is a tensor of the world, which others may share their memory with."""
+    return not tensors.own.is_made(real) and id(real) not in tensors.shapes.floats.inputs
+
+
 def _guard_mutation(tracer: Tracer, graph: OutputGraph) -> None:
     """A graph that changes an input is right only while no other input is the same memory."""
-    inputs = [each for each in graph.fakes.inputs if not tracer.tensors.own.is_made(each.real)]
+    inputs = [each for each in graph.fakes.inputs if _is_given(tracer.tensors, each.real)]
     with torch._C.DisableTorchFunction():
         written = graph.overwritten  # also through `.data`, which counts no version
         changed = [

@@ -22,6 +22,7 @@ from stator.capture.calls import Calls
 from stator.capture.instructions import Instructions
 from stator.capture.names import Waiting
 from stator.capture.refusals import unseen
+from stator.capture.steps import Steps
 from stator.capture.tensors import Tensors
 from stator.capture.text import Texts
 from stator.contracts import Depth
@@ -70,6 +71,7 @@ class Tracer(Attributes):
         self.stopped_at = 0  # the instruction of the outermost loop
         self.limit = sys.maxsize  # instructions of the outermost loop, before the trace ends
         self.ticks: Any = None  # those left
+        self.noted = False  # whether a log wants each instruction
         self.suspended: list[Activation] | None = None  # the frames when they had run out
         self.unfit = False  # the instruction where it was interrupted can't run on its own
         self.before: int | None = None  # a step before which the trace could end, if not here
@@ -108,8 +110,10 @@ class Tracer(Attributes):
             self.base = sys._getframe(1).f_code
             for index, value in self.parameters.items():
                 self.put(frame, index, value)
-            self.ticks = iter(range(self.limit))
+            self.ticks = Steps(self.limit) if self.noted else iter(range(self.limit))
             done = evaluate_for(frame, self.ticks, self.suspend)
+        elif self.noted:
+            done = evaluate_for(frame, Steps(sys.maxsize), self.suspend)
         else:
             done = evaluate(frame)
         frame.result = self.texts.resume(in_window, frame.result)

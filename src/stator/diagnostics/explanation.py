@@ -4,13 +4,16 @@ Stage: diagnostics. In: what the driver has noted while compiling, as text. Out:
 at or to print. It keeps nothing of the program alive but the result of the call.
 """
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from stator.diagnostics.breaks import CaptureError
 from stator.diagnostics.places import Place, shown, source_line
+from stator.report import build
 
 _SHOWN: Final = 30  # guards per part that are printed; `guards` has all
 
@@ -93,6 +96,8 @@ class Explanation:
     """In the order in which they first ran."""
     recompiles: tuple[str, ...] = ()
     """For each time something was compiled again, the guards that failed."""
+    events: tuple[dict[str, Any], ...] = field(default=(), repr=False, compare=False)
+    """What the journal has told meanwhile: all that a report shows."""
 
     @property
     def graphs(self) -> tuple[Part, ...]:
@@ -137,6 +142,10 @@ class Explanation:
     @property
     def backend_seconds(self) -> float:
         return sum(part.backend_seconds for part in self.parts)
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Writes the report: one HTML file, which needs nothing but a browser."""
+        return build(self.events, path)
 
     def __repr__(self) -> str:
         return f"<Explanation of {self.name}: {self._summary()}>"

@@ -1,16 +1,20 @@
 """Logs: what stator tells about its work, when it is asked to.
 
-Stage: all that compile. In: names, from `STATOR_LOGS` or `set_logs`. Out: records of the standard
-`logging`, one logger per name (`stator.guards`, …). Whoever reports asks `on(name)` first, so that
-nothing is computed for a log that is off.
+Stage: all that compile. In: names, from `STATOR_LOGS`, `TORCH_LOGS` or `set_logs`. Out: records of
+the standard `logging`, one logger per name (`stator.guards`, …). Whoever reports asks `on(name)`
+first, so that nothing is computed for a log that is off. How records look, and where they go, is in
+`log_output.py`.
 """
 
 import logging
 import os
-import sys
 import warnings
-from collections.abc import Iterator
-from typing import Any, Final, TextIO
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+from pathlib import PurePath
+from typing import Any, Final, Protocol
+
+from stator.diagnostics.log_output import direct
 
 LOGS: Final[dict[str, str]] = {
     "graph_breaks": "where and why a program is split, once per place; +: each time",
@@ -21,37 +25,31 @@ LOGS: Final[dict[str, str]] = {
     "recompiles": "which guard failed when something is compiled again",
     "bytecode": "what runs in place of the function, as Python code; +: and as bytecode",
     "side_effects": "what happens to objects of the program after each graph",
-    "dynamo": "each trace: what, how long, how many frames",
+    "dynamo": "each trace: what, how long, how many frames; +: each instruction",
     "dynamic": "numbers in a graph that are known only when it runs",
+    "regions": "parts of a graph that are graphs of their own: branches, loop bodies, checkpoints",
     "perf_hints": "what keeps a function from being fast",
 }
-_ROOT: Final = logging.getLogger("stator")
-_LOGGERS: Final = {name: _ROOT.getChild(name) for name in LOGS}
+ROOT: Final = logging.getLogger("stator")
+_LOGGERS: Final = {name: ROOT.getChild(name) for name in LOGS}
+_reported: Final[set[Any]] = set()
+_filters: Final[dict[str, tuple[str, ...]]] = {}  # of which parts of the program a log tells
 
 
-class _Handler(logging.StreamHandler[TextIO]):
-    """Writes to what `sys.stderr` is at the time."""
-
-    def __init__(self) -> None:
-        logging.Handler.__init__(self)
-        self.setFormatter(logging.Formatter("[%(name)s] %(message)s"))
+class About(Protocol):
+    """What a record is about: a `Label` or a `Place`."""
 
     @property
-    def stream(self) -> TextIO:
-        return sys.stderr
-
-    @stream.setter
-    def stream(self, value: TextIO) -> None:
-        raise AttributeError("this handler follows sys.stderr")
+    def file(self) -> str: ...
+    @property
+    def function(self) -> str: ...
 
 
-_HANDLER: Final = _Handler()
-_reported: Final[set[Any]] = set()
-
-
-def on(name: str, *, verbose: bool = False) -> bool:
-    """Whether anyone reads this log."""
-    return _LOGGERS[name].isEnabledFor(logging.DEBUG if verbose else logging.INFO)
+def on(name: str, *about: About, verbose: bool = False) -> bool:
+    """Whether anyone reads this log and, with `about`, what it says of one of these."""
+    if not _LOGGERS[name].isEnabledFor(logging.DEBUG if verbose else logging.INFO):
+        return False
+    return not _filters or not about or _wanted(name, about)
 
 
 def write(name: str, text: str, *, verbose: bool = False) -> None:
@@ -71,43 +69,91 @@ def forget() -> None:
     _reported.clear()
 
 
-def set_logs(names: str = "", /, **switches: bool | int) -> None:
+# ---------------------------------------------------------------------- of which part
+
+
+def _wanted(name: str, about: tuple[About, ...]) -> bool:
+    patterns = _filters.get(name)
+    return patterns is None or any(
+        fnmatchcase(_path(each), f"*.{pattern}{rest}")
+        for each in about
+        for pattern in patterns
+        for rest in ("", ".*")
+    )
+
+
+def _path(about: About) -> str:
+    """As in `….site-packages.transformers.models.bert.modeling_bert.BertLayer.forward`."""
+    file = PurePath(about.file).with_suffix("")
+    return ".".join(["", *(part.strip("/\\:") for part in file.parts), about.function])
+
+
+# ---------------------------------------------------------------------- switches
+
+
+def set_logs(names: str = "", /, *, out: str | None = None, **switches: bool | int) -> None:
     """Switches logs on; those that are not named are switched off.
 
     `set_logs("graph_breaks,+guards")` or `set_logs(graph_breaks=True, guards=logging.DEBUG)`: a
-    `+`, or the level DEBUG, asks for more. They go to standard error. `STATOR_LOGS` takes the same
-    names when the program starts.
+    `+`, or the level DEBUG, asks for more. `guards:models.*` tells of some modules, classes or
+    functions only. They go to standard error or, with `out`, are appended to a file. `STATOR_LOGS`
+    and `STATOR_LOGS_OUT` say the same when the program starts.
     """
-    levels = dict(_parsed(names))
+    levels, filters = _parsed(names)
     for name, switch in switches.items():
         if switch is not False:
             levels[name] = logging.INFO if switch is True else int(switch)
     if unknown := levels.keys() - LOGS.keys():
         known = ", ".join(LOGS)
         raise ValueError(f"stator has no log {sorted(unknown)[0]!r}. There are: {known}")
+    _switch(levels, filters, out)
+
+
+def _switch(levels: Mapping[str, int], filters: Mapping[str, list[str]], out: str | None) -> None:
+    direct(ROOT, bool(levels), out)  # which may fail, and then nothing is changed
     forget()
+    _filters.clear()
+    _filters.update({name: tuple(patterns) for name, patterns in filters.items()})
     for name, logger in _LOGGERS.items():
         logger.setLevel(levels.get(name, logging.NOTSET))
-    _ROOT.removeHandler(_HANDLER)
-    if levels:
-        _ROOT.addHandler(_HANDLER)
-    _ROOT.propagate = not levels  # else a program with handlers of its own shows everything twice
 
 
-def _parsed(names: str) -> Iterator[tuple[str, int]]:
-    for name in names.split(","):
-        if stripped := name.strip():
+def _parsed(names: str) -> tuple[dict[str, int], dict[str, list[str]]]:
+    """Levels by name, and patterns for those that are asked for of a part of the program only."""
+    levels: dict[str, int] = {}
+    filters: dict[str, list[str]] = {}
+    for name, pattern, level in _asked(names):
+        if pattern and (name not in levels or name in filters):
+            filters.setdefault(name, []).append(pattern)
+        else:
+            filters.pop(name, None)  # of all
+        levels[name] = min(level, levels.get(name, level))
+    return levels, filters
+
+
+def _asked(names: str) -> Iterator[tuple[str, str, int]]:
+    for each in names.split(","):
+        if stripped := each.strip():
             verbose = stripped.startswith("+")
-            yield stripped.removeprefix("+"), logging.DEBUG if verbose else logging.INFO
+            name, _, pattern = stripped.removeprefix("+").partition(":")
+            yield name.strip(), pattern.strip(), logging.DEBUG if verbose else logging.INFO
 
 
-def _read_environment() -> None:
-    names = os.environ.get("STATOR_LOGS", "")
+def read_environment() -> None:
+    """Switches on what `STATOR_LOGS` names or, if it is not set, what `TORCH_LOGS` does.
+
+    torch checks the names of the latter itself; those that only torch knows are not for us.
+    """
+    out = os.environ.get("STATOR_LOGS_OUT") or None
+    names = os.environ.get("STATOR_LOGS")
+    if names is None:
+        asked = os.environ.get("TORCH_LOGS", "").split(",")
+        names = ",".join(name for name in asked if name.strip().removeprefix("+") in LOGS)
     if names:
         try:
-            set_logs(names)
-        except ValueError as error:  # a typing error must not keep the program from running
+            set_logs(names, out=out)
+        except (ValueError, OSError) as error:  # must not keep the program from running
             warnings.warn(f"STATOR_LOGS: {error}", stacklevel=2)
 
 
-_read_environment()
+read_environment()

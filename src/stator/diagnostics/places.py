@@ -76,6 +76,11 @@ def library(place: Place) -> str:
     return place.file if place.file.startswith("<frozen ") else ""
 
 
+def users_own(places: Sequence[Place]) -> Place:
+    """The innermost place that is in no library; the innermost one at all, if all are."""
+    return next((each for each in reversed(places) if not library(each)), places[-1])
+
+
 def source_line(place: Place) -> str:
     """The text of a line, without its end; empty if the file can't be read."""
     return linecache.getline(place.file, place.line).rstrip()

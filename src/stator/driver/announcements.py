@@ -1,26 +1,30 @@
-"""What the driver writes to the logs (docs/diagnostics.md).
+"""What the driver tells: to the logs (docs/diagnostics.md), and to the journal (docs/report.md).
 
-Stage: driver. In: what happened in a compile. Out: log records; nothing is computed for logs that
-are off. All of it happens outside of traces.
+Stage: driver. In: what happened in a compile. Out: log records and events; nothing is computed for
+logs that are off, or for a journal that nobody reads. All of it happens outside of traces.
 """
 
 import dis
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from types import FunctionType
 from typing import Any, Final
 
 import torch
 import torch.fx as fx
 
-from stator.capture import CaptureError, Trace
-from stator.diagnostics import logs
+from stator.capture import CaptureError, Trace, steps
+from stator.capture.shapes import Shapes
+from stator.diagnostics import journal, logs
 from stator.diagnostics.explanation import GraphBreak
+from stator.driver import regions, story
 from stator.driver.ledger import Compilation, Label, Recompile
+from stator.driver.records import arguments, name
 from stator.effects import Effect
 from stator.effects.steps import Plan
 from stator.evaluator import statistics
 
 _INDENT: Final = "\n  "
+_CHUNK: Final = 1000  # lines in one record
 
 
 class Watch:
@@ -29,11 +33,15 @@ class Watch:
     def __init__(self, label: Label) -> None:
         self._label = label
         self._frames = statistics().frames
-        if logs.on("dynamo", verbose=True):
+        if logs.on("dynamo", label, verbose=True):
             logs.write("dynamo", f"{label}: tracing begins", verbose=True)
+        if journal.on():
+            story.began(label)
 
     def traced(self, trace: Trace, seconds: float, what: str = "traced") -> None:
-        if not logs.on("dynamo"):
+        if journal.on():
+            story.traced(self._label, seconds)
+        if not logs.on("dynamo", self._label):
             return
         frames = statistics().frames - self._frames
         end = "" if trace.broken is None else f", ended by a break: {trace.broken.reason}"
@@ -41,84 +49,135 @@ class Watch:
         logs.write("dynamo", text)
 
 
+def stepped() -> None:
+    """A trace has ended: what it has noted of its instructions."""
+    lines = steps.take()
+    for start in range(0, len(lines), _CHUNK):
+        text = _INDENT.join(["instructions", *lines[start : start + _CHUNK]])
+        logs.write("dynamo", text, verbose=True)
+
+
 def broke(error: CaptureError, *, eager: bool) -> None:
     """The program was split, or runs as it is, because of this."""
-    verbose = logs.on("graph_breaks", verbose=True)
-    if logs.on("graph_breaks"):
+    verbose = logs.on("graph_breaks", *error.places, verbose=True)
+    if logs.on("graph_breaks", *error.places):
         found = GraphBreak.of(error)
         if logs.first_time((found.reason, found.place)) or verbose:
             logs.write("graph_breaks", f"graph break: {found}")
-    if eager and logs.on("perf_hints"):
+    if eager and logs.on("perf_hints", *error.places):
         logs.write("perf_hints", f"a path runs eagerly as a whole: {error}")
 
 
 def recompiled(why: Recompile) -> None:
-    if logs.on("recompiles"):
+    if logs.on("recompiles", why.label):
         logs.write("recompiles", str(why))
+    if journal.on():
+        story.recompiled(why)
 
 
-def opened(label: Label, texts: Sequence[str]) -> None:
-    """Sizes or ints have changed, and become symbols."""
-    if texts and logs.on("dynamic"):
-        logs.write("dynamic", f"{label}: left open from now on: {', '.join(texts)}")
+def decided(label: Label, shapes: Shapes | None) -> None:
+    """A trace has ended, and the backend: what became of its symbols, one line each."""
+    if shapes and logs.on("dynamic", label):
+        for each in (*shapes.created, *shapes.decisions()):
+            logs.write("dynamic", f"{label}: {each}")
 
 
-def closed(label: Label, why: str) -> None:
-    """A program can't be compiled with sizes left open."""
-    if logs.on("dynamic"):
-        logs.write("dynamic", f"{label}: nothing is left open any more, since {why}")
+def closed(label: Label, why: str, what: str = "nothing") -> None:
+    """A program can't be compiled with sizes, or floats, left open."""
+    if logs.on("dynamic", label):
+        logs.write("dynamic", f"{label}: {what} is left open any more, since {why}")
 
 
-def limited(text: str) -> None:
+def limited(label: Label, text: str) -> None:
     """A limit of recompiles was reached."""
-    if logs.on("perf_hints"):
+    if logs.on("perf_hints", label):
         logs.write("perf_hints", text)
+    if journal.on():
+        journal.write("limit", function=story.known(label), text=text)
+
+
+def declined(label: Label) -> None:
+    """A call runs as it is, since a limit was reached before."""
+    if journal.on():
+        story.declined(label)
+
+
+def warned(label: Label, text: str) -> None:
+    """The user gets a warning."""
+    if journal.on():
+        journal.write("warning", function=story.known(label), text=text)
+
+
+def failed(label: Label, error: BaseException) -> None:
+    """A compile ends without an entry."""
+    if journal.on():
+        story.failed(label, error)
+
+
+def continued(label: Label, by: Label) -> None:
+    """What is behind a break of the first one is the second one."""
+    if journal.on():
+        story.continued(label, by)
+
+
+def forgotten() -> None:
+    """All that was compiled is."""
+    journal.write("reset")
+
+
+def ended() -> None:
+    """The program ends, or whoever listens has heard enough."""
+    if journal.on():
+        story.ended()
 
 
 def recorded(label: Label, module: fx.GraphModule) -> None:
     """A graph, before the backend gets it."""
-    if logs.on("graph"):
+    if logs.on("graph", label):
         logs.write("graph", _titled(label, "graph", _table(module)))
-    if logs.on("graph_code"):
+    if logs.on("graph_code", label):
         code = module.code.strip()
-        if logs.on("graph_code", verbose=True):
+        if logs.on("graph_code", label, verbose=True):
             shown: Any = module.print_readable
             code = shown(print_output=False, include_stride=True, include_device=True)
         logs.write("graph_code", _titled(label, "graph", code.splitlines()))
-    if logs.on("graph_sizes"):
+    if logs.on("graph_sizes", label):
         logs.write("graph_sizes", _titled(label, "sizes", _sizes(module)))
-    if logs.on("dynamic") and (found := list(_unknown(module))):
+    if logs.on("dynamic", label) and (found := list(_unknown(module))):
         logs.write("dynamic", _titled(label, "known when the graph runs", found))
+    if logs.on("regions", label) and (found := list(regions.described(module))):
+        logs.write("regions", _titled(label, "regions", found))
+    if journal.on():
+        story.recorded(label, module)
 
 
 def compiled(
     label: Label, done: Compilation, plan: Plan | None = None, function: Any = None
 ) -> None:
     """An entry was made."""
-    if logs.on("guards"):
+    if logs.on("guards", label):
         logs.write("guards", _titled(label, "guards", map(str, done.guards)))
-    if logs.on("side_effects") and plan is not None and plan.effects:
+    if logs.on("side_effects", label) and plan is not None and plan.effects:
         words = [_words(step.effect, str(step)) for step in plan.effects]
         logs.write("side_effects", _titled(label, "side effects", words))
-    if logs.on("bytecode") and done.residual:
+    if logs.on("bytecode", label) and done.residual:
         lines = done.residual.splitlines()
-        if logs.on("bytecode", verbose=True) and isinstance(function, FunctionType):
+        if logs.on("bytecode", label, verbose=True) and isinstance(function, FunctionType):
             lines += dis.Bytecode(function).dis().splitlines()
         logs.write("bytecode", _titled(label, "runs", lines))
-    if logs.on("dynamo"):
+    if logs.on("dynamo", label):
         text = f"{label}: backend took {done.backend_seconds * 1000:.1f} ms"
         logs.write("dynamo", text if done.graph is not None else f"{label}: no graph")
+    if journal.on():
+        effects = () if plan is None else plan.effects
+        words = [_words(step.effect, str(step)) for step in effects]
+        story.compiled(label, done, words, function)
 
 
 def operators(module: fx.GraphModule) -> tuple[str, ...]:
     """What a graph calls, in order, by the names that a user knows."""
     calls = (node for node in module.graph.nodes if node.op.startswith("call_"))
-    return tuple(map(_name, calls))
-
-
-def _name(node: fx.Node) -> str:
-    target: Any = node.target
-    return target if isinstance(target, str) else str(getattr(target, "__name__", target))
+    return tuple(map(name, calls))
 
 
 def _titled(label: Label, title: str, lines: Any) -> str:
@@ -128,10 +187,7 @@ def _titled(label: Label, title: str, lines: Any) -> str:
 def _table(module: fx.GraphModule) -> list[str]:
     rows = [("op", "name", "target", "arguments")]
     for node in module.graph.nodes:
-        arguments = ", ".join(
-            [*map(str, node.args), *(f"{name}={value}" for name, value in node.kwargs.items())]
-        )
-        rows.append((node.op, node.name, _name(node), arguments))
+        rows.append((node.op, node.name, name(node), arguments(node)))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     return [
         "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]])

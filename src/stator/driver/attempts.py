@@ -5,7 +5,6 @@ everything as it was before. Out: the target of an entry that calls, in such a c
 nothing for granted.
 """
 
-import weakref
 from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any, Final
@@ -17,33 +16,18 @@ from stator.graph.retry import Refused
 _PATIENCE: Final = 3  # failures, before they are counted against calls
 
 
-class Careful:
-    """The compiled functions that take nothing for granted, one for each function of a code."""
-
-    def __init__(self, make: Callable[[FunctionType], CompiledFunction]) -> None:
-        self._make = make
-        self._made: weakref.WeakKeyDictionary[FunctionType, CompiledFunction] = (
-            weakref.WeakKeyDictionary()
-        )
-
-    def of(self, function: FunctionType) -> CompiledFunction:
-        found = self._made.get(function)
-        if found is None:
-            found = self._made[function] = self._make(function)
-        return found
-
-
 def attempting(
     residual: Callable[..., Any],
     code: CodeType,
-    careful: Careful | None,
+    careful: Callable[[FunctionType], CompiledFunction] | None,
     *,
     fetches: bool,
     tails: bool,
 ) -> Callable[..., Any]:
     """Calls the residual function or, if its graph refuses, the careful one, or the original.
 
-    The last value fetched is the function that is called. The entry tails.
+    The last value fetched is the function that is called. The entry tails. `careful` makes what
+    takes nothing for granted, anew each time: what it would be kept by is the function itself.
     """
     direct = is_bound_as_given(code)
     call_bound = unbinding(code)
@@ -62,7 +46,7 @@ def attempting(
                     failures += 1
             if careful is None:
                 return None, call_bound(fetched[-1:], *bound)
-            other = careful.of(fetched[-1])
+            other = careful(fetched[-1])
             return (other, *bound) if direct else (None, call_bound((other,), *bound))
         except BaseException as error:
             hide_frame(error)

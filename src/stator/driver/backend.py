@@ -1,30 +1,32 @@
 """From a recorded graph to what the residual function calls.
 
 Stage: driver. In: the recorded graph, in the grad mode and autocast in which it starts, which are
-those of the call being compiled. Out: a callable of the graph's inputs.
+those of the call being compiled; and its title. Out: a callable of the graph's inputs, whose code
+has the graph's name where it is ours or torch.fx's.
 """
 
 import copy
-import linecache
 import warnings
-import weakref
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, Final
 
 import torch.fx as fx
-from torch.fx.graph_module import _loader
 
 from stator import config
 from stator.backends import BackendError
 from stator.backends.compile import compile_graph
+from stator.backends.registry import backend_name
 from stator.backends.shortcut import NO_ASSERTS, only_torch_operators, shortcut
+from stator.diagnostics import progress
+from stator.diagnostics.artefacts import Title
 from stator.driver.options import Options
 from stator.graph import Recorded
 
 
-def compile_recorded(recorded: Recorded, options: Options) -> Callable[..., Any]:
+def compile_recorded(recorded: Recorded, options: Options, title: Title) -> Callable[..., Any]:
     """Calls the backend; Inductor's code is called as directly as is safe."""
-    _forget_with(recorded.module)
+    progress.stage(f"backend {backend_name(options.backend)}")
     given = options.for_backend
     direct = options.inductor and config.inductor_shortcuts
     if direct and only_torch_operators(recorded.module):
@@ -44,7 +46,10 @@ def compile_recorded(recorded: Recorded, options: Options) -> Callable[..., Any]
             raise
         warnings.warn(f"{_UNCOMPILED}\n  {error.__cause__}", stacklevel=2)
         return fx.GraphModule(recorded.module, kept).forward
-    return shortcut(made).call if direct else made.function
+    if not direct:
+        return made.function
+    call = shortcut(made)
+    return call.call if call.refusal is not None else _called(call.call, title)
 
 
 # Backends know less about such graphs than about others; the graph itself is right.
@@ -67,11 +72,7 @@ def _needs_values(error: BaseException | None) -> bool:
     return False
 
 
-def _forget_with(module: fx.GraphModule) -> None:
-    """torch.fx keeps the source of every graph module for tracebacks; ours goes with the module."""
-    weakref.finalize(module, _forget, module.forward.__code__.co_filename).atexit = False
-
-
-def _forget(file: str) -> None:
-    linecache.cache.pop(file, None)
-    _loader.eval_cache.pop(file, None)
+def _called(function: Any, title: Title) -> Any:
+    """The same function, under the graph's name."""
+    code = function.__code__.replace(co_name=title.graph, co_qualname=title.graph)
+    return FunctionType(code, function.__globals__, title.graph, None, function.__closure__)

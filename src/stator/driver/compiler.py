@@ -13,27 +13,44 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, Final
 
 from stator import config, guards
-from stator._native._core import CALL_ORIGINAL, Bucket, CompiledFunction, Entry, attach, lookup
+from stator._native._core import CALL_ORIGINAL, CompiledFunction, attach, lookup
 from stator.backends import BackendError
 from stator.backends.registry import load
-from stator.capture import CaptureError, Trace, controls
+from stator.capture import CaptureError, Trace
 from stator.capture.restart import split
 from stator.capture.shapes import UnknownSymbolError, Wanted
 from stator.capture.trace import Task, trace
-from stator.diagnostics.breaks import Break
-from stator.driver import announcements
+from stator.diagnostics import progress
+from stator.diagnostics.artefacts import Title
+from stator.diagnostics.breaks import Break, Place
+from stator.driver import announcements, profiling, stance
 from stator.driver.abandon import abandon
-from stator.driver.attempts import Careful, attempting
+from stator.driver.attempts import attempting
 from stator.driver.backend import compile_recorded
 from stator.driver.continuations import LIMIT
 from stator.driver.errors import RecompileError, RecompileLimitError, SpecializedError
+from stator.driver.failures import Failures
 from stator.driver.fallback import is_plain, unbinding
-from stator.driver.ledger import Compilation, Label, Ledger, Recompile, open_ledger
+from stator.driver.ledger import (
+    NUMBERS,
+    Compilation,
+    Label,
+    Ledger,
+    Recompile,
+    ledgers_of,
+    own_ledger,
+    shared_ledger,
+)
+from stator.driver.naming import name_graph
+from stator.driver.notice import notice
 from stator.driver.options import Options
+from stator.driver.recompiles import limit_reached, reasons, refused, told
+from stator.driver.rerun import Rerun
+from stator.driver.stance import Stance
 from stator.effects.suspension import Exit, Suspension
 from stator.emit import residual
 from stator.emit.ending import Ending
@@ -68,24 +85,32 @@ def compiled_function(
 
     Functions with the same code share a bucket, and its limit. With `own`, there is a bucket for
     this one, and what it compiles is offered to the others, as far as the limit goes: many modules
-    of one class may be alike, or all different. An isolated one takes, but does not give. The label
-    is what messages call it.
+    of one class may be alike, or all different. An isolated one takes, but does not give: also not
+    what would be compiled behind an entry that it takes. The label is what messages call it.
     """
     label = label or Label.of(function, options.name)
     code = function.__code__
-    shared = open_ledger(code, options)
+    shared = shared_ledger(code, options)
     if own or options.isolate:
-        mine = open_ledger(code, options, Bucket(code))
+        mine = own_ledger(code, options)
         miss = Compiler(options, label, mine, shared)
+        others = shared.whole if options.isolate else shared.bucket
         made = CompiledFunction(
-            function, miss, name=options.name, bucket=mine.bucket, shared=shared.bucket
+            function, miss, name=options.name, bucket=mine.bucket, shared=others
         )
     else:
         miss = Compiler(options, label, shared)
         made = CompiledFunction(function, miss, name=options.name, bucket=shared.bucket)
-    if lookup(code) is None:
+    if not options.isolate and lookup(code) is None:
         attach(code, made)
     return made
+
+
+def forget(code: CodeType | None = None) -> None:
+    """Drops what was compiled: for one code object, or all. A compile under way comes first."""
+    with _lock:
+        for ledger in ledgers_of(code):
+            ledger.reset()
 
 
 class Compiler:
@@ -107,24 +132,64 @@ class Compiler:
         self.points = points  # where it begins, if it is a continuation
         self.careful = careful  # takes nothing for granted that a graph would have to check
 
-    def reset(self) -> None:
-        """Forgets what was compiled."""
-        self.ledger.reset()
-        if self.shared is not None:
-            self.shared.reset()
+        self._forced: dict[object, CompiledFunction] = {}  # the same with other backends
 
     def __call__(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
         if _tracing.now:
             return CALL_ORIGINAL  # called from what a trace runs for real, perhaps on fake tensors
+        taken = stance.current()
+        if taken.name == "eager_on_recompile":
+            return CALL_ORIGINAL
         try:
             with _lock:
-                found = compiled.find(bound)  # another thread may have compiled it meanwhile
-                return self._compile(compiled, bound) if found is None else found
+                if taken is not stance.DEFAULT:
+                    return self._served_so(taken, compiled, bound)
+                return self._served(compiled, bound)
         except BaseException as error:
             if not self.points:
                 raise
             failure = error
         return abandon(self.points, bound, failure)  # it raises, having left the program
+
+    def _served(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
+        found = compiled.find(bound)  # another thread may have compiled it meanwhile
+        return self._compile(compiled, bound) if found is None else found
+
+    def _served_so(self, taken: Stance, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
+        """What is done about a call, if the stance is not the default."""
+        whole = not self.points and not self.careful  # what has begun goes on as it is
+        if whole and taken.backend is not None and not _same(taken.backend, self.options.backend):
+            return self._served_by(taken.backend, compiled, bound)
+        found = compiled.find(bound)
+        if found is not None:
+            return found
+        function = compiled.__wrapped__
+        assert isinstance(function, FunctionType)
+        ledger = self._ledger(compiled)
+        if taken.name == "fail_on_recompile":
+            why = self._reasons(compiled, function, bound)
+            raise RecompileError(refused(why, first=not ledger.compiles), why)
+        if taken.first_call and whole and not ledger.compiles and ledger.noticed is None:
+            ledger.noticed = notice(function.__code__, bound)
+            if taken.first_call == "eager":
+                return CALL_ORIGINAL
+            return self._served_by(taken.first_call, compiled, bound)
+        return self._compile(compiled, bound)
+
+    def _served_by(self, backend: Any, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
+        """As if the function had been compiled with another backend."""
+        key = backend if isinstance(backend, str) else id(backend)
+        other = self._forced.get(key)
+        if other is None:
+            function = compiled.__wrapped__
+            assert isinstance(function, FunctionType)
+            options = dataclasses.replace(self.options, backend=backend, mode=None, options={})
+            own = self.shared is not None
+            other = compiled_function(function, options, own=own, label=self.label)
+            self._forced[key] = other
+        compiler = other.miss
+        assert isinstance(compiler, Compiler)
+        return compiler._served(other, bound)
 
     def _compile(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
         function = compiled.__wrapped__
@@ -133,17 +198,20 @@ class Compiler:
         if not self._may_compile(compiled, function, ledger, bound):
             return CALL_ORIGINAL
         try:
-            return self._install(function, ledger, bound)
-        except (CaptureError, SpecializedError):
+            with progress.compiling(self.label.name, self.label.file, self.label.line):
+                return self._install(function, ledger, bound)
+        except (CaptureError, SpecializedError) as error:
+            announcements.failed(self.label, error)
             raise
         except Exception as error:
+            announcements.failed(self.label, error)
             failure = self._failure(error)
             if self.options.fullgraph or not config.suppress_errors:
                 try:
                     raise failure from failure.__cause__
                 finally:
                     del failure  # this frame, with the arguments, is in its traceback
-            ledger.count()  # so that it is not tried for ever
+            ledger.compiles += 1  # so that it is not tried for ever
             self._warn(ledger, f"{failure}\n  {self.label} runs eagerly.")
             return CALL_ORIGINAL
 
@@ -151,7 +219,7 @@ class Compiler:
         """The function may have got another code, and with it another bucket."""
         bucket = compiled.bucket
         if bucket is not self.ledger.bucket:
-            self.ledger = open_ledger(bucket.code, self.options, bucket)
+            self.ledger = own_ledger(bucket.code, self.options, bucket)
         return self.ledger
 
     # ------------------------------------------------------------------ limits
@@ -160,46 +228,32 @@ class Compiler:
         self, compiled: CompiledFunction, function: FunctionType, ledger: Ledger, bound: Any
     ) -> bool:
         """Whether one more variant is allowed; notes why it is needed."""
-        if not ledger.compiles:
-            return True
-        limit = self.options.recompile_limit or config.recompile_limit
-        accumulated = config.accumulated_recompile_limit
-        if ledger.compiles < limit and ledger.family.compiles < accumulated:
-            why = self._reasons(compiled, function, bound)
-            ledger.recompiles.append(why)
-            announcements.recompiled(why)
-            if config.error_on_recompile:
-                raise RecompileError(str(why))
+        limit = limit_reached(ledger, self.options)
+        if limit is None:
+            if ledger.compiles:
+                why = self._reasons(compiled, function, bound)
+                ledger.recompiles.append(why)
+                announcements.recompiled(why)
+                if config.error_on_recompile:
+                    raise RecompileError(str(why), why)
             return True
         if ledger.full and not self._limit_is_an_error():
+            announcements.declined(self.label)
             return False  # said already; every further call comes here
         why = self._reasons(compiled, function, bound)
-        which = f"recompile_limit ({limit})"
-        if ledger.compiles < limit:
-            which = f"accumulated_recompile_limit ({accumulated})"
-        failures = "".join(f"\n  - {failure}" for failure in why.failures)
-        text = (
-            f"{which} reached: {self.label} was compiled {ledger.compiles} times, and nothing of "
-            f"that fits this call, since{failures or ' it failed'}"
-        )
+        text = told(limit, why)
         if self._limit_is_an_error():
-            raise RecompileLimitError(text)
+            raise RecompileLimitError(text, why)
         ledger.full = True
-        announcements.limited(text)
+        announcements.limited(self.label, text)
         self._warn(ledger, f"{text}\n  From now on, calls that none fits run eagerly.")
         return False
 
     def _reasons(
         self, compiled: CompiledFunction, function: FunctionType, bound: tuple[Any, ...]
     ) -> Recompile:
-        """For each entry, which guard keeps it from serving this call."""
-        entries: tuple[Entry, ...] = compiled.entries()
-        if compiled.shared is not None:
-            entries += compiled.shared.entries()
-        trees = {id(tree): tree for entry in entries if (tree := entry.guards) is not None}
-        failures = [tree.explain(bound, function) for tree in trees.values()]
-        texts = (f"{f.path}: expected {f.expected}, got {f.actual}" for f in failures if f)
-        return Recompile(self.label, tuple(texts))
+        ledgers = [self.ledger] if self.shared is None else [self.ledger, self.shared]
+        return reasons(self.label, compiled, function, bound, ledgers)
 
     def _limit_is_an_error(self) -> bool:
         return self.options.fullgraph or config.fail_on_recompile_limit_hit
@@ -224,7 +278,7 @@ class Compiler:
         watch = announcements.Watch(self.label)
         task, trace = self._opened(ledger, task)
         shapes = trace.shapes
-        ledger.dynamics.in_use = shapes is not None and bool(shapes) and not shapes.marked
+        ledger.dynamics.in_use = shapes is not None and shapes.in_use
         found = None
         if trace.broken is not None and trace.speculated and not self.options.fullgraph:
             found = self._split_as_seen(task, trace)
@@ -253,7 +307,8 @@ class Compiler:
             ending = self._ending(ledger, trace.suspension, self.careful)
         if trace.plan is None:
             return self._as_it_is(function, ledger, trace, "an operator of torch raises")
-        graph = code = None
+        title = Title.of(self.label.name, next(NUMBERS))
+        graph = code = failed = None
         called: tuple[str, ...] = ()
         compiling = 0.0
         if trace.recorded is not None:
@@ -261,7 +316,9 @@ class Compiler:
             called = announcements.operators(trace.recorded.module)
             announcements.recorded(self.label, trace.recorded.module)
             began = time.perf_counter()
-            graph = compile_recorded(trace.recorded, self.options)
+            lines = name_graph(trace.recorded.module, title)
+            failed = Failures(title, lines, Rerun(self.label, trace))
+            graph = compile_recorded(trace.recorded, self.options, title)
             compiling = time.perf_counter() - began
             if trace.retry is not None:
                 graph = trace.retry.around(graph)
@@ -272,10 +329,14 @@ class Compiler:
             code=function.__code__,
             inputs=trace.inputs if graph is not None else (),
             graph=graph,
-            name=self.label.name,
+            name=title.name,
             ending=ending,
             namespace=self.points[0].globals if self.points else function.__globals__,
+            number=title.number,
+            about=title.about(self.label, called, None if error is None else error.reason),
+            failed=failed,
         )
+        profiling.note(made.function, made.graph, title.graph)
         target: Callable[..., Any] = made.function
         sources = made.sources
         if trace.retry is not None:
@@ -289,7 +350,9 @@ class Compiler:
             )
             sources = (*sources, guards.FUNCTION)
         kept = trace.all_guards()
+        announcements.decided(self.label, trace.shapes)
         self._check_marks(trace)
+        progress.stage("guards")
         tree = guards.compile(kept, outputs=sources)
         if not tree.check(bound, function):
             if trace.shapes is not None and trace.shapes.unbacked:
@@ -297,25 +360,34 @@ class Compiler:
             failure = tree.explain(bound, function)
             raise AssertionError(f"a guard fails on the call it was made from: {failure}")
         tails = ending is not None or trace.retry is not None
-        entry = self._add(ledger, tree, target, bool(sources), tails)
+        entry = ledger.bucket.add(tree, target, fetch=bool(sources), tails=tails)
         done = Compilation(
-            entry, self.label, kept, code, made.text, None, error, called, tracing, compiling
+            entry,
+            self.label,
+            kept,
+            code,
+            made.text,
+            broken=error,
+            operators=called,
+            trace_seconds=tracing,
+            backend_seconds=compiling,
+            number=title.number,
         )
-        ledger.compilations.append(done)
+        self._keep(ledger, done)
         announcements.compiled(self.label, done, trace.plan, made.function)
         return entry
 
     def _wanted(self, function: FunctionType, ledger: Ledger, bound: tuple[Any, ...]) -> Wanted:
-        """Which sizes and ints the trace leaves open: those that differ from calls before."""
-        if self.options.dynamic is None:
-            for each in ledger.compilations:
-                new = ledger.dynamics.learn(each.guards, bound, function)
-                announcements.opened(self.label, new)
+        """Which sizes and numbers the trace leaves open: those that differ from calls before."""
+        if self.options.dynamic is not False:
+            seen = [each.guards for each in ledger.compilations]
+            for noted in seen if ledger.noticed is None else [ledger.noticed, *seen]:
+                ledger.dynamics.learn(noted, bound, function)
         return ledger.dynamics.wanted(self.options)
 
     def _opened(self, ledger: Ledger, task: Task) -> tuple[Task, Trace]:
         """The trace with sizes left open; if more can be captured when they are not, then so."""
-        trace = self._traced(task)
+        task, trace = self._with_floats(ledger, task)
         if trace.broken is None or trace.broken.asked or not trace.shapes or trace.shapes.marked:
             return task, trace
         plain = dataclasses.replace(task, wanted=Wanted(never=True))
@@ -324,6 +396,21 @@ class Compiler:
             return task, trace
         ledger.dynamics.closed = True
         announcements.closed(self.label, trace.broken.reason)
+        return plain, other
+
+    def _with_floats(self, ledger: Ledger, task: Task) -> tuple[Task, Trace]:
+        """The trace with floats left open, if the program decides nothing by them."""
+        trace = self._traced(task)
+        floats = trace.shapes is not None and trace.shapes.floats
+        if not floats or (trace.broken is None and not trace.speculated):
+            return task, trace
+        wanted = dataclasses.replace(task.wanted, floats=frozenset())
+        plain = dataclasses.replace(task, wanted=wanted)
+        other = self._traced(plain)
+        if other.speculated == trace.speculated and _places(other) == _places(trace):
+            return task, trace
+        ledger.dynamics.fixed_floats = True
+        announcements.closed(self.label, "the program decides something by one", "no float")
         return plain, other
 
     def _check_marks(self, trace: Trace) -> None:
@@ -335,7 +422,6 @@ class Compiler:
     def _traced(self, task: Task) -> Trace:
         with _now_tracing():
             load(self.options.backend)
-            controls.learn()
             return trace(task)
 
     def _split_as_seen(self, task: Task, first: Trace) -> Trace | None:
@@ -361,43 +447,43 @@ class Compiler:
 
         def make(function: FunctionType, points: tuple[Point, ...]) -> CompiledFunction:
             code = function.__code__
-            mine = open_ledger(code, self.options, Bucket(code))
+            mine = own_ledger(code, self.options)
             mine.continuations = ledger.continuations
             last = Task(function, (), points).place
             name = self.label.name.partition(", resumed")[0]
             label = Label(f"{name}, resumed in {last.function}", last.file, last.line)
+            announcements.continued(self.label, label)
             miss = Compiler(self.options, label, mine, points=points, careful=careful)
             return CompiledFunction(function, miss, bucket=mine.bucket)
 
         return Ending(found, compiled(found.way), compiled(found.other), compiled(found.caught))
 
-    def _careful(self) -> Careful:
+    def _careful(self) -> Callable[[FunctionType], CompiledFunction]:
         """What runs where it turns out that the graph took too much for granted."""
         code = self.ledger.bucket.code
-        ledger = open_ledger(code, self.options, Bucket(code))
-        ledger.continuations = self.ledger.continuations
+        ledger = self.ledger.careful
+        if ledger is None:
+            ledger = own_ledger(code, self.options, family=self.ledger.family)
+            ledger.continuations = self.ledger.continuations
+            self.ledger.careful = ledger
         miss = Compiler(self.options, self.label, ledger, points=self.points, careful=True)
 
         def make(function: FunctionType) -> CompiledFunction:
             return CompiledFunction(function, miss, bucket=ledger.bucket)
 
-        return Careful(make)
+        return make
 
-    def _add(
-        self,
-        ledger: Ledger,
-        tree: guards.GuardTree,
-        target: Callable[..., Any],
-        fetch: bool,
-        tails: bool = False,
-    ) -> Entry:
-        ledger.count()
+    def _keep(self, ledger: Ledger, done: Compilation) -> None:
+        """Counts an entry, and offers it to those who share."""
+        ledger.compiles += 1
+        ledger.add(done)
         shared = self.shared
         if shared is not None and not self.options.isolate:
             limit = self.options.recompile_limit or config.recompile_limit
             if shared.bucket.code is ledger.bucket.code and len(shared.bucket.entries()) < limit:
-                shared.bucket.add(tree, target, fetch=fetch, tails=tails)
-        return ledger.bucket.add(tree, target, fetch=fetch, tails=tails)
+                entry = done.entry
+                shared.bucket.add(entry.guards, entry.target, fetch=entry.fetch, tails=entry.tails)
+                shared.add(done)
 
     def _eager(
         self, function: FunctionType, ledger: Ledger, trace: Trace, error: CaptureError
@@ -417,13 +503,14 @@ class Compiler:
     ) -> Any:
         """An entry that calls the function itself."""
         kept = trace.all_guards()
+        announcements.decided(self.label, trace.shapes)
         if is_plain(function):
-            entry = self._add(ledger, guards.compile(kept), function, False)
+            entry = ledger.bucket.add(guards.compile(kept), function)
         else:
             tree = guards.compile(kept, outputs=(guards.FUNCTION,))
-            entry = self._add(ledger, tree, unbinding(function.__code__), True)
+            entry = ledger.bucket.add(tree, unbinding(function.__code__), fetch=True)
         done = Compilation(entry, self.label, kept, None, "", eager=reason, broken=error)
-        ledger.compilations.append(done)
+        self._keep(ledger, done)
         announcements.compiled(self.label, done)
         return CALL_ORIGINAL
 
@@ -436,7 +523,18 @@ class Compiler:
     def _warn(self, ledger: Ledger, text: str) -> None:
         if text not in ledger.warned:
             ledger.warned.add(text)
+            announcements.warned(self.label, text)
+            progress.clear()
             warnings.warn(text, stacklevel=_level_outside())
+
+
+def _same(backend: Any, other: Any) -> bool:
+    return backend is other or (isinstance(backend, str) and backend == other)
+
+
+def _places(trace: Trace) -> tuple[Place, ...] | None:
+    """Where a trace was broken off."""
+    return None if trace.broken is None else trace.broken.places
 
 
 def _unwanted(label: Label, broken: Break) -> CaptureError:
@@ -452,6 +550,7 @@ def _now_tracing() -> Iterator[None]:
         yield
     finally:
         _tracing.now = False
+        announcements.stepped()
 
 
 def _level_outside() -> int:

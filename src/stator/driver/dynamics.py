@@ -1,7 +1,7 @@
 """What changes between calls of a function: it is left open when the function is compiled again.
 
 Stage: driver. In: the guards of the entries that don't fit a call, and the call. Out: `Wanted`, the
-sizes, strides and ints by which it differs from calls before, and from then on these are symbols.
+sizes, strides and numbers by which it differs from calls before; from then on these are symbols.
 Each ledger has its own memory. It knows sources by their texts: nothing is kept alive, and that two
 sources read the same means no more than that both are left open.
 """
@@ -9,7 +9,7 @@ sources read the same means no more than that both are left open.
 import fnmatch
 from collections.abc import Callable, Iterable
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 from stator import config
 from stator.capture.shapes import LARGEST, Wanted
@@ -25,66 +25,85 @@ class Dynamics:
 
     def __init__(self) -> None:
         self.ints: set[str] = set()
+        self.floats: set[str] = set()
         self.sizes: dict[str, set[int]] = {}
         self.strides: dict[str, set[int]] = {}
+        self.changes: dict[str, str] = {}
+        """How they have changed, in words."""
         self.closed = False
         """Nothing is left open, since the program can't be compiled so."""
+        self.fixed_floats = False
+        """No float is left open, since the program decides something by one."""
         self.in_use = False
         """Something is left open in what is being compiled, and the user does not insist on it."""
 
     def clear(self) -> None:
         self.ints.clear()
+        self.floats.clear()
         self.sizes.clear()
         self.strides.clear()
-        self.closed = False
+        self.changes.clear()
+        self.closed = self.fixed_floats = False
 
     def wanted(self, options: Options) -> Wanted:
         """What the next trace is to leave open."""
         return Wanted(
             frozenset(self.ints),
+            frozenset(() if self.fixed_floats else self.floats),
             {text: frozenset(dims) for text, dims in self.sizes.items()},
             {text: frozenset(dims) for text, dims in self.strides.items()},
             every=options.dynamic is True,
             never=options.dynamic is False or self.closed,
             named=_named(config.dynamic_sources),
+            changes=dict(self.changes),
         )
 
     def learn(
         self, guards: Iterable[Guard], bound: tuple[Any, ...], function: FunctionType
-    ) -> list[str]:
-        """Why an entry does not fit a call, if it is because of sizes and ints; what is new of it.
+    ) -> None:
+        """Why an entry does not fit a call, if only because of sizes and numbers.
 
         An entry that differs in anything else says nothing: it is for another kind of call.
         """
         call = Call(bound, function)
-        found: list[tuple[str, Any]] = []
+        found: list[_Change] = []
         for guard in guards:
             if holds(guard, call):
                 continue
             why = _difference(guard, call)
             if why is None:
-                return []
+                return
             found += why
-        return [
-            text if place is None else f"{text}.{place[0]}({place[1]})"
-            for text, place in found
-            if self._add(text, place)
-        ]
+        for change in found:
+            self._add(change)
 
-    def _add(self, text: str, place: tuple[str, int] | None) -> bool:
-        if place is None:
-            known = text in self.ints
-            self.ints.add(text)
-            return not known
-        kind, dim = place
-        dims = (self.sizes if kind == "size" else self.strides).setdefault(text, set())
-        known = dim in dims
-        dims.add(dim)
-        return not known
+    def _add(self, change: "_Change") -> None:
+        """Notes a size or stride, or an int or float if that is the place."""
+        text, place, before, now = change
+        name = text
+        if type(place) is type:
+            (self.ints if place is int else self.floats).add(text)
+        else:
+            kind, dim = place
+            (self.sizes if kind == "size" else self.strides).setdefault(text, set()).add(dim)
+            name = f"{text}.{kind}({dim})"
+        self.changes.setdefault(name, f"it has changed from {before} to {now}")
 
 
-def _difference(guard: Guard, call: Call) -> list[tuple[str, Any]] | None:
-    """In which sizes, strides or ints a call differs from what a guard expects; None if in more."""
+class _Change(NamedTuple):
+    """What differs: the text of its source, which part of it, and the two numbers."""
+
+    text: str
+    place: Any
+    before: Any
+    now: Any
+
+
+def _difference(guard: Guard, call: Call) -> list[_Change] | None:
+    """In which sizes, strides or numbers a call differs from what a guard expects.
+
+    None if in more than that.
+    """
     check = guard.check
     if isinstance(check, Holds):
         return []  # of what is left open already
@@ -96,10 +115,12 @@ def _difference(guard: Guard, call: Call) -> list[tuple[str, Any]] | None:
         return None
     text = str(guard.source)
     if type(check) is Equal:
-        ints = type(check.constant) is int and type(value) is int
-        if not ints or abs(value) > LARGEST:
+        kind = type(value)
+        if type(check.constant) is not kind or kind not in (int, float):
             return None
-        return [(text, None)]
+        if kind is int and abs(value) > LARGEST:
+            return None
+        return [_Change(text, kind, check.constant, value)]
     if type(check) is not TensorMatch or type(value) is not check.type:
         return None
     tensor: Any = value
@@ -118,13 +139,13 @@ def _difference(guard: Guard, call: Call) -> list[tuple[str, Any]] | None:
     strides = _differing(check.strides or (), found.strides or ())
     if sizes:
         # Strides follow from the sizes, or become symbols with them.
-        return [(text, ("size", dim)) for dim in sizes]
-    return [(text, ("stride", dim)) for dim in strides]
+        return [_Change(text, ("size", dim), a, b) for dim, a, b in sizes]
+    return [_Change(text, ("stride", dim), a, b) for dim, a, b in strides]
 
 
-def _differing(expected: tuple[Any, ...], actual: tuple[Any, ...]) -> list[int]:
+def _differing(expected: tuple[Any, ...], actual: tuple[Any, ...]) -> list[tuple[int, int, int]]:
     pairs = enumerate(zip(expected, actual, strict=True))
-    return [dim for dim, (a, b) in pairs if a is not None and a != b]
+    return [(dim, a, b) for dim, (a, b) in pairs if a is not None and a != b]
 
 
 def _named(patterns: str) -> Callable[[str], bool] | None:

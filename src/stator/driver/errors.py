@@ -2,10 +2,19 @@
 
 from stator.capture.shapes import Specialized
 from stator.diagnostics.places import shown
+from stator.driver.ledger import Recompile
 
 
 class RecompileError(RuntimeError):
-    """A function was about to be compiled again, and that is not wanted (`error_on_recompile`)."""
+    """A function was about to be compiled, and that is not wanted.
+
+    So it is with `error_on_recompile`, and with the stance "fail_on_recompile". `why` tells for
+    each entry which guard fails.
+    """
+
+    def __init__(self, text: str, why: Recompile | None = None) -> None:
+        super().__init__(text)
+        self.why = why
 
 
 class RecompileLimitError(RecompileError):
@@ -20,8 +29,5 @@ class SpecializedError(RuntimeError):
         for each in broken:
             lines.append(f"  {each.why}")
             lines += [f"    {line}" for line in shown(each.places)]
-        lines.append(
-            "  fix: write the program for any size there, or use maybe_mark_dynamic, which asks "
-            "for no more than is possible"
-        )
+        lines += [f"  fix: {fix}" for fix in dict.fromkeys(each.fix for each in broken)]
         super().__init__("\n".join(lines))

@@ -9,7 +9,9 @@ from types import FunctionType
 from typing import Any
 
 from stator._native._core import Bucket, CompiledFunction
+from stator.diagnostics import journal
 from stator.diagnostics.explanation import Explanation, GraphBreak, Part
+from stator.driver import announcements
 from stator.driver.compiler import Compiler
 from stator.driver.ledger import Compilation, Family, Label, Ledger
 from stator.driver.options import Options
@@ -24,6 +26,7 @@ class Explaining:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._made: list[CompiledFunction] = []
+        self._events: list[journal.Event] = [journal.header()]
 
     def compiled(self, function: FunctionType, label: Label | None = None) -> CompiledFunction:
         """What is called in place of the function."""
@@ -39,7 +42,13 @@ class Explaining:
         """Makes the call, and tells what was compiled for it and before."""
 
         def explain(*args: Any, **kwargs: Any) -> Explanation:
-            return self._explanation(call(*args, **kwargs))
+            stop = journal.listen(self._events.append)
+            try:
+                result = call(*args, **kwargs)
+                announcements.ended()
+            finally:
+                stop()
+            return self._explanation(result)
 
         return explain
 
@@ -54,6 +63,7 @@ class Explaining:
             result=result,
             parts=tuple(map(_part, done)),
             recompiles=tuple(map(str, again)),
+            events=tuple(self._events),
         )
 
 

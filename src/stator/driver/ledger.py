@@ -12,16 +12,20 @@ from collections import deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
-from typing import Final
+from typing import Any, Final
 
 from stator._native._core import Bucket, Entry
 from stator.diagnostics.breaks import CaptureError
+from stator.diagnostics.recompiles import REMEDIES, Cause
 from stator.driver.continuations import Continuations
 from stator.driver.dynamics import Dynamics
 from stator.driver.options import Options
 from stator.guards import Guard
 
 _REMEMBERED: Final = 64  # recompiles whose reasons are kept
+NUMBERS: Final = itertools.count(1)
+"""Of compiles."""
+_SHOWN: Final = 4  # reasons that are printed
 
 
 @dataclass(frozen=True)
@@ -35,10 +39,26 @@ class Label:
     def __str__(self) -> str:
         return f"{self.name} ({self.file}:{self.line})"
 
+    @property
+    def function(self) -> str:
+        """As for places in a program."""
+        return self.name
+
     @classmethod
     def of(cls, function: FunctionType, name: str | None = None) -> "Label":
-        code = function.__code__
+        code = _written(function).__code__
         return cls(name or function.__qualname__, code.co_filename, code.co_firstlineno)
+
+
+def _written(function: FunctionType) -> FunctionType:
+    """The function that a user has written, where a decorator has put another around it."""
+    seen = {id(function)}
+    while type(inner := function.__dict__.get("__wrapped__")) is FunctionType:
+        if id(inner) in seen:
+            break
+        seen.add(id(inner))
+        function = inner
+    return function
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,29 +80,81 @@ class Compilation:
     """What the graph calls, in order."""
     trace_seconds: float = 0.0
     backend_seconds: float = 0.0
-    number: int = field(default_factory=itertools.count(1).__next__)
+    number: int = field(default_factory=NUMBERS.__next__)
     """Which compile of the process it was: parts of a program are compiled as they first run."""
+    kept: list[Any] = field(default_factory=list)
+    """What lives as long as it does."""
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """An entry that does not fit a call: the guard that says so."""
+
+    number: int
+    """Which compile of the process made the entry; 0 if it was made for another wrapper."""
+    source: str
+    """How the program reaches the value."""
+    expected: str
+    actual: str
+    guard: str
+    """The guard, as it is listed with the others of the entry."""
+    cause: Cause
+    where: str
+    """The line of the program that made the guard, `file:line`; empty if it was none."""
+    failing: int
+    """How many guards of the entry fail; the one that is named is checked first."""
+    guards: int
+    """How many it has."""
+
+    def __str__(self) -> str:
+        where = f" ({self.where})" if self.where else ""
+        return f"{self.source}: expected {self.expected}, got {self.actual}{where}"
 
 
 @dataclass(frozen=True)
 class Recompile:
-    """Why a function was compiled again: for each entry, the guard that failed."""
+    """Why a function was compiled again: for each entry, why it does not fit."""
 
     label: Label
-    failures: tuple[str, ...]
+    misfits: tuple[Misfit, ...]
+    """The one that came closest first: of which the fewest guards fail."""
+
+    @property
+    def closest(self) -> Misfit | None:
+        return self.misfits[0] if self.misfits else None
+
+    @property
+    def remedy(self) -> str:
+        """What to do, so that the entry that came closest would have fitted."""
+        return REMEDIES[self.misfits[0].cause] if self.misfits else ""
+
+    @property
+    def reasons(self) -> str:
+        """As lines of a text; entries for which the same is to be said are one line."""
+        texts = list(dict.fromkeys(map(str, self.misfits)))
+        lines = [f"\n  - {text}" for text in texts[:_SHOWN]]
+        if len(texts) > _SHOWN:
+            lines.append(f"\n  - and {len(texts) - _SHOWN} more")
+        return "".join(lines)
 
     def __str__(self) -> str:
-        reasons = "\n".join(f"  - {failure}" for failure in self.failures)
-        return f"{self.label} is compiled again, since\n{reasons}"
+        return f"{self.label} is compiled again, since{self.reasons or ' it failed'}"
 
 
 class Family:
-    """All that is compiled for one code object."""
+    """What counts towards one accumulated limit: all that is compiled for one code object.
+
+    What is isolated has a family of its own.
+    """
 
     def __init__(self, code: CodeType) -> None:
         self.code = code
-        self.compiles = 0
+        self.ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
         self.shared: weakref.WeakValueDictionary[Hashable, Ledger] = weakref.WeakValueDictionary()
+
+    @property
+    def compiles(self) -> int:
+        return sum(ledger.compiles for ledger in self.ledgers)
 
 
 @dataclass(eq=False)
@@ -92,20 +164,34 @@ class Ledger:
     family: Family
     bucket: Bucket
     backend: object  # kept alive: its identity is in the key
+    whole: Bucket = field(init=False)
+    """The entries that isolated wrappers may use: those behind which nothing is compiled."""
     compiles: int = 0
     compilations: list[Compilation] = field(default_factory=list)
+    """One for each entry of the bucket, whoever has compiled it."""
     recompiles: deque[Recompile] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
     warned: set[str] = field(default_factory=set)
-    full: bool = False  # the limit was reached, and the user was told
+    full: bool = False  # a limit was reached, and the user was told
     continuations: Continuations = field(default_factory=Continuations)
     dynamics: Dynamics = field(default_factory=Dynamics)
+    noticed: tuple[Guard, ...] | None = None
+    """What the first call was like, if it ran as it is (`eager_then_compile`)."""
+    careful: "Ledger | None" = None
+    """For variants that take nothing for granted."""
 
-    def count(self) -> None:
-        self.compiles += 1
-        self.family.compiles += 1
+    def __post_init__(self) -> None:
+        self.whole = Bucket(self.bucket.code)
+        self.family.ledgers.add(self)
+        _ledgers.add(self)
+
+    def add(self, made: Compilation) -> None:
+        """Notes what has an entry in the bucket."""
+        self.compilations.append(made)
+        entry = made.entry
+        if not entry.tails:
+            self.whole.add(entry.guards, entry.target, fetch=entry.fetch)
 
     def reset(self) -> None:
-        self.family.compiles = 0
         self.compiles = 0
         self.compilations.clear()
         self.recompiles.clear()
@@ -113,22 +199,43 @@ class Ledger:
         self.full = False
         self.continuations.clear()
         self.dynamics.clear()
+        self.noticed = None
+        self.careful = None
         self.bucket.clear()
+        self.whole.clear()
 
 
 # By id: equal code objects can belong to different functions. A family keeps its code alive.
 _families: Final[weakref.WeakValueDictionary[int, Family]] = weakref.WeakValueDictionary()
+_ledgers: Final[weakref.WeakSet[Ledger]] = weakref.WeakSet()
 
 
-def open_ledger(code: CodeType, options: Options, bucket: Bucket | None = None) -> Ledger:
-    """The ledger for a code object: a shared one, unless a bucket is given."""
-    family = _families.get(id(code))
-    if family is None:
-        family = _families[id(code)] = Family(code)
-    if bucket is not None:
-        return Ledger(family, bucket, options.backend)
+def shared_ledger(code: CodeType, options: Options) -> Ledger:
+    """The ledger that wrappers of a code object share, if they were made with such options."""
+    family = _family(code)
     key = options.key()
     ledger = family.shared.get(key)
     if ledger is None:
         ledger = family.shared[key] = Ledger(family, Bucket(code), options.backend)
     return ledger
+
+
+def own_ledger(
+    code: CodeType, options: Options, bucket: Bucket | None = None, family: Family | None = None
+) -> Ledger:
+    """A new ledger for one wrapper, continuation or the like."""
+    if family is None:
+        family = Family(code) if options.isolate else _family(code)
+    return Ledger(family, Bucket(code) if bucket is None else bucket, options.backend)
+
+
+def ledgers_of(code: CodeType | None = None) -> list[Ledger]:
+    """All that are in use, for one code object or at all."""
+    return [each for each in list(_ledgers) if code is None or each.bucket.code is code]
+
+
+def _family(code: CodeType) -> Family:
+    family = _families.get(id(code))
+    if family is None:
+        family = _families[id(code)] = Family(code)
+    return family

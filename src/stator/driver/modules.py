@@ -28,7 +28,6 @@ from stator.driver.ledger import Label
 from stator.driver.options import Options
 
 M = TypeVar("M", bound=nn.Module)
-Register = Callable[[CompiledFunction], object]
 
 
 class Call(Protocol):
@@ -150,9 +149,8 @@ def _forwarded(member: MemberDescriptorType) -> property:
 class Compiling:
     """Makes the compiled call of a module."""
 
-    def __init__(self, options: Options, register: Register) -> None:
+    def __init__(self, options: Options) -> None:
         self._options = options
-        self._register = register
 
     def __call__(self, module: nn.Module, /) -> Callable[..., Any]:
         return MethodType(self._compiled(module, "__call__"), module)
@@ -163,9 +161,7 @@ class Compiling:
 
     def _compiled(self, module: nn.Module, name: str) -> CompiledFunction:
         caller, label = called(module, name, self._options.name)
-        made = compiled_function(caller, self._options, own=True, label=label)
-        self._register(made)
-        return made
+        return compiled_function(caller, self._options, own=True, label=label)
 
 
 def called(module: nn.Module, name: str, shown: str | None = None) -> tuple[FunctionType, Label]:

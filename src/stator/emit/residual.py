@@ -9,12 +9,14 @@ All values are built before the first effect is written, so a failure leaves not
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any, Final
 
+from stator.diagnostics.artefacts import Title, comments, publish
 from stator.effects import model, steps
 from stator.effects.exits import Entry
 from stator.effects.instances import dict_descriptor
@@ -37,6 +39,8 @@ class Residual:
     function: FunctionType
     sources: tuple[Source, ...]
     text: str
+    graph: CellType | None = None
+    """What holds the graph that it calls."""
 
 
 def residual(
@@ -48,25 +52,44 @@ def residual(
     name: str,
     ending: Ending | None = None,
     namespace: dict[str, Any] | None = None,
+    number: int = 0,
+    about: Sequence[str] = (),
+    failed: Callable[[Entry], None] | None = None,
 ) -> Residual:
     """The function for calls of `code`, whose bound parameters it takes positionally.
 
     With an ending, it goes on natively where the plan's values have been made. The namespace is
-    what it shows as its globals; it uses none of them.
+    what it shows as its globals; it uses none of them. It is known to debuggers by its name and
+    number, with lines `about` it above its text. If the graph raises, `failed` is called with where
+    that is in the text.
     """
     writer = Writer(plan, code, inputs, graph, ending)
     text = writer.text()
+    above = comments(about)
+    first = above.count("\n") + 1
+    file = Title.of(name, number).file()
     places = plan.traceback if ending is None else ending.suspension.places
-    like = Entry(f"<stator residual {name}>", 0, code.co_name, code.co_qualname)
+    like = Entry(file, 0, code.co_name, code.co_qualname)
+    watched = None
+    if graph is not None and failed is not None:
+        at = like._replace(line=first + 1)
+        watched = writer.names.of(functools.partial(failed, at), "failed")
     function = compiled(
         text,
         places[0] if places else like,
         writer.names.objects,
         namespace={} if namespace is None else namespace,
+        first=first,
+        failed=watched,
     )
     if plan.raises and not places:  # the exception has passed its frame before the call
         function.__code__ = hidden(function.__code__)
-    return Residual(function, tuple(writer.fetching.sources), text)
+    publish(file, above + text, function.__code__)
+    cell = None
+    if writer.graph is not None:
+        freevars = function.__code__.co_freevars
+        cell = (function.__closure__ or ())[freevars.index(writer.graph)]
+    return Residual(function, tuple(writer.fetching.sources), text, cell)
 
 
 def expressions(plan: steps.Plan, ending: Ending | None) -> Iterator[steps.Expr]:
@@ -104,6 +127,7 @@ class Writer:
         self._values: dict[int, str] = {}  # the name of a value, or its text if it is used once
         self._uses: Counter[int] = Counter()
         self._uses_of_outputs = 0
+        self.graph: str | None = None  # its name, once the text is written
         self._survey()
 
     def _survey(self) -> None:
@@ -136,8 +160,10 @@ class Writer:
         builds = self._builds()
         effects = [line for apply in self._plan.effects for line in self._effect(apply.effect)]
         if self._graph is not None:
-            call = f"{self.names.of(self._graph, 'graph')}({self.fetching.arguments(self._inputs)})"
-            alone = not builds and not effects and self._ending is None
+            self.graph = self.names.of(self._graph, "graph")
+            call = f"{self.graph}({self.fetching.arguments(self._inputs)})"
+            # Raising is a statement of its own: an error in the graph is another matter.
+            alone = not (builds or effects or self._ending or self._plan.raises)
             if self._uses_of_outputs == 1 and alone:
                 self._outputs = call  # where its one output is used: `return graph(x)[0]`
                 builds = self._builds()

@@ -45,6 +45,12 @@ _LITERALS: Final[frozenset[type]] = frozenset(
     }
 )
 _NUMBERS: Final = (bool, int, float, complex, str)  # enum members and numpy's float64 are such
+_DTYPES: Final[dict[type, torch.dtype]] = {
+    int: torch.int64,
+    float: torch.float64,
+    bool: torch.bool,
+    complex: torch.complex128,
+}
 
 _Convert: TypeAlias = Callable[[Any], Any]
 
@@ -147,6 +153,26 @@ class Arguments:
         cause = TensorSubclass if like_tensor else NoGraphOperation
         text = f"a value of type {kind.__module__}.{kind.__qualname__} in a graph"
         raise Unsupported(text, cause)
+
+
+def with_dtypes(target: Any, values: Any) -> Any:
+    """Arguments for a node: to torch's own functions, some of Python's types mean dtypes."""
+    items = values.values() if type(values) is dict else values
+    if all(type(item) is not type for item in items) or not _is_torchs(target):
+        return values
+    if type(values) is dict:
+        return {name: _dtype(item) for name, item in values.items()}
+    return tuple(map(_dtype, values))
+
+
+def _dtype(value: Any) -> Any:
+    return _DTYPES.get(value, value) if type(value) is type else value
+
+
+def _is_torchs(target: Any) -> bool:
+    if isinstance(target, tuple):  # a method of a tensor
+        return True
+    return str(getattr(target, "__module__", "")).partition(".")[0] == "torch"
 
 
 def _plain(base: type, value: Any) -> Any:

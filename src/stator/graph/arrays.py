@@ -43,23 +43,27 @@ def _tensors(layer: Any, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Edges:
-    """Which inputs and outputs of a graph are numpy's, by position."""
+    """Which inputs and outputs of a graph are numpy's, and which inputs floats, by position."""
 
     inputs: tuple[int, ...] = ()
     arrays: tuple[int, ...] = ()
     scalars: tuple[int, ...] = ()
+    floats: tuple[int, ...] = ()
 
     def around(self, graph: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
-        """The compiled graph as a function that takes and returns arrays there."""
-        if not (self.inputs or self.arrays or self.scalars):
+        """The compiled graph as a function that takes and returns arrays and floats there."""
+        if not (self.inputs or self.arrays or self.scalars or self.floats):
             return graph
-        inputs, arrays, scalars = self.inputs, self.arrays, self.scalars
-        from_numpy = torch.from_numpy
+        inputs, arrays, scalars, floats = self.inputs, self.arrays, self.scalars, self.floats
+        from_numpy, tensor = torch.from_numpy, torch.tensor
+        double = {"dtype": torch.float64, "device": "cpu"}
 
         def graph_of_arrays(*args: Any) -> Sequence[Any]:
             given = list(args)
             for position in inputs:
                 given[position] = from_numpy(given[position])
+            for position in floats:
+                given[position] = tensor(given[position], **double)
             outputs = list(graph(*given))
             for position in arrays:
                 outputs[position] = outputs[position].numpy()

@@ -60,21 +60,23 @@ class Dynamic:
 
 
 def _symbolic_context(
-    tensor: torch.Tensor, dynamic: Dynamic, source: InputSource
+    tensor: torch.Tensor, dynamic: Dynamic, source: InputSource, env: ShapeEnv
 ) -> StatefulSymbolicContext:
     """Symbols for the dynamic dimensions, numbers for the others.
 
-    Stateful: a second fake of the same tensor gets the same symbols.
+    Stateful: a second fake of the same tensor gets the same symbols. Where a tensor begins is a
+    number from the start, as it is without symbols: only programs that ask for it depend on it.
     """
     dims = range(tensor.dim())
     strides = dynamic.strides
+    begin = {f"{source.name}.storage_offset()": sympy.Integer(tensor.storage_offset())}
     return StatefulSymbolicContext(
         dynamic_sizes=[_kind(i, dynamic) for i in dims],
         dynamic_strides=[
             DimDynamic.DYNAMIC if i in strides else DimDynamic.INFER_STRIDE for i in dims
         ],
         tensor_source=source,
-        shape_env_to_source_to_symbol_cache={},
+        shape_env_to_source_to_symbol_cache={id(env): begin},
     )
 
 
@@ -127,7 +129,9 @@ class Fakes:
 
     def add(self, name: str, real: torch.Tensor, dynamic: Dynamic | None) -> FakeInput:
         source = InputSource(name)
-        context = None if dynamic is None else _symbolic_context(real, dynamic, source)
+        context = None
+        if dynamic is not None:
+            context = _symbolic_context(real, dynamic, source, self.shape_env)
         fake = _fake(self.mode, real, source, context)
         for dim, bounds in ({} if dynamic is None else dynamic.bounds).items():
             if dim < fake.dim():

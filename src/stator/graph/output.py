@@ -18,7 +18,7 @@ import torch.fx as fx
 import torch.utils._device
 from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import OpOverload, OpOverloadPacket
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, disable_fake_tensor_cache
 from torch.fx.experimental.symbolic_shapes import (
     DimDynamic,
     PendingUnbackedSymbolNotFound,
@@ -28,7 +28,7 @@ from torch.fx.passes.runtime_assert import insert_deferred_runtime_asserts
 
 from stator.diagnostics.catalogue import RegionContents
 
-from .arguments import Arguments, Item
+from .arguments import Arguments, Item, with_dtypes
 from .errors import DataDependent, Unsupported
 from .failures import failure_of, quiet
 from .fakes import Dynamic, Fakes, InputSource, tensors_in, version
@@ -239,8 +239,8 @@ class OutputGraph:
         """
         args, kwargs = tuple(args), dict(kwargs or {})
         self._apply_default_device(target, kwargs)
-        node_args = self.arguments.of(args)
-        node_kwargs = self.arguments.of(kwargs)
+        node_args = self.arguments.of(with_dtypes(target, args))
+        node_kwargs = self.arguments.of(with_dtypes(target, kwargs))
         operands = list(tensors_in((args, kwargs)))
         before = [version(tensor) for tensor in operands]
         result = self._run(target, args, kwargs)
@@ -294,7 +294,9 @@ class OutputGraph:
             with quiet, self.fakes.mode:
                 if not self.symbols:
                     return run_target(target, args, kwargs)
-                with enable_python_dispatcher():
+                # What torch remembers of operations is for numbers: with symbols, to write it down
+                # takes longer than to compute it again.
+                with enable_python_dispatcher(), disable_fake_tensor_cache(self.fakes.mode):
                     return assuming(
                         self.shape_env,
                         lambda: run_target(target, args, kwargs),

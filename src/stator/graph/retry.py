@@ -25,6 +25,7 @@ from .purity import EFFECTS, KEEP, RANDOM, UNCOUNTED, is_torch_function
 from .state import State
 
 _ASSERTS: Final = frozenset({"_assert", "_assert_scalar", "_check", "_assert_tensor_metadata"})
+_INFERENCE: Final = "inference_mode"
 _WRITES: Final = frozenset({"setitem", "__setitem__"})
 _STATES: Final = frozenset(map(id, (torch._C._set_grad_enabled, _enter_autocast, _exit_autocast)))
 
@@ -117,40 +118,60 @@ class _Saved:
             torch._C._autograd._unsafe_set_version_counter((self.tensor,), (self.version,))
 
 
-def retry_of(graph: OutputGraph, recorded: Recorded) -> Retry | None:
-    """How to try a graph whose sizes or numbers depend on values; None if there is no need to, or
-    if it does what can't be undone.
-    """
-    if not graph.symbols.unbacked and not graph.checks:
-        return None
-    random = state = False
-    inputs = {graph.node(given.fake): given for given in graph.fakes.inputs}
+@dataclass(frozen=True)
+class Changes:
+    """What a graph changes when it runs."""
+
+    inputs: frozenset[fx.Node]
+    state: bool
+    """Torch's modes and flags, at least for a while."""
+    random: bool
+    others: bool
+    """Something that can't be undone."""
+
+
+def changes_of(graph: OutputGraph, recorded: Recorded) -> Changes:
+    random = state = others = False
     # What is written through `.data` counts no version of the input.
     changed = {
-        node
-        for node, given in inputs.items()
+        graph.node(given.fake)
+        for given in graph.fakes.inputs
         if not given.untouched() or storage_of(given.fake) in graph.overwritten
     }
     for node in _nodes(recorded.module):
         name = _name(node)
-        if not _may_run_twice(node, name):
-            return None
+        others = others or not _may_run_twice(node, name)
         state = state or id(node.target) in _STATES or name.startswith("_set_")
+        state = state or _INFERENCE in name
         random = random or _draws(node, name)
         if name in UNCOUNTED:  # running statistics
             tensors = (each for each in node.all_input_nodes if each.op == "placeholder")
             changed.update(each for each in tensors if not each.meta["example_value"].requires_grad)
-    placeholders = [node for node in recorded.module.graph.nodes if node.op == "placeholder"]
-    changed.intersection_update(placeholders)
+    changed.intersection_update(_placeholders(recorded))
+    return Changes(frozenset(changed), state, random, others or bool(graph.fakes.touched))
+
+
+def retry_of(graph: OutputGraph, recorded: Recorded, changes: Changes) -> Retry | None:
+    """How to try a graph whose sizes or numbers depend on values; None if there is no need to, or
+    if it does what can't be undone.
+    """
+    if (not graph.symbols.unbacked and not graph.checks) or changes.others:
+        return None
+    changed = changes.inputs
     if changed and not graph.assumptions and not graph.checks:
         return None  # its checks hold: a copy of the inputs would be for nothing
-    if graph.fakes.touched or not all(_is_restorable(inputs[node]) for node in changed):
+    inputs = {graph.node(given.fake): given for given in graph.fakes.inputs}
+    if not all(_is_restorable(inputs[node]) for node in changed):
         return None
-    positions = (index for index, node in enumerate(placeholders) if node in changed)
+    positions = (i for i, node in enumerate(_placeholders(recorded)) if node in changed)
     expected = tuple(answer for _, answer in graph.checks)
-    early = changed and not state and not expected
+    early = changed and not changes.state and not expected
     checks = preflight(recorded.module, graph.written) if early else None
-    return Retry(tuple(positions), state, random, checks, expected)
+    return Retry(tuple(positions), changes.state, changes.random, checks, expected)
+
+
+def _placeholders(recorded: Recorded) -> list[fx.Node]:
+    return [node for node in recorded.module.graph.nodes if node.op == "placeholder"]
 
 
 def _nodes(module: torch.nn.Module) -> Iterator[fx.Node]:
@@ -168,7 +189,7 @@ def _name(node: fx.Node) -> str:
 
 def _may_run_twice(node: fx.Node, name: str) -> bool:
     """Whether all that a node does is to change tensors, random numbers or torch's state."""
-    if "inference_mode" in name:
+    if _INFERENCE in name:
         return False  # a scope that nobody could close
     if node.op == "call_function":
         if id(node.target) in _STATES:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from types import CodeType
 from typing import Any
 
 from stator._native import _core
+from stator.bytecode import decode
 
-from .checks import Check
+from .checks import Check, Relation
 from .sources import Source
 
 
@@ -22,6 +24,17 @@ class Guard:
 
     source: Source | None
     check: Check
+    code: CodeType | None = None
+    """What the program was running when the trace made the guard, and at which unit."""
+    unit: int = 0
+
+    @property
+    def where(self) -> str:
+        """The line of the program that is the reason for it, `file:line`; empty if none is."""
+        if self.code is None:
+            return self.check.why if isinstance(self.check, Relation) else ""
+        line = decode(self.code).line_of(self.unit) or self.code.co_firstlineno
+        return f"{self.code.co_filename}:{line}"
 
     def __str__(self) -> str:
         return f"{self.source}: {self.check}" if self.source else str(self.check)

@@ -78,11 +78,17 @@ def is_frozen_class(cls: type) -> bool:
     return bool(flags & _IMMUTABLE_TYPE) or not flags & _HEAP_TYPE
 
 
+def _nobody() -> tuple[None, int]:
+    """No line of a program is the reason for a guard."""
+    return None, 0
+
+
 class World(Filling):
     """All that one trace knows of the world."""
 
     def __init__(self) -> None:
         self.guards: list[Guard] = []
+        self.blame: Callable[[], tuple[types.CodeType | None, int]] = _nobody
         self.records: dict[int, Record] = {}  # by id of the shadow
         self.stand_ins: dict[int, Any] = {}  # by id of the raw object
         self.origins: dict[int, Source] = {}  # of stand-ins, by their id
@@ -92,7 +98,7 @@ class World(Filling):
         self.making: list[str] = []  # names of classes that are being made
         self.special: dict[int, Callable[[Any, Source], Any]] = {}  # by id of the type
         self.foreign: Callable[[Any, Source], Any] | None = None
-        self.symbolic: Callable[[int, Source], Any] | None = None  # for ints that are left open
+        self.symbolic: dict[type, Callable[[Any, Source], Any]] = {}  # numbers that are left open
         self._alive: list[Any] = []  # ids above stay taken
         self._class_attributes: dict[tuple[int, str], Attribute | None] = {}
         self._class_values: dict[tuple[int, str], Any] = {}
@@ -105,7 +111,7 @@ class World(Filling):
         self._distinct: set[tuple[int, int]] = set()
 
     def guard(self, source: Source, check: Check) -> None:
-        self.guards.append(Guard(source, check))
+        self.guards.append(Guard(source, check, *self.blame()))
 
     def keep(self, *values: Any) -> None:
         self._alive.extend(values)
@@ -116,8 +122,9 @@ class World(Filling):
         """What stands for `raw`, with the guards that make it right."""
         cls = type(raw)
         if CONSTANTS.holds(cls):
-            if cls is int and self.symbolic is not None:
-                number = self.symbolic(raw, source)
+            opened = self.symbolic.get(cls)
+            if opened is not None:
+                number = opened(raw, source)
                 if number is not MISSING:
                     return number
             self.guard(source, Equal(raw))

@@ -3,7 +3,8 @@
 Stage: diagnostics. The tracer raises these classes. A class says in general what was done, why it
 can't be in a graph and how to do without, with a program that shows it and one that is captured;
 what was done here is in the instance. To add one: write the class, with the next number, in the
-file where it belongs, enter it below, and run `python -m stator.diagnostics.catalogue`.
+file where it belongs, enter it below, and run `python -m stator.diagnostics.catalogue`. Reasons for
+recompiles are in `recompiles.py`.
 """
 
 from typing import Final
@@ -31,6 +32,12 @@ from stator.diagnostics.catalogue.objects import (
 )
 from stator.diagnostics.catalogue.output import Output, WarningControl
 from stator.diagnostics.catalogue.pages import render
+from stator.diagnostics.catalogue.recompiles import (
+    RecompileReason,
+    all_recompile_reasons,
+    reason_of,
+    recompile_reason,
+)
 from stator.diagnostics.catalogue.regions import RegionContents, Transform
 from stator.diagnostics.catalogue.requests import (
     FunctionDisabled,
@@ -84,6 +91,7 @@ __all__ = [
     "OpaqueObject",
     "Output",
     "RandomState",
+    "RecompileReason",
     "RegionContents",
     "SharedMemory",
     "SkipAsked",
@@ -100,8 +108,11 @@ __all__ = [
     "ValueNeeded",
     "WarningControl",
     "all_reasons",
+    "all_recompile_reasons",
     "page",
     "reason",
+    "reason_of",
+    "recompile_reason",
 ]
 
 _REASONS: Final[tuple[type[Break], ...]] = (
@@ -168,5 +179,6 @@ def reason(id: str) -> type[Break]:
 
 
 def page(id: str) -> str:
-    """All that is known about a reason, in Markdown."""
-    return render(reason(id))
+    """All that is known about a reason, of a break or (`SR0004`) of a recompile, in Markdown."""
+    recompiled = id.strip().upper().startswith("SR")
+    return render(recompile_reason(id) if recompiled else reason(id))

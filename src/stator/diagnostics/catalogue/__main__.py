@@ -1,8 +1,11 @@
-"""Prints docs/breaks.md."""
+"""Prints docs/breaks.md or, with the argument `recompiles`, docs/recompile_reasons.md."""
 
 import sys
 
-from stator.diagnostics.catalogue import all_reasons
-from stator.diagnostics.catalogue.pages import document
+from stator.diagnostics.catalogue import all_reasons, all_recompile_reasons
+from stator.diagnostics.catalogue.pages import document, recompiles_document
 
-sys.stdout.write(document(all_reasons()))
+if sys.argv[1:] == ["recompiles"]:
+    sys.stdout.write(recompiles_document(all_recompile_reasons()))
+else:
+    sys.stdout.write(document(all_reasons()))

@@ -1,0 +1,162 @@
+"""What the command line understands, and the help that teaches it.
+
+In: arguments. Out: a namespace with `command`. Loads nothing of stator but this file.
+"""
+
+import argparse
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final
+
+MODULES: Final = {
+    "run": "running",
+    "explain": "explaining",
+    "why": "why",
+    "doctor": "doctor",
+    "bench": "bench",
+    "report": "reporting",
+}
+
+_ABOUT: Final = """\
+stator captures PyTorch programs as graphs, in place of TorchDynamo.
+
+  stator run train.py --epochs 3      run a program that uses torch.compile, on stator
+  stator explain model.py::forward    what became of a function: graphs, breaks, guards
+  stator why SB0013                   what a reason for a graph break means, and the fix
+  stator doctor                       is everything here that stator needs to be fast?
+  stator bench                        what a compiled call costs on this machine
+  stator report trace -o page.html    a page to look at, made from a run
+"""
+_RUN: Final = """\
+Runs a program, unchanged, with torch.compile, torch.compiler and torch._dynamo meaning stator.
+What the program prints and its exit status are its own; at the end a summary of what was compiled
+goes to standard error.
+
+  stator run train.py --epochs 3           options behind the script are the script's
+  stator run -m mypackage.train            a module, as with python -m
+  stator run --report page.html train.py   and a page that shows everything
+  stator run --trace traces train.py       events into a folder, for `stator report`
+  stator run --backend eager train.py      is it the backend? (replaces all backends)
+  stator run --fullgraph train.py          the first graph break is an error
+
+Processes that the program starts through multiprocessing run on stator, too. Under torchrun:
+
+  torchrun --no-python stator run train.py
+"""
+_EXPLAIN: Final = """\
+Imports a file, calls one of its functions, and tells what became of the call: the graphs, where and
+why the program was split, the guards, what was compiled again.
+
+  stator explain model.py::forward
+  stator explain model.py::model                        an nn.Module, or Class.method
+  stator explain model.py::forward --inputs inputs.py
+
+The arguments come from `arguments` or `example_inputs`, in the file given with --inputs or else in
+the file itself. It is a value, or a function without parameters that returns one:
+
+  a tuple or a list     positional arguments
+  a dict                keyword arguments
+  (tuple, dict)         both
+  a list of (…) pairs   no: call `stator explain` for each
+  anything else         the only argument
+
+  # inputs.py
+  import torch
+  def arguments():
+      return torch.randn(8, 16), torch.ones(8)
+
+A function without parameters needs none. The file is imported, so what stands under
+`if __name__ == "__main__":` does not run.
+"""
+_WHY: Final = """\
+Shows the page of a reason for a graph break or a recompile: what the program does, why it matters,
+what to change, and a program before and after. Without a number: all of them.
+
+  stator why SB0013       as in the messages; 13 and sb13 will do
+  stator why sleep        reasons that speak of it
+  stator why              the list
+"""
+_DOCTOR: Final = """\
+Looks at this installation: versions, the native core, the compiler that Inductor needs, GPU, and
+what the environment sets. Each line is ok, slow or missing; with what to do about it.
+The exit status is 1 if something is missing.
+"""
+_BENCH: Final = """\
+Measures on this machine what a compiled call costs beside the graph itself, and how long a compile
+takes, next to torch.compile. The backend does nothing, so that only the front end counts.
+Takes less than a minute. Close other programs: it measures time.
+"""
+_REPORT: Final = """\
+Makes one HTML file from the events of a run, which needs nothing but a browser.
+
+  STATOR_TRACE=traces python train.py      or: stator run --trace traces train.py
+  stator report traces -o page.html        a folder, or single files
+"""
+
+
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The arguments, understood. What can't be is told with exit status 2."""
+    parser, run = _parser()
+    given = parser.parse_args(arguments)
+    if given.command == "run":
+        given.module = given.m is not None
+        given.program = given.m if given.module else given.program
+        if not given.program:
+            run.error("name a script, or a module with -m")
+    return given
+
+
+def _parser() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
+    parser = _made(argparse.ArgumentParser, "stator", _ABOUT)
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name: str, short: str, text: str) -> argparse.ArgumentParser:
+        made: argparse.ArgumentParser = commands.add_parser(
+            name,
+            help=short,
+            description=text,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        return made
+
+    run = command("run", "run a program on stator", _RUN)
+    run.usage = "stator run [options] script.py [args ...] | -m module [args ...]"
+    run.add_argument("--report", metavar="FILE", help="write an HTML page about the run")
+    run.add_argument("--trace", metavar="DIR", help="write the events of the run into a folder")
+    run.add_argument("--backend", metavar="NAME", help="use this backend for everything")
+    run.add_argument("--fullgraph", action="store_true", help="graph breaks are errors")
+    run.add_argument("--quiet", action="store_true", help="no summary at the end")
+    run.add_argument("-m", metavar="MODULE", nargs=argparse.REMAINDER, help="run a module")
+    run.add_argument("program", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+    explain = command("explain", "what became of one call", _EXPLAIN)
+    explain.add_argument("function", metavar="FILE::NAME", help="a file and a function in it")
+    explain.add_argument("--inputs", metavar="FILE", help="where the arguments are defined")
+    explain.add_argument("--report", metavar="FILE", help="write an HTML page about it")
+    explain.add_argument("--backend", metavar="NAME", default="eager", help='"eager" by default')
+
+    why = command("why", "the page of a reason", _WHY)
+    why.add_argument("reason", nargs="?", help="its number, or a word")
+
+    command("doctor", "look at this installation", _DOCTOR)
+
+    bench = command("bench", "what a compiled call costs here", _BENCH)
+    bench.add_argument("--json", action="store_true", help="numbers for programs")
+
+    report = command("report", "make a page from a trace", _REPORT)
+    report.add_argument("trace", nargs="+", help="folders or files that STATOR_TRACE has made")
+    report.add_argument("-o", "--output", metavar="FILE", required=True, help="the page")
+    return parser, run
+
+
+def _made(make: type[argparse.ArgumentParser], name: str, text: str) -> argparse.ArgumentParser:
+    return make(prog=name, description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+class _Version(argparse.Action):
+    """Looks the version up when asked."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *args: object) -> None:
+        print(f"stator {import_module('stator').__version__}")
+        parser.exit()

@@ -1,0 +1,227 @@
+"""The summary of a run: functions, graphs, breaks, recompiles, times, hit rate.
+
+In: the events of the run. Out: a `Summary`, and its text: a table on a terminal, plain lines
+elsewhere. Both go to standard error, since standard output is the program's.
+"""
+
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from stator.cli import screen
+from stator.diagnostics.journal import Event
+
+_MOST: Final = 5  # places, and functions that were compiled again, that are shown
+
+
+@dataclass(frozen=True)
+class Split:
+    """A place where graphs end."""
+
+    place: str
+    reason: str
+    id: str
+    hint: str
+
+
+@dataclass
+class Summary:
+    """What was compiled in a run, in numbers."""
+
+    functions: int = 0
+    graphs: int = 0
+    operators: int = 0
+    eager: int = 0
+    """Paths that run as they are, as a whole."""
+    failures: int = 0
+    breaks: Counter[Split] = field(default_factory=Counter)
+    """How many graphs end at each place."""
+    recompiles: Counter[str] = field(default_factory=Counter)
+    """Of each function."""
+    reasons: dict[str, str] = field(default_factory=dict)
+    """The last guard that failed, for each of these functions."""
+    limits: int = 0
+    trace_seconds: float = 0.0
+    backend_seconds: float = 0.0
+    other_seconds: float = 0.0
+    hits: int = 0
+    """Calls that compiled code has served."""
+    misses: int = 0
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> "Summary":
+        return _Adding().all(events)
+
+    @property
+    def seconds(self) -> float:
+        return self.trace_seconds + self.backend_seconds + self.other_seconds
+
+    @property
+    def rate(self) -> float | None:
+        """Which part of the calls was served; None if there were none."""
+        calls = self.hits + self.misses
+        return self.hits / calls if calls else None
+
+    def rows(self) -> Iterator[tuple[str, str]]:
+        """What there is to say, as names and values."""
+        yield "functions", str(self.functions)
+        yield "graphs", f"{self.graphs} ({_many(self.operators, 'operator')})"
+        places = len(self.breaks)
+        yield "graph breaks", str(places) if places else "none"
+        yield "recompiles", str(self.recompiles.total()) if self.recompiles else "none"
+        if self.eager:
+            yield "not captured", _many(self.eager, "path")
+        if self.failures:
+            yield "failed", _many(self.failures, "compile")
+        if self.limits:
+            yield "limits reached", str(self.limits)
+        parts = f"{_time(self.trace_seconds)} tracing, {_time(self.backend_seconds)} backend"
+        yield "compile time", f"{_time(self.seconds)} ({parts})"
+        if self.rate is not None:
+            calls = _many(self.hits + self.misses, "call")
+            yield "hit rate", f"{100 * self.rate:.1f} % of {calls}"
+
+    def places(self) -> Iterator[str]:
+        """Where it breaks most, and why."""
+        for split, count in self.breaks.most_common(_MOST):
+            often = f" ({count} graphs end here)" if count > 1 else ""
+            yield f"{split.place}: {split.reason} [{split.id}]{often}"
+        if len(self.breaks) > _MOST:
+            yield f"… and {len(self.breaks) - _MOST} more places"
+
+    def again(self) -> Iterator[str]:
+        """What was compiled again, and why the last time."""
+        for name, count in self.recompiles.most_common(_MOST):
+            yield f"{name}, {count}×: {self.reasons[name]}"
+        if len(self.recompiles) > _MOST:
+            yield f"… and {len(self.recompiles) - _MOST} more functions"
+
+    def advice(self) -> Iterator[str]:
+        """What to do next."""
+        for split, _ in self.breaks.most_common():
+            if split.id:
+                yield f"`stator why {split.id}` explains the reason and shows a fix"
+                return
+
+
+class _Adding:
+    """Reads events one by one."""
+
+    def __init__(self) -> None:
+        self._summary = Summary()
+        self._names: dict[Any, str] = {}
+        self._roots: set[Any] = set()
+        self._eager: set[Any] = set()
+        self._compiles: defaultdict[Any, int] = defaultdict(int)
+
+    def all(self, events: Iterable[Event]) -> Summary:
+        for event in events:
+            handle = getattr(self, f"_{event['kind']}", None)
+            if handle is not None:
+                handle(event)
+        self._summary.functions = len(self._roots & self._compiles.keys())
+        self._summary.misses += sum(self._compiles[root] for root in self._roots)
+        return self._summary
+
+    def _function(self, event: Event) -> None:
+        self._names[event["id"]] = f"{event['name']} ({_short(event['file'])}:{event['line']})"
+        if event["parent"] is None:
+            self._roots.add(event["id"])
+
+    def _compile(self, event: Event) -> None:
+        total = self._summary
+        self._compiles[event["function"]] += 1
+        total.trace_seconds += event["trace_seconds"]
+        total.backend_seconds += event["backend_seconds"]
+        total.other_seconds += event["other_seconds"]
+        total.operators += event["ops"]
+        total.graphs += event["outcome"] == "graph"
+        if event["outcome"] == "eager":
+            total.eager += 1
+            self._eager.add(event["number"])
+        if event["broken"] is not None:
+            total.breaks[_split(event["broken"])] += 1
+
+    def _failure(self, event: Event) -> None:
+        self._compiles[event["function"]] += 1
+        self._summary.failures += 1
+        if event["broken"] is not None:
+            self._summary.breaks[_split(event["broken"])] += 1
+
+    def _recompile(self, event: Event) -> None:
+        name = self._names.get(event["function"], "a function")
+        self._summary.recompiles[name] += 1
+        texts = [each["text"] for each in event["failures"]]
+        self._summary.reasons[name] = texts[-1] if texts else "no entry fits"
+
+    def _limit(self, event: Event) -> None:
+        self._summary.limits += 1
+
+    def _end(self, event: Event) -> None:
+        for each in event["functions"]:
+            if each["function"] in self._roots:
+                self._summary.hits += each["hits"]
+                self._summary.misses += each["declined"]
+        as_they_are = sum(e["hits"] for e in event["entries"] if e["number"] in self._eager)
+        as_they_are = min(as_they_are, self._summary.hits)
+        self._summary.hits -= as_they_are
+        self._summary.misses += as_they_are
+
+
+def _split(broken: Event) -> Split:
+    stack = broken["stack"]
+    place = "somewhere"
+    if stack:
+        own = [each for each in stack if not each["library"]]
+        inner = (own or stack)[-1]  # the program's own line says more than a library's
+        place = f"{_short(inner['file'])}:{inner['line']} in {inner['function']}"
+    return Split(place, broken["reason"].splitlines()[0], broken["id"], broken["hint"])
+
+
+def _short(file: str) -> str:
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.0f} ms"
+
+
+# ---------------------------------------------------------------------- showing
+
+
+def show(events: Iterable[Event]) -> None:
+    """The summary, on standard error."""
+    summary = Summary.of(events)
+    if summary.functions and screen.is_terminal(sys.stderr):
+        screen.table("stator", summary.rows(), _lists(summary), file=sys.stderr)
+    else:
+        print("\n".join(lines(summary)), file=sys.stderr)
+
+
+def lines(summary: Summary) -> Iterator[str]:
+    """The summary as plain text."""
+    if not summary.functions:
+        yield "stator: nothing was compiled"
+        return
+    yield "stator:"
+    yield from (f"  {name:<14} {value}" for name, value in summary.rows())
+    for title, entries in _lists(summary):
+        yield f"  {title}"
+        yield from (f"    {entry}" for entry in entries)
+
+
+def _lists(summary: Summary) -> list[tuple[str, list[str]]]:
+    found = [
+        ("breaks", list(summary.places())),
+        ("compiled again", list(summary.again())),
+        ("next", list(summary.advice())),
+    ]
+    return [(title, entries) for title, entries in found if entries]

@@ -1,0 +1,261 @@
+"""The journal's account of compiles: which function, which compile of it, what came of it.
+
+Stage: driver. In: what `announcements` hears from the compiler. Out: events (docs/report.md). A
+compile is told when it is over; what is known earlier waits here. Called only when somebody
+listens.
+"""
+
+import atexit
+import dis
+import itertools
+import os
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any, Final
+
+import torch.fx as fx
+
+from stator._native._core import Entry
+from stator.diagnostics import journal
+from stator.diagnostics.blocks import block
+from stator.diagnostics.breaks import CaptureError, Place
+from stator.diagnostics.places import library
+from stator.driver import records
+from stator.driver.ledger import Compilation, Label, Recompile
+
+_TORCH: Final = "torch/"  # where its code is, inside of the libraries
+
+
+@dataclass
+class _Open:
+    """A compile that is under way."""
+
+    began: float
+    traced: float = 0.0
+    graph: records.Graph | None = None
+    own: float = 0.0
+    """Seconds spent on the journal."""
+
+
+@dataclass
+class _Function:
+    """What is known of a label."""
+
+    number: int
+    parent: int | None = None
+    recompile: int | None = None
+    """The one that is under way."""
+    declined: int = 0
+    used: dict[int, int] = field(default_factory=dict)
+    """How often each compile was used whose entry is gone."""
+
+
+_functions: Final[dict[Label, _Function]] = {}
+_open: Final[dict[Label, _Open]] = {}
+_numbers: Final = itertools.count(1)
+_recompiles: Final = itertools.count(1)
+
+
+# ---------------------------------------------------------------------- functions
+
+
+def known(label: Label) -> int:
+    """The number of a function, which is described when it is first mentioned."""
+    found = _function(label)
+    if journal.first_time(label):
+        around = block(label.file, label.line)
+        journal.write(
+            "function",
+            id=found.number,
+            name=label.name,
+            file=label.file,
+            line=label.line,
+            library=library(Place(label.file, label.line, label.name)),
+            parent=found.parent,
+            first=None if around is None else around.first,
+            source=None if around is None else list(around.lines),
+        )
+    return found.number
+
+
+def _function(label: Label) -> _Function:
+    found = _functions.get(label)
+    if found is None:
+        found = _functions[label] = _Function(next(_numbers))
+    return found
+
+
+def continued(label: Label, by: Label) -> None:
+    parent = known(label)
+    found = _function(by)
+    if found.parent is None and found.number != parent:
+        found.parent = parent
+
+
+def _describe(places: Sequence[Place]) -> None:
+    """Tells the text of the functions that are around these places, torch's own left out."""
+    for place in places:
+        if library(place).startswith(_TORCH):
+            continue
+        found = block(place.file, place.line)
+        if found is not None and journal.first_time((found.file, found.first)):
+            journal.write(
+                "source",
+                file=found.file,
+                first=found.first,
+                name=found.name,
+                library=library(place),
+                lines=list(found.lines),
+            )
+
+
+# ---------------------------------------------------------------------- compiles
+
+
+def began(label: Label) -> None:
+    _open[label] = _Open(journal.now())
+    journal.write("compile_begin", function=known(label))
+
+
+def traced(label: Label, seconds: float) -> None:
+    if (under_way := _open.get(label)) is not None:
+        under_way.traced = seconds
+
+
+def recorded(label: Label, module: fx.GraphModule) -> None:
+    """The graph as it is before the backend, which may change it."""
+    if (under_way := _open.get(label)) is not None:
+        start = journal.now()
+        under_way.graph = records.Graph(module)
+        under_way.own += journal.now() - start
+
+
+def compiled(label: Label, done: Compilation, effects: Sequence[str], residual: Any) -> None:
+    ended = journal.now()
+    under_way = _open.pop(label, None) or _Open(ended - done.trace_seconds - done.backend_seconds)
+    found = _function(label)
+    again, found.recompile = found.recompile, None
+    graph = under_way.graph if done.graph is not None else None
+    _describe([] if graph is None else graph.places)
+    _describe([] if done.broken is None else done.broken.places)
+    trace = done.trace_seconds or under_way.traced
+    total = ended - under_way.began - under_way.own
+    journal.write(
+        "compile",
+        number=done.number,
+        function=known(label),
+        recompile=again,
+        outcome=_outcome(done),
+        began=under_way.began,
+        trace_seconds=trace,
+        backend_seconds=done.backend_seconds,
+        other_seconds=max(total - trace - done.backend_seconds, 0.0),
+        ops=len(done.operators),
+        graph=done.graph,
+        nodes=[] if graph is None else graph.nodes,
+        places=[] if graph is None else [records.place(each) for each in graph.places],
+        guards=[records.guard(each) for each in done.guards],
+        effects=list(effects),
+        residual=done.residual,
+        bytecode=dis.Bytecode(residual).dis() if isinstance(residual, FunctionType) else "",
+        eager=done.eager,
+        broken=None if done.broken is None else records.broken(done.broken),
+    )
+    done.kept.append(_Witness(done.entry, done.number, found))
+
+
+def _outcome(done: Compilation) -> str:
+    if done.eager is not None:
+        return "eager"
+    return "graph" if done.graph is not None else "no graph"
+
+
+def failed(label: Label, error: BaseException) -> None:
+    """A compile that has come to nothing."""
+    under_way = _open.pop(label, None)
+    broken = records.broken(error) if isinstance(error, CaptureError) else None
+    if isinstance(error, CaptureError):
+        _describe(error.places)
+    journal.write(
+        "failure",
+        function=known(label),
+        began=journal.now() if under_way is None else under_way.began,
+        error=type(error).__name__,
+        text=str(error),
+        broken=broken,
+    )
+
+
+def recompiled(why: Recompile) -> None:
+    number = _function(why.label).recompile = next(_recompiles)
+    journal.write(
+        "recompile",
+        number=number,
+        function=known(why.label),
+        failures=[records.misfit(each) for each in why.misfits],
+        remedy=why.remedy,
+    )
+
+
+def declined(label: Label) -> None:
+    _function(label).declined += 1
+
+
+# ---------------------------------------------------------------------- the end
+
+
+class _Witness:
+    """Lives as long as what was compiled, and then knows how often that was used."""
+
+    def __init__(self, entry: Entry, number: int, function: _Function) -> None:
+        self.entry = entry
+        self.number = number
+        self.function = function
+        self.before = 0
+        _witnesses.add(self)
+
+    @property
+    def hits(self) -> int:
+        return self.entry.hits - self.before
+
+    def __del__(self) -> None:
+        self.function.used[self.number] = self.hits
+
+
+_witnesses: Final[weakref.WeakSet[_Witness]] = weakref.WeakSet()
+
+
+def ended() -> None:
+    """How often what was compiled was used, up to now."""
+    for each in list(_witnesses):
+        each.function.used[each.number] = each.hits
+    found = list(_functions.values())
+    functions = [
+        {"function": each.number, "hits": sum(each.used.values()), "declined": each.declined}
+        for each in found
+    ]
+    entries = [{"number": n, "hits": hits} for each in found for n, hits in each.used.items()]
+    journal.write("end", functions=functions, entries=entries)
+
+
+def _at_exit() -> None:
+    if journal.on() and os.getpid() == _process:
+        ended()
+
+
+def _after_fork() -> None:
+    """The child tells of itself: what was used before is the parent's."""
+    _open.clear()
+    for found in _functions.values():
+        found.declined = 0
+        found.used.clear()
+    for each in list(_witnesses):
+        each.before = each.entry.hits
+
+
+_process: Final = os.getpid()
+atexit.register(_at_exit)
+os.register_at_fork(after_in_child=_after_fork)
+journal.follow_environment()

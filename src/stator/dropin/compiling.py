@@ -1,0 +1,273 @@
+"""torch.compile, and what goes with it, on stator.
+
+In: calls as programs write them for torch. Out: what `stator.compile` makes of them, in the form
+that torch would return. Calls by torch itself (higher-order operators compile their bodies) are
+torch's business, and reach torch's own functions.
+"""
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial, wraps
+from types import FunctionType
+from typing import Any, Final
+
+from torch import nn
+
+from stator import api
+from stator.backends import list_backends
+from stator.capture import marks
+from stator.capture.marks import Kind, Mark
+from stator.driver.modules import copied
+from stator.dropin.modules import OptimizedModule, unwrapped
+
+Backend = str | Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Forced:
+    """What holds for all that is compiled, whatever the program says."""
+
+    backend: Backend | None = None
+    fullgraph: bool = False
+
+
+forced: Final[list[Forced]] = []
+"""One for each `install`; the last one counts."""
+_default: Final[dict[str, Backend]] = {}
+
+# Modes and options are Inductor's; these take none.
+_PLAIN: Final = frozenset({"eager", "aot_eager"})
+# By these names torch is told to compile nothing.
+_SWITCHES: Final = ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE")
+
+
+# ---------------------------------------------------------------------- who calls
+
+
+def for_programs(original: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is ours for programs, and the original for torch's own code."""
+
+    @wraps(original)
+    def either(*args: Any, **kwargs: Any) -> Any:
+        caller: str = sys._getframe(1).f_globals.get("__name__") or ""
+        chosen = original if caller.partition(".")[0] == "torch" else ours
+        return chosen(*args, **kwargs)
+
+    marks.put(either, Mark(Kind.DISABLE, "it drives a compiler"))
+    return either
+
+
+# ---------------------------------------------------------------------- compile
+
+
+def compile(
+    model: Any = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: Backend | None = None,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    shapes_spec: Any = None,
+) -> Any:
+    """`torch.compile`."""
+    given = _given(
+        backend=backend,
+        mode=mode,
+        options=options,
+        shapes_spec=shapes_spec,
+        fullgraph=fullgraph,
+        dynamic=dynamic,
+        name=name,
+        disable=disable,
+        recompile_limit=recompile_limit,
+        isolate_recompiles=isolate_recompiles,
+    )
+    if model is None:
+        api.compile(**given)  # options that make no sense are refused here already
+        return partial(_compiled, given)
+    return _compiled(given, model)
+
+
+def compile_in_place(self: nn.Module, **options: Any) -> None:
+    """`nn.Module.compile`."""
+    api.compile_module_(unwrapped(self), **_given(**options))
+
+
+def _given(
+    *,
+    backend: Backend | None = None,
+    mode: str | None = None,
+    options: Mapping[str, Any] | None = None,
+    shapes_spec: Any = None,
+    fullgraph: bool = False,
+    disable: bool = False,
+    **others: Any,
+) -> dict[str, Any]:
+    """What `stator.compile` is told."""
+    if shapes_spec is not None:
+        raise NotImplementedError("stator takes no shapes_spec: mark the tensors (mark_dynamic)")
+    if mode is not None and options is not None:
+        raise RuntimeError("torch.compile() takes a mode or options, not both")
+    return {
+        **others,
+        **_chosen(backend, mode, options),
+        "fullgraph": fullgraph or bool(forced and forced[-1].fullgraph),
+        "disable": disable or any(os.environ.get(name) == "1" for name in _SWITCHES),
+    }
+
+
+def _chosen(
+    backend: Backend | None, mode: str | None, options: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The backend, and what it is told."""
+    told = dict(options) if options is not None else None
+    if told is not None:
+        told.pop("guard_filter_fn", None)  # it takes guards away: stator keeps them
+        if told.pop("use_aoti", False):
+            raise NotImplementedError("stator has no ahead-of-time Inductor (use_aoti)")
+    wanted = forced[-1].backend if forced else None
+    if wanted is not None:
+        if wanted in _PLAIN:
+            mode, told = None, None
+    else:
+        wanted = get_default_backend() if backend is None else backend
+    return {"backend": _known(wanted), "mode": mode, "options": told}
+
+
+def _known(backend: Backend) -> Backend:
+    """A name that stator does not know may be in torch's own registry, if that is loaded."""
+    if isinstance(backend, str) and backend not in list_backends():
+        registry: Any = sys.modules.get("torch._dynamo.backends.registry")
+        if registry is not None and backend in registry.list_backends(None):
+            found: Backend = registry.lookup_backend(backend)
+            return found
+    return backend
+
+
+def _compiled(options: dict[str, Any], model: Any) -> Any:
+    if options["disable"]:
+        return model
+    if isinstance(model, nn.Module):
+        return OptimizedModule(unwrapped(model), _Compiling(options))
+    if isinstance(model, type):
+        return _class(model, partial(_compiled, options), ("__call__",))
+    return api.compile(model, **options)
+
+
+class _Compiling:
+    """Makes the compiled call of a module; travels with it."""
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        self._options = options
+
+    def __call__(self, module: nn.Module) -> Callable[..., Any]:
+        compiled: Any = api.compile(module, **self._options)
+        call: Callable[..., Any] = compiled.__call__
+        return call
+
+
+def _class(cls: type, change: Callable[[Any], Any], names: tuple[str, ...]) -> type:
+    """A class whose instances are all meant: its methods are changed, as torch does it."""
+    if issubclass(cls, nn.Module):
+        names = (*names, "_call_impl")
+    for name in names:
+        method = getattr(cls, name, None)
+        if method is not None:
+            # A copy: other classes that inherit the method share nothing with this one.
+            own = copied(method) if isinstance(method, FunctionType) else method
+            setattr(cls, name, change(own))
+    return cls
+
+
+# ---------------------------------------------------------------------- torch.compiler
+
+
+def set_default_backend(backend: Backend | None) -> None:
+    """`torch.compiler.set_default_backend`."""
+    if backend is None:
+        _default.clear()
+    elif isinstance(backend, str) or callable(backend):
+        _default["backend"] = backend
+    else:
+        raise TypeError(f"a backend is a name or a callable, not {type(backend).__name__}")
+
+
+def get_default_backend() -> Backend:
+    """`torch.compiler.get_default_backend`."""
+    return _default.get("backend", "inductor")
+
+
+def disable(
+    fn: Any = None, recursive: bool = True, *, reason: str | None = None, wrapping: bool = True
+) -> Any:
+    """`torch.compiler.disable`."""
+    change = partial(_disabled, recursive, reason)
+    return change if fn is None else change(fn)
+
+
+def _disabled(recursive: bool, reason: str | None, fn: Any) -> Any:
+    if isinstance(fn, nn.Module):
+        return OptimizedModule(unwrapped(fn), _Disabling(recursive, reason))
+    if isinstance(fn, type):
+        return _class(fn, partial(_disabled, recursive, reason), ("__init__", "__call__"))
+    return api.disable(fn, recursive, reason)
+
+
+class _Disabling:
+    """Makes the disabled call of a module; travels with it."""
+
+    def __init__(self, recursive: bool, reason: str | None) -> None:
+        self._given = recursive, reason
+
+    def __call__(self, module: nn.Module) -> Callable[..., Any]:
+        disabled: Any = api.disable(module, *self._given)
+        call: Callable[..., Any] = disabled.__call__
+        return call
+
+
+def allow_in_graph(fn: Any) -> Any:
+    """`torch.compiler.allow_in_graph`, which also takes lists."""
+    if isinstance(fn, list | tuple):
+        return [allow_in_graph(each) for each in fn]
+    return api.allow_in_graph(fn)
+
+
+def substitute_in_graph(
+    original_fn: Callable[..., Any],
+    *,
+    can_constant_fold_through: bool = False,
+    skip_signature_check: bool = False,
+) -> Any:
+    """`torch.compiler.substitute_in_graph`."""
+    return api.substitute_in_graph(original_fn, skip_signature_check=skip_signature_check)
+
+
+def optimize(
+    backend: Backend = "inductor",
+    *,
+    nopython: bool = False,
+    error_on_graph_break: bool | None = None,
+    disable: bool = False,
+    dynamic: bool | None = None,
+    **others: Any,
+) -> Any:
+    """`torch._dynamo.optimize`."""
+    known = ("recompile_limit", "isolate_recompiles")
+    taken = {name: value for name, value in others.items() if name in known}
+    if ignored := sorted(others.keys() - taken.keys()):
+        warnings.warn(f"stator ignores {', '.join(ignored)} of optimize()", stacklevel=3)
+    fullgraph = nopython or bool(error_on_graph_break)
+    return compile(backend=backend, fullgraph=fullgraph, disable=disable, dynamic=dynamic, **taken)
+
+
+def optimize_assert(backend: Backend, **options: Any) -> Any:
+    """`torch._dynamo.optimize_assert`."""
+    return optimize(backend, nopython=True, **options)

@@ -1,0 +1,56 @@
+"""torch._dynamo.config: what a program sets there holds for stator.
+
+In: assignments to torch's settings, by the program or by torch's `config.patch`. Out: the same in
+`stator.config`, for those that stator has. Torch's own value is set in any case: its other parts
+read it. Settings that only Dynamo knows have no effect.
+"""
+
+from types import ModuleType
+from typing import Any, Final
+
+from stator import config
+from stator.dropin.patches import Patches
+
+# torch's older names are aliases, which reach these.
+SHARED: Final = (
+    "recompile_limit",
+    "accumulated_recompile_limit",
+    "fail_on_recompile_limit_hit",
+    "error_on_recompile",
+    "suppress_errors",
+)
+
+
+class Settings:
+    """The settings of stator, as they were before the program's were taken over."""
+
+    def __init__(self) -> None:
+        self._before = {name: getattr(config, name) for name in SHARED}
+
+    def follow(self, module: ModuleType, patches: Patches) -> None:
+        """Takes over what is set in torch's module, now and later."""
+        cls: Any = type(module)
+
+        class Followed(cls):  # type: ignore[misc]
+            def __setattr__(self, name: str, value: object) -> None:
+                super().__setattr__(name, value)
+                _take(name, value)
+
+        Followed.__name__, Followed.__qualname__ = cls.__name__, cls.__qualname__
+        patches.set_class(module, Followed)
+        for name in SHARED:
+            value = getattr(module, name, None)
+            if value != _DEFAULTS[name]:
+                _take(name, value)
+
+    def restore(self) -> None:
+        for name, value in self._before.items():
+            setattr(config, name, value)
+
+
+_DEFAULTS: Final = {name: getattr(config, name) for name in SHARED}
+
+
+def _take(name: str, value: object) -> None:
+    if name in SHARED and type(value) is type(_DEFAULTS[name]):
+        setattr(config, name, value)

@@ -1,0 +1,105 @@
+"""Programs written for torch.compile, under plain Python and under `stator run`, side by side.
+
+    python -m tests.cli.compare [--record] [NAME ...]
+
+Standard output and exit status must be the same. `--record` writes what torch.compile gives to
+tests/cli/recorded, for the tests that run in CI.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).parent
+PROGRAMS: Final = HERE / "programs"
+RECORDED: Final = HERE / "recorded"
+LIMIT_SECONDS: Final = 280
+# `make programs` runs all of them, CI those that are quick and unlike other tests.
+QUICK: Final = ("backend", "dynamic", "in_place", "settings", "training")
+
+
+def names() -> list[str]:
+    return sorted(path.stem for path in PROGRAMS.glob("*.py"))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a program did."""
+
+    status: int
+    output: str
+    errors: str
+    seconds: float
+
+    def recorded(self) -> str:
+        """What is compared, as text."""
+        return f"{self.output}exit status {self.status}\n"
+
+
+def run(arguments: Sequence[str], folder: Path | None = None) -> Outcome:
+    """A Python process, with the sources of this repository."""
+    source = os.pathsep.join([str(HERE.parents[1] / "src"), *_path()])
+    start = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        cwd=folder or PROGRAMS,
+        env={**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"},
+    )
+    return Outcome(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+
+
+def _path() -> list[str]:
+    return [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+
+
+def under_torch(name: str) -> Outcome:
+    return run([f"{name}.py"])
+
+
+def under_stator(name: str, *options: str) -> Outcome:
+    return run(["-m", "stator", "run", *options, f"{name}.py"])
+
+
+def numbers(summary: str) -> dict[str, str]:
+    """The rows of a summary: name and first word."""
+    return {
+        name.strip(): value
+        for name, value in re.findall(r"^  ([a-z][a-z ]{1,13}) +(\S+)", summary, re.MULTILINE)
+    }
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--record", action="store_true")
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    given = parser.parse_args(arguments)
+    different = 0
+    for name in given.names or names():
+        theirs = under_torch(name)
+        if given.record:
+            (RECORDED / f"{name}.txt").write_text(theirs.recorded())
+        ours = under_stator(name)
+        same = ours.recorded() == theirs.recorded()
+        different += not same
+        told = numbers(ours.errors)
+        counts = ", ".join(f"{told.get(row, '?')} {row}" for row in ("graphs", "graph breaks"))
+        times = f"{theirs.seconds:5.1f} s torch.compile, {ours.seconds:5.1f} s stator"
+        print(f"{name:12} {'same' if same else 'DIFFERENT':10} {times}; {counts}", flush=True)
+        if not same:
+            print(f"--- torch.compile\n{theirs.recorded()}--- stator\n{ours.recorded()}")
+            print(ours.errors)
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Recompilation under the user's control: reasons, limits, isolation, stances, forgetting."""
