@@ -4,7 +4,8 @@
 
 The backend's compiled graphs do nothing: each returns the outputs of its first call. So the time of
 a call is the front end's alone. "bare" is those same callables, one after the other, with their
-inputs at hand. Each case runs in its own process; medians of the CPU time count.
+inputs at hand, less the frame in which they are called: whoever calls a graph has one. Each case
+runs in its own process; medians of the CPU time count.
 """
 
 import argparse
@@ -63,6 +64,7 @@ class Preset:
             names = [f"a{number}_{index}" for index in range(len(args))]
             namespace |= {f"run{number}": run, **dict(zip(names, args, strict=True))}
             text.append(f"    run{number}({', '.join(names)})")
+        text.append("    return None")
         exec("\n".join(text), namespace)
         made: Callable[[], None] = namespace["bare"]
         return made
@@ -126,8 +128,10 @@ def measure_calls(engine: str, rounds: int) -> dict[str, Any]:
                 return {"failed": f"{count} breaks: {len(backend.runs)} graphs"}
             calls[f"{count}"] = compiled, (x,)
             calls[f"bare {count}"] = backend.bare(), ()
+        calls["frame"] = Preset().bare(), ()
         times = interleaved(calls, rounds, 0.01)
-    return {"overhead": {str(n): times[f"{n}"] - times[f"bare {n}"] for n in BREAKS}}
+    frame = times["frame"]
+    return {"overhead": {str(n): times[f"{n}"] - times[f"bare {n}"] + frame for n in BREAKS}}
 
 
 def looped(graph_break: Callable[[], None]) -> dict[str, Callable[..., Tensor]]:

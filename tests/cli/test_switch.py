@@ -71,6 +71,10 @@ def test_nothing_is_loaded_and_what_is_loaded_later_is_changed(tmp_path: Path) -
         "compiled = torch.compile(torch.nn.Linear(2, 2), backend='eager')\n"
         "torch.compiler.disable(lambda: 0), torch.compiler.reset()\n"
         "assert not [name for name in sys.modules if name.startswith('torch._dynamo')]\n"
+        "def asks(x):\n"
+        "    torch._dynamo.graph_break()\n"  # this trace is what loads it
+        "    return x + 1\n"
+        "assert [each.id for each in stator.explain(asks)(torch.ones(1)).breaks] == ['SB0001']\n"
         "import torch._dynamo\n"
         "module = sys.modules['torch._dynamo']\n"
         "assert type(module.__loader__).__name__ == 'SourceFileLoader'\n"
@@ -179,7 +183,8 @@ def test_switched_off(variable: str, installed: None, monkeypatch: pytest.Monkey
 def test_what_holds_for_all() -> None:
     stator.install(backend="eager", fullgraph=True)
     try:
-        compiled: Any = torch.compile(lambda x: x + 1, mode="max-autotune")
+        compile: Any = torch.compile
+        compiled = compile(lambda x: x + 1, mode="max-autotune")
         assert compiled(torch.ones(1)).tolist() == [2]
         options = compiled.miss.options
         assert (options.backend, options.fullgraph, options.mode) == ("eager", True, None)

@@ -96,19 +96,38 @@ def tensor(*shape: int) -> torch.Tensor:
     return (torch.arange(count) % 7 - 3).to(torch.float32).reshape(shape)
 
 
-def shapes(*tensors: int, seed: int = 0, count: int = 24, most: int = 9) -> Iterator[Make]:
-    """Calls with tensors of so many dimensions: random sizes, among them 0 and 1."""
+def shapes(
+    *tensors: int,
+    seed: int = 0,
+    count: int = 24,
+    least: int = 2,
+    most: int = 9,
+    special: Sequence[int] = (0, 1, 2),
+) -> Iterator[Make]:
+    """Calls with tensors of so many dimensions: random sizes, at times all of `special`."""
     generator = random.Random(seed)
 
     def sizes(dims: int) -> tuple[int, ...]:
-        special = generator.random() < 0.3
+        usual = generator.random() >= 0.3 or not special
         return tuple(
-            generator.choice((0, 1, 2) if special else range(2, most)) for _ in range(dims)
+            generator.choice(range(least, most) if usual else special) for _ in range(dims)
         )
 
     for _ in range(count):
         found = [sizes(dims) for dims in tensors]
         yield lambda found=found: tuple(tensor(*each) for each in found)  # type: ignore[misc]
+
+
+def marked(mark: Callable[..., None], make: Make) -> Make:
+    """The same call, with all sizes of its tensors marked."""
+
+    def made() -> tuple[Any, ...]:
+        args = make()
+        for each in args:
+            mark(each, list(range(each.dim())))
+        return args
+
+    return made
 
 
 def small(dims: int, most: int = 5) -> list[tuple[int, ...]]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 PROGRAMS: "list[Program]" = []
 
@@ -246,7 +246,7 @@ def gathered(x):
 
 @program(2)
 def sorted_rows(x):
-    return x.sort(0).values, x.argsort(1, stable=True), x.cumsum(0)
+    return x.sort(0).values, x.argsort(dim=1, stable=True), x.cumsum(0)
 
 
 @program(2)
@@ -453,7 +453,9 @@ def same_or_not(x, y):
 @program(2, compiles=10, open=False)
 def ranges(x):
     n = x.shape[0]
-    return x * 2 if 2 < n <= 6 and n != 5 else x * 3
+    if n == 5:
+        return x * 4
+    return x * 2 if 2 < n <= 6 else x * 3
 
 
 @program(2, compiles=8, open=False)

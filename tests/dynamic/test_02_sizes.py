@@ -1,184 +1,60 @@
 # mypy: ignore-errors
 """Sizes that change: programs on random shapes, and on all small ones."""
 
+import itertools
+
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import stator
 
-from .harness import Counting, compare, shapes, small, tensor
+from .harness import Counting, compare, marked, shapes, small, tensor
+from .programs import PROGRAMS
 
 BACKENDS = ["eager", "aot_eager"]
-PROGRAMS = []
 
 
-def program(*dims, compiles=9):
-    """Of tensors with so many dimensions; each size is 0, 1 or any other."""
-
-    def add(function):
-        PROGRAMS.append(pytest.param(function, dims, compiles, id=function.__name__))
-        return function
-
-    return add
-
-
-@program(2)
-def elementwise(x):
-    return x.relu() * 2 + x.shape[0] - x.shape[1]
-
-
-@program(2)
-def new_tensors(x):
-    return torch.zeros(x.shape[0], 2), x.new_ones(x.shape), torch.arange(x.shape[1] * 2)
-
-
-@program(2, compiles=12)
-def reshaped(x):
-    return x.reshape(-1), x.view(x.shape[0], 1, x.shape[1]), x.T.reshape(x.shape)
-
-
-@program(2)
-def halves(x):
-    middle = x.shape[0] // 2
-    return x[:middle] * 1, x[middle:] * 1, x[:, -1:] + 1
-
-
-@program(2)
-def what_sizes_answer(x):
-    return x.shape, x.size(), x.size(0), x.numel(), len(x), x.stride(), tuple(x.shape), x * 1
-
-
-@program(2)
-def products(x):
-    return x @ x.T, x.T @ x
-
-
-@program(2)
-def padded(x):
-    return F.pad(x, (0, -x.shape[1] % 4))
-
-
-@program(2)
-def reductions(x):
-    return x.sum(0), x.sum(1, keepdim=True), x.sum() / (x.shape[0] + 1)
-
-
-@program(2)
-def changed_in_place(x):
-    x.add_(1)
-    x[:1] = x.shape[0]
-    return x
-
-
-@program(2)
-def expanded(x):
-    return x[:, None].expand(-1, 3, -1) + x.unsqueeze(1)
-
-
-@program(2)
-def concatenated(x):
-    return torch.cat([x, x.new_zeros(2, x.shape[1])]), torch.stack([x, x], 1)
-
-
-@program(2, compiles=24)
-def branches(x):
-    if x.shape[0] > 4:
-        return x + 1
-    if x.shape[0] == x.shape[1]:
-        return x.T
-    return x - 1
-
-
-@program(2, compiles=40)
-def row_by_row(x):
-    total = x.sum()
-    for i in range(x.shape[0]):
-        total = total + x[i].sum() * i
-    return total
-
-
-@program(2, compiles=40)
-def as_a_key(x):
-    names = {2: "two", (3, 4): "three by four"}
-    return names.get(x.shape[0]), names.get(tuple(x.shape), "other"), x * 1
-
-
-@program(2)
-def in_texts(x):
-    return f"{x.shape[0]} rows, {tuple(x.shape)}", x * 1
-
-
-@program(2)
-def indexed(x):
-    return x[torch.arange(x.shape[0])], x.flip(0), x.roll(1, 0)
-
-
-@program(2)
-def attention(x):
-    q = x[None, None]
-    return F.scaled_dot_product_attention(q, q, q).shape
-
-
-@program(3, compiles=27)
-def heads(x):
-    batch, length, width = x.shape
-    return x.view(batch, length, 1, width).transpose(1, 2).reshape(batch, length * width)
-
-
-@program(1, 1, compiles=24)
-def broadcast(x, y):
-    return x + y, x[:, None] * y
-
-
-@program(2, 1, compiles=40)
-def broadcast_rows(x, y):
-    return x * y + y
-
-
-@program(2, 2, compiles=64)
-def stacked(x, y):
-    return torch.cat([x, y], 1)
-
-
-@program(2, compiles=12)
-def refused(x):
-    return x @ x.new_ones(4, 1)
+@pytest.mark.parametrize("mode", ["automatic", "all", "marked"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_random_shapes(program, mode):
+    """24 shapes, 0 and 1 among the sizes."""
+    calls = list(shapes(*program.dims))
+    if mode == "marked":
+        calls = [marked(stator.maybe_mark_dynamic, make) for make in calls]
+    found = compare(program.function, calls, dynamic=True if mode == "all" else None)
+    assert found.graphs
+    assert found.compiles <= program.compiles + 2 * (mode == "automatic")
 
 
 @pytest.mark.parametrize("dynamic", [None, True])
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("function", "dims", "compiles"), PROGRAMS)
-def test_random_shapes(function, dims, compiles, backend, dynamic):
-    found = compare(function, shapes(*dims), backend, dynamic)
-    assert found.compiles <= compiles + 2 * (dynamic is None)
-    assert not found.warned
+@pytest.mark.parametrize("program", PROGRAMS[::3], ids=str)
+def test_random_shapes_with_aot_autograd(program, dynamic):
+    found = compare(program.function, shapes(*program.dims), "aot_eager", dynamic)
+    assert found.compiles <= program.compiles + 2 * (dynamic is None)
 
 
-@pytest.mark.parametrize(("function", "dims", "compiles"), PROGRAMS)
-def test_all_small_shapes(function, dims, compiles):
+@pytest.mark.parametrize("program", [each for each in PROGRAMS if each.open], ids=str)
+def test_one_graph_for_all_sizes(program):
+    """Marked strictly: that something is specialized would be an error."""
+    calls = list(shapes(*program.dims, least=2, special=()))
+    strict = [marked(stator.mark_dynamic, make) for make in calls]
+    assert compare(program.function, strict).compiles == 1
+    stator.reset()
+    # The first time as it is; then what differs, which may be seen in several steps.
+    assert 2 <= compare(program.function, calls).compiles <= 1 + sum(program.dims)
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_all_small_shapes(program):
     """For each shape, a guard fails, or the result is eager's."""
-    shapes_of = [small(each, 5 if sum(dims) < 3 else 3) for each in dims]
-    cases = [(first,) for first in shapes_of[0]]
-    if len(dims) > 1:
-        cases = [(first, second) for first in shapes_of[0] for second in shapes_of[1]]
+    most = {1: 5, 2: 4, 3: 2}.get(sum(program.dims), 2)
+    cases = list(itertools.product(*(small(each, most) for each in program.dims)))
+    if len(cases) > 30:
+        cases = cases[:: len(cases) // 27]
     calls = [lambda case=case: tuple(tensor(*shape) for shape in case) for case in cases]
-    compare(function, calls, dynamic=True, limit=200)
-
-
-@pytest.mark.parametrize(("function", "dims", "compiles"), PROGRAMS)
-def test_one_entry_on_all_small_shapes(function, dims, compiles):
-    """What was compiled for one shape serves those for which it is right, and no other."""
-    calls = [
-        lambda size=size: tuple(
-            tensor(*(size,) * each) if each == 1 else tensor(size, *rest)
-            for each, rest in zip(dims, [(3,) * (d - 1) for d in dims])
-        )
-        for size in (4, *range(6))
-    ]
-    compare(function, calls, dynamic=True, limit=1)
+    compare(program.function, calls, dynamic=True, limit=200)
 
 
 def test_only_what_changes_is_open():

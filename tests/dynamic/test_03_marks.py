@@ -199,12 +199,3 @@ def test_unbacked(program, compiles, backend):
     calls = [lambda n=n: (marked(stator.mark_unbacked, n, 3),) for n in (4, 5, 1, 0, 7, 2)]
     found = compare(program, calls, backend)
     assert found.compiles <= compiles
-
-
-def test_the_log(capsys):
-    stator.set_logs("dynamic")
-    try:
-        run(double, tensor(4, 3), tensor(5, 3))
-    finally:
-        stator.set_logs()
-    assert "left open from now on: x.size(0)" in capsys.readouterr().err

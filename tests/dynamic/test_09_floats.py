@@ -117,7 +117,8 @@ def test_other_types_are_other_calls():
 
 def test_of_an_object():
     class Schedule:
-        rate = 0.5
+        def __init__(self):
+            self.rate = 0.5
 
     schedule, groups = Schedule(), [{"rate": 0.5}]
     weights = [torch.ones(3), torch.ones(3)]
@@ -138,14 +139,14 @@ def test_of_an_object():
 
 def test_written():
     class Mean:
-        value = 0.0
+        def __init__(self):
+            self.value = 0.25
 
     def update(mean, x):
         mean.value = mean.value * 0.5 + 1.0
         return x * mean.value
 
     expected, actual, counting = Mean(), Mean(), Counting()
-    expected.value = actual.value = 0.25
     compiled = stator.compile(update, backend=counting, fullgraph=True)
     for _ in range(5):
         assert torch.equal(compiled(actual, tensor(3)), update(expected, tensor(3)))

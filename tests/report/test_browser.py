@@ -37,7 +37,7 @@ class TestOverview:
         assert tiles["graph breaks"] == "2"
         assert tiles["recompile"] == "1"
         assert tiles["operators"] == "10"
-        assert tiles["calls served"].endswith("%")
+        assert tiles["calls served"] == "30 %"  # 2 of 3, 1 of 5, none of the others' one
 
     def test_nothing_is_complained_about_and_nothing_fetched(self, window: Browser) -> None:
         assert window.errors() == []
@@ -93,6 +93,12 @@ class TestFunction:
         (note,) = window.texts(".note")
         assert note.startswith("Graph break time.sleep reads a clock")
         assert "Fix measure around the compiled function" in note
+
+    def test_side_effects(self, window: Browser) -> None:
+        window.click(".units a")
+        assert window.texts(".effect-parts li") == [
+            "After graph 2: tests.report.programs.SEEN gets more items"
+        ]
 
     def test_markup_of_the_program_is_text(self, window: Browser) -> None:
         window.click(".units a")

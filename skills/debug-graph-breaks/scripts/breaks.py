@@ -15,7 +15,7 @@ import programs
 
 import stator
 from stator.diagnostics.catalogue import reason_of
-from stator.diagnostics.recompiles import REMEDIES, Cause
+from stator.diagnostics.recompiles import Cause
 
 
 def report(target: str, main: str = "main") -> dict[str, Any]:
@@ -43,16 +43,11 @@ def report(target: str, main: str = "main") -> dict[str, Any]:
 
 def _again(event: dict[str, Any]) -> dict[str, Any]:
     """The entry that came closest; a function that failed to compile has none."""
-    closest = event["failures"][0] if event["failures"] else {}
-    if not closest:
-        return {"id": "", "fix": ""}
-    cause = Cause(closest["cause"])
-    names = ("source", "expected", "actual", "where")
-    return {
-        "id": reason_of(cause).id,
-        **{name: closest[name] for name in names},
-        "fix": REMEDIES[cause],
-    }
+    told = {"id": "", "fix": event["remedy"]}
+    for closest in event["failures"][:1]:
+        told["id"] = reason_of(Cause(closest["cause"])).id
+        told |= {name: closest[name] for name in ("source", "expected", "actual", "where")}
+    return told
 
 
 def _broken(found: Any) -> dict[str, Any]:

@@ -24,7 +24,6 @@ import programs
 import torch
 
 import stator
-from stator.diagnostics.catalogue import reason_of
 
 _SEEDS: Final = (1, 2)
 
@@ -132,7 +131,7 @@ def check(original: str, fixed: str, *, compiles: int = 1, ops: int = 1) -> Verd
         verdict.compiles, verdict.graphs = watched.compiles, backend.graphs
         verdict.why = _complaint(watched, backend, expected, found, compiles, ops)
         if verdict.why:
-            verdict.reason = _reason(watched)
+            verdict.reason = _reason(watched, compiles)
             return verdict
     verdict.eager = _eager_calls(fixed)
     if verdict.eager:
@@ -193,11 +192,11 @@ def _complaint(
     return ""
 
 
-def _reason(watched: _Watched) -> str:
+def _reason(watched: _Watched, compiles: int) -> str:
+    """Of the break, or of the first recompile that is one too many."""
     if isinstance(watched.failure, stator.CaptureError):
         return watched.failure.id
-    closest = [why.closest for why in watched.recompiles if why.closest is not None]
-    return reason_of(closest[-1].cause).id if closest else ""
+    return next((why.id for why in watched.recompiles[compiles - 1 :]), "")
 
 
 @contextlib.contextmanager

@@ -109,7 +109,9 @@ def _shown(error: BaseException) -> int:
     while traceback is not None and _is_ours(traceback):
         traceback = traceback.tb_next
     error.__traceback__ = traceback
-    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, traceback
+    vars(sys).update(
+        last_exc=error, last_type=type(error), last_value=error, last_traceback=traceback
+    )
     sys.excepthook(type(error), error, traceback)
     if isinstance(error, KeyboardInterrupt):
         # Python ends by the signal, once everything is cleaned up; it was told already.

@@ -9,6 +9,7 @@ import linecache
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+_HOLDERS: Final = (ast.stmt, ast.excepthandler, ast.match_case)  # in which a `def` can be
 _AROUND: Final = 3  # lines before and after one that is in no function
 
 
@@ -46,7 +47,7 @@ def _extents(file: str) -> tuple[_Extent, ...]:
     """Where the functions of a file begin and end, with their decorators."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError, RecursionError):  # a cell of a notebook with commands of its own
+    except (SyntaxError, ValueError, RecursionError):  # a notebook with commands of its own
         return ()
     found: list[_Extent] = []
     pending: list[tuple[ast.AST, str]] = [(tree, "")]
@@ -58,5 +59,6 @@ def _extents(file: str) -> tuple[_Extent, ...]:
             if not isinstance(node, ast.ClassDef):
                 first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
                 found.append(_Extent(first, node.end_lineno or node.lineno, name))
-        pending += ((child, outer) for child in ast.iter_child_nodes(node))
+        inside = (child for child in ast.iter_child_nodes(node) if isinstance(child, _HOLDERS))
+        pending += ((child, outer) for child in inside)
     return tuple(found)

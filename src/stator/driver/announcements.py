@@ -94,6 +94,7 @@ def limited(label: Label, text: str) -> None:
         logs.write("perf_hints", text)
     if journal.on():
         journal.write("limit", function=story.known(label), text=text)
+        story.declined(label)
 
 
 def declined(label: Label) -> None:

@@ -451,7 +451,8 @@ class Compiler:
             mine.continuations = ledger.continuations
             last = Task(function, (), points).place
             name = self.label.name.partition(", resumed")[0]
-            label = Label(f"{name}, resumed in {last.function}", last.file, last.line)
+            units = tuple(point.unit for point in points)
+            label = Label(f"{name}, resumed in {last.function}", last.file, last.line, units)
             announcements.continued(self.label, label)
             miss = Compiler(self.options, label, mine, points=points, careful=careful)
             return CompiledFunction(function, miss, bucket=mine.bucket)

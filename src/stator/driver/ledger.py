@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from stator._native._core import Bucket, Entry
 from stator.diagnostics.breaks import CaptureError
+from stator.diagnostics.catalogue import reason_of
 from stator.diagnostics.recompiles import REMEDIES, Cause
 from stator.driver.continuations import Continuations
 from stator.driver.dynamics import Dynamics
@@ -35,6 +36,8 @@ class Label:
     name: str
     file: str
     line: int
+    units: tuple[int, ...] = ()
+    """Of a continuation: the instructions at which it begins. Several may begin in one line."""
 
     def __str__(self) -> str:
         return f"{self.name} ({self.file}:{self.line})"
@@ -129,6 +132,11 @@ class Recompile:
         return REMEDIES[self.misfits[0].cause] if self.misfits else ""
 
     @property
+    def id(self) -> str:
+        """The number of the page about it, in the catalogue; empty if there is none."""
+        return reason_of(self.misfits[0].cause).id if self.misfits else ""
+
+    @property
     def reasons(self) -> str:
         """As lines of a text; entries for which the same is to be said are one line."""
         texts = list(dict.fromkeys(map(str, self.misfits)))
@@ -138,7 +146,8 @@ class Recompile:
         return "".join(lines)
 
     def __str__(self) -> str:
-        return f"{self.label} is compiled again, since{self.reasons or ' it failed'}"
+        page = f"\n  [{self.id}] {reason_of(self.misfits[0].cause).title}" if self.misfits else ""
+        return f"{self.label} is compiled again, since{self.reasons or ' it failed'}{page}"
 
 
 class Family:

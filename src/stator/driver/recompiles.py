@@ -193,7 +193,7 @@ def refused(why: Recompile, *, first: bool) -> str:
 
 def told(limit: Limit, why: Recompile) -> str:
     """What the user is told at a limit: function, file, reasons, remedy."""
-    remedy = f"\n  fix: {why.remedy}" if why.remedy else ""
+    remedy = f"\n  fix: {why.remedy} [{why.id}]" if why.remedy else ""
     return (
         f"{limit.text} reached: {why.label} was compiled {limit.compiles} times, and nothing of "
         f"that fits this call, since{why.reasons or ' it failed'}{remedy}"

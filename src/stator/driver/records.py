@@ -5,6 +5,7 @@ JSON, and that keep nothing of the program alive. Called only when somebody list
 """
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 import torch
@@ -130,13 +131,25 @@ _VERBS: Final = {
 }
 
 
-def guard(guard: Guard) -> dict[str, Any]:
-    """A guard in words, and what it protects."""
+def guards(found: Iterable[Guard]) -> list[dict[str, Any]]:
+    """Guards in words, what they protect, and the lines that have read the values."""
+    lines: dict[tuple[int, int], str] = {}
+    rows = []
+    for each in found:
+        # A model of many layers reads all of them with a few lines.
+        key = id(each.code), each.unit
+        if each.code is None or key not in lines:
+            lines[key] = each.where
+        rows.append({**_guard(each), "where": lines[key]})
+    return rows
+
+
+def _guard(guard: Guard) -> dict[str, Any]:
     check = guard.check
     verb = _VERBS.get(type(check).__name__, "is")
     source = None if guard.source is None else str(guard.source)
     words = str(check) if source is None else f"{source} {verb} {check}"
-    return {"text": words, "source": source, "group": group(guard), "where": guard.where}
+    return {"text": words, "source": source, "group": group(guard)}
 
 
 def misfit(found: Misfit) -> dict[str, Any]:

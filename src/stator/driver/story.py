@@ -156,7 +156,7 @@ def compiled(label: Label, done: Compilation, effects: Sequence[str], residual: 
         graph=done.graph,
         nodes=[] if graph is None else graph.nodes,
         places=[] if graph is None else [records.place(each) for each in graph.places],
-        guards=[records.guard(each) for each in done.guards],
+        guards=records.guards(done.guards),
         effects=list(effects),
         residual=done.residual,
         bytecode=dis.Bytecode(residual).dis() if isinstance(residual, FunctionType) else "",

@@ -13,6 +13,7 @@ from stator.emit.names import Names
 from stator.guards import Fixed, Local, Source
 
 _RUN: Final = 4  # so many fetched inputs in a row are passed as a slice
+_MANY: Final = 8  # with so many, parameters among the inputs are fetched too
 _PLAIN: Final = (int, bool, str, bytes, type(None))  # equal means equal, by C code
 
 
@@ -60,9 +61,20 @@ class Fetching:
         """The parameter for what is fetched, if anything is."""
         return [self._name] if self.sources else []
 
+    def add_inputs(self, inputs: Sequence[Source]) -> None:
+        """The graph's inputs, first of all. Many are one tuple, which is passed without a copy."""
+        fetched = sum(type(source) not in (Local, Fixed) for source in inputs)
+        for source in inputs:
+            if fetched >= _MANY and type(source) is Local:
+                self._add(source)
+            else:
+                self.add(source)
+
     def add(self, source: Source) -> None:
-        if type(source) is Local or type(source) is Fixed:
-            return
+        if type(source) is not Local and type(source) is not Fixed:
+            self._add(source)
+
+    def _add(self, source: Source) -> None:
         key = self._paths.number(source)
         if key not in self._indices:
             self._indices[key] = len(self.sources)

@@ -132,8 +132,8 @@ class Writer:
 
     def _survey(self) -> None:
         """What is needed from where: inputs first, so that they are fetched in a row."""
-        for source in self._inputs if self._graph is not None else ():
-            self.fetching.add(source)
+        if self._graph is not None:
+            self.fetching.add_inputs(self._inputs)
         for expr in expressions(self._plan, self._ending):
             for leaf in steps.leaves(expr):
                 match leaf:

@@ -20,6 +20,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from .environment import Environment
 from .errors import Unsupported
 
 
@@ -122,7 +123,7 @@ class Fakes:
 
     def __init__(self) -> None:
         # Values that are read (`item`) and sizes that depend on values (`nonzero`) become symbols.
-        self.shape_env = ShapeEnv(allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True)
+        self.shape_env = Environment(allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True)
         self.mode = FakeTensorMode(shape_env=self.shape_env)
         self.inputs: list[FakeInput] = []
         self.touched = False  # set by whoever changes a fake in a way its version does not show

@@ -102,13 +102,14 @@ function makeUnits() {
 
 function finish(unit, index) {
   unit.index = index;
+  unit.parts.filter(hasGraph).forEach((part, number) => (part.graph = number));
   unit.graphs = unit.compiles.filter((each) => each.graph !== null).length;
   unit.ops = sum(unit.compiles.map((each) => each.ops || 0));
   unit.seconds = sum(unit.compiles.map((each) => each.seconds));
-  const functions = new Set([unit.root, ...unit.parts.map((each) => each.function)]);
-  const known = [...functions].map((each) => DATA.functions[each]).filter((each) => each.hits !== null);
-  unit.hits = known.length ? sum(known.map((each) => each.hits)) : null;
-  unit.declined = sum(known.map((each) => each.declined));
+  const root = DATA.functions[unit.root];
+  unit.hits = root.hits; // of calls of the function itself
+  unit.declined = root.declined;
+  unit.calls = (unit.hits || 0) + unit.declined + unit.compiles.filter((each) => each.function === unit.root).length;
   unit.breaks = breaksOf(unit);
   unit.compiles.forEach((compile) => (compile.unit = unit));
 }
@@ -127,6 +128,7 @@ function breaksOf(unit) {
   return [...found.values()];
 }
 
+const hasGraph = (part) => part.compiles.some((each) => each.graph !== null);
 const UNITS = makeUnits();
 
 function partName(part) {
@@ -136,6 +138,6 @@ function partName(part) {
 }
 
 function compileName(compile) {
-  const word = compile.eager !== null ? "As it is" : compile.graph === null ? "No graph" : `Graph ${compile.part.index + 1}`;
+  const word = compile.eager !== null ? "As it is" : compile.graph === null ? "No graph" : `Graph ${compile.part.graph + 1}`;
   return compile.variant ? `${word}, variant ${compile.variant + 1}` : word;
 }

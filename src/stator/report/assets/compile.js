@@ -11,7 +11,7 @@ function compileCard(compile, open) {
   const summary = h(
     "summary",
     {},
-    h("span", { class: `swatch ${compile.graph === null ? "none" : colour(compile.part.index)}` }),
+    h("span", { class: `swatch ${compile.graph === null ? "none" : colour(compile.part.graph)}` }),
     h("span", { class: "title" }, compileName(compile)),
     h("span", { class: "soft part" }, partName(compile.part)),
     compile.recompile !== null && h("span", { class: "badge amber" }, "recompile"),
@@ -174,12 +174,15 @@ function readableGraph(compile) {
   return codeBlock(out.join("\n"), { label: "The graph as Python code" });
 }
 
+// "the attribute n of self is set (AttrSet self: n, 1)": the words alone.
+function effectWords(effect) {
+  return /^(.*?) \([A-Z].*\)$/s.exec(effect)?.[1] ?? effect;
+}
+
 function effectsView(compile) {
   const items = compile.effects.map((effect) => {
-    const words = typeof effect === "string" ? effect : effect.text;
-    const where = typeof effect === "string" || !effect.line ? null : h("span", { class: "soft" }, ` ${shortFile(effect.file, "")}:${effect.line}`);
-    const found = /^(.*?) \((.*)\)$/s.exec(words);
-    return h("li", {}, found ? [found[1], " ", h("code", { class: "soft" }, found[2])] : words, where);
+    const words = effectWords(effect);
+    return h("li", {}, words, words !== effect && [" ", h("code", { class: "soft" }, effect.slice(words.length + 2, -1))]);
   });
   return h("div", {}, h("p", { class: "soft" }, "After the graph, in this order:"), h("ol", { class: "effects" }, items));
 }

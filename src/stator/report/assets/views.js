@@ -16,7 +16,7 @@ function tiles() {
   const ops = sum(UNITS.map((unit) => unit.ops));
   const known = UNITS.filter((unit) => unit.hits !== null);
   const hits = sum(known.map((unit) => unit.hits));
-  const misses = sum(known.map((unit) => unit.compiles.length + unit.declined));
+  const calls = sum(known.map((unit) => unit.calls));
   return h(
     "div",
     { class: "tiles" },
@@ -26,7 +26,7 @@ function tiles() {
     chip(breaks, plural(breaks, "graph break"), "red"),
     chip(again, plural(again, "recompile"), "amber"),
     chip(time(seconds), "compiling"),
-    known.length > 0 && chip(percent(hits, hits + misses), "calls served", "", `${many(hits, "call")} of parts ran what was compiled before, ${misses} did not`),
+    known.length > 0 && chip(percent(hits, calls), "calls served", "", `${hits} of ${many(calls, "call")} ran what was compiled before`),
   );
 }
 
@@ -95,7 +95,7 @@ function breakPlace(each) {
 function unitTable() {
   const head = ["function", "graphs", "breaks", "recompiles", "operators", "compiling", "served"].map((name, i) => h("th", { scope: "col", class: i ? "number" : "" }, name));
   const rows = UNITS.map((unit) => {
-    const share = unit.hits === null ? "" : percent(unit.hits, unit.hits + unit.compiles.length + unit.declined);
+    const share = unit.hits === null ? "" : percent(unit.hits, unit.calls);
     const numbers = [unit.graphs, unit.breaks.length, unit.recompiles.length, unit.ops, time(unit.seconds), share];
     const kinds = ["", "red", "amber", "", "", ""];
     return h("tr", {}, h("td", {}, h("a", { href: `#/f/${unit.index}` }, unit.name), h("span", { class: "soft file" }, ` ${where(unit)}`)), numbers.map((each, i) => h("td", { class: `number ${each && kinds[i]} ${each === 0 ? "soft" : ""}` }, each)));
@@ -124,11 +124,22 @@ function unitView(unit, opened) {
   const failures = unit.told.filter((each) => each.kind !== "failure" || !each.broken);
   if (failures.length) view.append(h("ul", { class: "advice" }, failures.map((each) => h("li", { class: each.kind === "failure" ? "red" : "amber" }, h("pre", { class: "plain" }, each.text || "")))));
   view.append(sourceSection(unit));
+  const effects = effectsSection(unit);
+  if (effects) view.append(effects);
   if (unit.compiles.length) {
     const cards = unit.compiles.map((compile, index) => compileCard(compile, opened === null ? index === 0 : compile.index === opened));
     view.append(h("section", {}, h("h2", {}, "Compiles"), h("div", { class: "cards" }, cards)));
   }
   return view;
+}
+
+// What happens to objects of the program, by part: that of its last variant.
+function effectsSection(unit) {
+  const last = unit.parts.map((part) => part.compiles[part.compiles.length - 1]);
+  const changing = last.filter((compile) => compile.effects && compile.effects.length);
+  if (!changing.length) return null;
+  const items = changing.map((compile) => h("li", {}, h("span", { class: `swatch ${compile.graph === null ? "none" : colour(compile.part.graph)}` }), h("span", {}, h("span", { class: "soft" }, `After ${compileName(compile).toLowerCase()}: `), compile.effects.map(effectWords).join("; "))));
+  return h("section", {}, h("h2", {}, "Side effects"), h("ul", { class: "effect-parts" }, items));
 }
 
 // What is known of each line: which parts have operators from it, and the breaks there.
@@ -148,9 +159,9 @@ function lineFacts(unit) {
       const own = [...stack].reverse().findIndex((number) => !known[number][0].includes("/torch/"));
       new Set(stack).forEach((number) => {
         const found = at(...known[number]).parts;
-        if (!found.has(part.index)) found.set(part.index, { direct: [], through: 0 });
-        if (number === stack[stack.length - 1 - own]) found.get(part.index).direct.push(op === "get_attr" ? name : target);
-        else found.get(part.index).through += 1;
+        if (!found.has(part.graph)) found.set(part.graph, { direct: [], through: 0 });
+        if (number === stack[stack.length - 1 - own]) found.get(part.graph).direct.push(op === "get_attr" ? name : target);
+        else found.get(part.graph).through += 1;
       });
     }
   }
@@ -190,8 +201,8 @@ function sourceSection(unit) {
 
 function legend(unit) {
   const items = unit.parts
-    .filter((part) => part.compiles.some((each) => each.graph !== null))
-    .map((part) => h("li", {}, h("span", { class: `swatch ${colour(part.index)}` }), `Graph ${part.index + 1}`, h("span", { class: "soft" }, ` ${partName(part)}`)));
+    .filter(hasGraph)
+    .map((part) => h("li", {}, h("span", { class: `swatch ${colour(part.graph)}` }), `Graph ${part.graph + 1}`, h("span", { class: "soft" }, ` ${partName(part)}`)));
   return items.length > 1 ? h("ul", { class: "legend" }, items) : null;
 }
 
