@@ -360,3 +360,17 @@ class TestTorchsWords:
         assert torch.equal(parameter, X - 1)
         assert not any("graph break" in each.reason for each in told.breaks)
         assert not any("disabled" in each.reason for each in told.breaks)
+
+
+def test_a_nested_region_is_captured_where_it_is_called() -> None:
+    @torch.compiler.nested_compile_region
+    def block(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x + 1)
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return block(block(x))
+
+    x = torch.randn(3)
+    explained = stator.explain(program)(x)
+    assert torch.equal(explained.result, program(x))
+    assert explained.ops_per_graph == (("add", "relu", "add", "relu"),)

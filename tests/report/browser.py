@@ -25,6 +25,7 @@ _FLAGS: Final = (
     "--disable-sync",
     "--hide-scrollbars",
 )
+_PATIENCE: Final = 30.0  # seconds
 _ELEMENT: Final = "element-6066-11e4-a52e-4f735466cecf"  # how the protocol marks elements
 
 
@@ -77,7 +78,10 @@ class Browser:
         """A page anew, once its script has run."""
         self._send("POST", self._session + "/url", {"url": "about:blank"})
         self._send("POST", self._session + "/url", {"url": f"{page.as_uri()}{fragment}"})
-        assert self.script("return document.documentElement.dataset.ready") == "yes", self.errors()
+        deadline = time.monotonic() + _PATIENCE
+        while self.script("return document.documentElement.dataset.ready") != "yes":
+            assert time.monotonic() < deadline, self.errors()
+            time.sleep(0.05)
 
     def script(self, code: str, *args: Any) -> Any:
         """What a piece of JavaScript returns."""
@@ -152,7 +156,7 @@ def browser() -> Iterator[Browser]:
 def _port(driver: subprocess.Popen[str]) -> int:
     """Which one it has chosen, as it says when it is ready."""
     assert driver.stdout is not None
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + _PATIENCE
     while time.monotonic() < deadline:
         line = driver.stdout.readline()
         if "successfully on port" in line:

@@ -154,16 +154,30 @@ _OPTIMIZER: Final = sys.modules[Optimizer.__module__].__dict__
 
 
 def learn() -> None:
-    """Marks what the program may call in torch._dynamo, if it is loaded: stator never loads it."""
-    module: Any = sys.modules.get("torch._dynamo.decorators")
-    found: dict[str, Any] = {} if module is None else module.__dict__
-    for name, mark in _TORCHS.items():
-        if name in found and marks.of(found[name]) is None:
-            marks.put(found[name], mark)
+    """Marks what the program may call in torch for Dynamo's sake, if it is loaded.
+
+    stator loads nothing of it.
+    """
+    for module, known in _TORCHS.items():
+        loaded: Any = sys.modules.get(module)
+        found: dict[str, Any] = {} if loaded is None else loaded.__dict__
+        for name, mark in known.items():
+            if name in found and marks.of(found[name]) is None:
+                marks.put(found[name], mark)
+
+
+def _region(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """A region that could be compiled once for all its uses is a call like any other."""
+    return function(*args, **kwargs)
 
 
 _TORCHS: Final = {
-    "graph_break": Mark(Kind.BREAK),
-    "skip_frame": Mark(Kind.SKIP),
-    "error_on_graph_break": Mark(Kind.SUBSTITUTE, substitute=error_on_graph_break),
+    "torch._dynamo.decorators": {
+        "graph_break": Mark(Kind.BREAK),
+        "skip_frame": Mark(Kind.SKIP),
+        "error_on_graph_break": Mark(Kind.SUBSTITUTE, substitute=error_on_graph_break),
+    },
+    "torch._higher_order_ops.invoke_subgraph": {
+        "invoke_subgraph_placeholder": Mark(Kind.SUBSTITUTE, substitute=_region),
+    },
 }

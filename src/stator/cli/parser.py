@@ -57,7 +57,6 @@ the file itself. It is a value, or a function without parameters that returns on
   a tuple or a list     positional arguments
   a dict                keyword arguments
   (tuple, dict)         both
-  a list of (…) pairs   no: call `stator explain` for each
   anything else         the only argument
 
   # inputs.py

@@ -40,7 +40,7 @@ function time(seconds) {
 function percent(part, whole) {
   if (!whole) return "–";
   const found = (100 * part) / whole;
-  return found > 99.9 && found < 100 ? "> 99.9 %" : `${found >= 99.95 || found < 10 ? +found.toFixed(1) : found.toFixed(1)} %`;
+  return found > 99.9 && found < 100 ? "> 99.9 %" : `${+found.toFixed(1)} %`;
 }
 
 function text(number) {
