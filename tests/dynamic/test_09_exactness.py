@@ -70,14 +70,14 @@ def test_relations_of_two_shapes():
             return x.sum() * y
         return y.sum() * x
 
-    cases = list(itertools.product(small(2, 3), repeat=2))
+    cases = list(itertools.product(small(2, 2), repeat=2))
     calls = [lambda case=case: tuple(tensor(*shape) for shape in case) for case in cases]
     found = compare(program, calls, dynamic=True, limit=500)
-    plain = [case for case in cases if all(size > 1 for shape in case for size in shape)]
+    plain = itertools.product(itertools.product((2, 3, 4), repeat=2), repeat=2)
     stator.reset()
     calls = [lambda case=case: tuple(tensor(*shape) for shape in case) for case in plain]
     assert compare(program, calls, dynamic=True).compiles == 3
-    assert found.compiles < len(cases) / 2
+    assert found.compiles < len(cases)
 
 
 def layouts(n, m):

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from stator.graph import OutputGraph
-from stator.graph.retry import Refused, Retry, retry_of
+from stator.graph.retry import Refused, Retry, changes_of, retry_of
 from stator.graph.state import StateRecorder
 
 Program = Callable[[OutputGraph, Any, Any], Any]
@@ -24,7 +24,7 @@ def recorded(program: Program) -> tuple[Retry | None, Any]:
     x = graph.add_input("x", torch.arange(4.0))
     n = graph.add_input("n", torch.tensor(2))
     made = graph.finish([program(graph, x, n)])
-    return retry_of(graph, made), made.module
+    return retry_of(graph, made, changes_of(graph, made)), made.module
 
 
 def tried(program: Program, n: int) -> tuple[Retry, torch.Tensor, Any]:
@@ -107,7 +107,7 @@ def test_grad_mode_is_given_back() -> None:
         ones = graph.call(torch.ones, [item(graph, n)])
         state.set_grad_enabled(True)
     made = graph.finish([ones])
-    retry = retry_of(graph, made)
+    retry = retry_of(graph, made, changes_of(graph, made))
     assert retry is not None and retry.state
     with torch.enable_grad():
         with pytest.raises(Refused):

@@ -38,22 +38,27 @@ _OUTERMOST: Final = evaluate_for.__code__
 def blame() -> Blamed:
     """The line that is the reason for what the caller's caller does."""
     handler: Any = sys._getframe(2)
+    innermost = _NOBODY
     while (loop := handler.f_back) is not None:
-        code = loop.f_code
-        if code is _OUTERMOST or code is _NESTED:
+        nested = loop.f_code is _NESTED
+        if nested or loop.f_code is _OUTERMOST:
             running = _running(handler)
             if running is None:
-                return _NOBODY
+                break
+            if innermost is _NOBODY:
+                innermost = running.code, max(running.ip - 1, 0)
             frame: Frame | None = running
             while frame is not None:
-                code = frame.code
-                if _users[code.co_filename]:
-                    return code, max(frame.ip - 1, 0)
+                if _users[frame.code.co_filename]:
+                    return frame.code, max(frame.ip - 1, 0)
                 frame = frame.caller
-            found = _below(loop) if loop.f_code is _NESTED else None
-            return found or (running.code, max(running.ip - 1, 0))
-        handler = loop
-    return _NOBODY
+            found = _below(loop) if nested else None
+            if found is not None:
+                return found
+            if not nested:
+                break
+        handler = loop  # C code has started this loop: who has called that is further out
+    return innermost
 
 
 def _below(loop: Any) -> Blamed | None:

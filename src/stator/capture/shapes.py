@@ -20,14 +20,16 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from stator import objects
 from stator._native._core import Frame
+from stator.bytecode import decode
 from stator.capture.autograd_leaves import user_call
+from stator.capture.blame import blame
 from stator.capture.decisions import Created, Decisions
 from stator.capture.dimensions import marks_of
 from stator.capture.floats import Floats
 from stator.capture.operators import NOT_IN_PLACE
 from stator.diagnostics.breaks import Place, stack
 from stator.diagnostics.catalogue import ValueNeeded
-from stator.diagnostics.places import users_own
+from stator.diagnostics.places import library, users_own
 from stator.effects.texts import Text
 from stator.graph.fakes import Bounds, Dynamic
 from stator.graph.implied import needed
@@ -371,6 +373,8 @@ class Shapes:
         if count <= (self._places[-1][0] if self._places else 0):
             return
         places = () if frame is None or frame.finished else stack(frame)
+        if places and library(users_own(places)):
+            places = (*_users_line(), *places)
         self._places.append((count, places))
 
     # ------------------------------------------------------------------ the end
@@ -493,6 +497,16 @@ class Shapes:
             by = " by the backend" if each.by_backend and not each.places else ""
             why = f"{each.what}, because of {each.condition}{by}"
             yield Specialized(why, each.places, _ANOTHER_BACKEND if by else _ANY_SIZE)
+
+
+def _users_line() -> Iterator[Place]:
+    """The user's line that has led to a frame which C code has started."""
+    code, unit = blame()
+    if code is not None:
+        line = decode(code).line_of(unit) or code.co_firstlineno
+        found = Place(code.co_filename, line, code.co_qualname)
+        if not library(found):
+            yield found
 
 
 def _holds(expr: Expr, why: str = "") -> Guard:
