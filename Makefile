@@ -39,6 +39,7 @@ help:
 	@echo "make bench         speed of the evaluator against CPython"
 	@echo "make browser       tests of the report page in chromium"
 	@echo "make zoo           graph capture on real models; make zoo-setup installs them"
+	@echo "make dynamic       the same models on shapes that change: how often they are compiled"
 	@echo "make programs      programs written for torch.compile, on stator: the same output?"
 	@echo "make docs          all pages, and one per reason, as a site with a search: build/site"
 	@echo "make clean         remove environments and build products"
@@ -105,6 +106,12 @@ zoo: $(ZOO)
 	    --compare benchmarks/zoo/baseline_torch_2.13.json $(ARGS)
 
 zoo-setup: $(ZOO)
+
+# Models of the zoo on batches and lengths that change. e.g. make dynamic ARGS="--only Bert"
+.PHONY: dynamic
+dynamic: $(ZOO)
+	@mkdir -p build
+	$(BIN)/python -m benchmarks.dynamic --out build/dynamic.json $(ARGS)
 
 $(ZOO): benchmarks/zoo/requirements.txt $(TORCH)
 	$(BIN)/python -m pip install --quiet --no-deps -r benchmarks/zoo/requirements.txt

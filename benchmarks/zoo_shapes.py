@@ -95,7 +95,24 @@ def autoencoder(batch: int, length: int) -> Given:
 
 
 def _table(inputs: Callable[[int, int], Given], *names: str) -> list[Model]:
-    return [Model(name, inputs) for name in names]
+    return [Model(name, inputs, _BACKENDS.get(name, "eager")) for name in names]
+
+
+_BACKENDS: Final = {
+    **dict.fromkeys(("DistilBertModel", "Qwen2ForCausalLM"), "inductor"),
+    **dict.fromkeys(
+        (
+            "RobertaModel",
+            "GPTNeoXModel",
+            "MistralForCausalLM",
+            "BartModel",
+            "ConvNextModel",
+            "PerceiverModel",
+            "torch.nn.Transformer",
+        ),
+        "aot_eager",
+    ),
+}
 
 
 MODELS: Final[dict[str, Model]] = {

@@ -20,6 +20,8 @@ EXAMPLES = [
 
 @pytest.mark.parametrize(("page", "match"), EXAMPLES)
 def test_example(page: Path, match: "re.Match[str]") -> None:
+    if "torch" in match.group(1):
+        pytest.importorskip("torch")
     line = page.read_text()[: match.start(1)].count("\n")
     source = "\n" * line + match.group(1)  # so that errors name the page's line
     exec(compile(source, page, "exec"), {"__name__": "example"})

@@ -16,7 +16,6 @@ from stator.capture import marks
 from stator.capture.controls import error_on_graph_break
 from stator.capture.dimensions import (
     MARKING,
-    ignored,
     mark_dynamic,
     mark_static,
     mark_unbacked,
@@ -394,6 +393,6 @@ instruction.NOTHING.add(id(graph_break))
 marks.put(skip_frame, Mark(Kind.SKIP))
 for _forgetting in (reset, reset_code):
     marks.put(_forgetting, Mark(Kind.DISABLE, "it is about the whole process"))
-for _marking in MARKING:
-    marks.put(_marking, Mark(Kind.SUBSTITUTE, substitute=ignored))
+for _marking, _instead in MARKING.items():
+    marks.put(_marking, Mark(Kind.SUBSTITUTE, substitute=_instead))
 marks.put(is_compiling, Mark(Kind.SUBSTITUTE, substitute=_yes))

@@ -33,6 +33,12 @@ def scaled(x: torch.Tensor, n: int) -> torch.Tensor:
     return x * n
 
 
+def signed(x: torch.Tensor) -> torch.Tensor:
+    if x.sum() > 0:
+        return x * 2
+    return x - 1
+
+
 class TestWhatItTells:
     def test_one_graph(self) -> None:
         told = stator.explain(scaled)(X, 3)
@@ -46,6 +52,16 @@ class TestWhatItTells:
         assert not (told.breaks or told.eager or told.recompiles)
         assert 0 < graph.trace_seconds < 60
         assert 0 < graph.backend_seconds < 60
+
+    def test_values_for_which_a_graph_is_wrong(self) -> None:
+        """What is compiled where a graph has taken too much for granted is told as well."""
+        explained = stator.explain(signed)
+        assert explained(X).break_count == 0
+        told = explained(-X)
+        assert torch.equal(told.result, -X - 1)
+        assert [each.id for each in told.breaks] == ["SB0013"]
+        assert [part.resumed for part in told.parts] == [False, False, True]
+        assert told.ops_per_graph == (("sum", "gt", "ne", "mul"), ("sum", "gt"), ("sub",))
 
     def test_graphs_come_in_the_order_of_the_program(self) -> None:
         told = stator.explain(nested)(X)

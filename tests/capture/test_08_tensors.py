@@ -29,6 +29,17 @@ def functions(x):
 
 
 @programs(one)
+def python_types_as_dtypes(x):
+    made = torch.zeros(2, dtype=float), torch.tensor([1], dtype=bool)
+    return x.to(int), x.sum(dtype=complex), *made
+
+
+@programs(one, raises=ValueError)
+def a_python_type_that_is_no_dtype(x):
+    return x.type(int)
+
+
+@programs(one)
 def reductions(x):
     return x.sum(), x.mean(0), x.prod(dim=1, keepdim=True), x.amax((0, 1)), x.std(), x.norm()
 

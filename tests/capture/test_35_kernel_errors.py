@@ -10,6 +10,7 @@ from torch import Tensor
 
 import stator
 from stator.backends.registry import lookup
+from stator.graph.state import State
 
 GOOD, BAD = torch.tensor([1, 2]), torch.tensor([1, 9])
 BACKENDS = ["eager", "aot_eager"]
@@ -165,6 +166,25 @@ def test_behind_a_break(backend: str) -> None:
     compare(behind_a_break, backend, graphs=2)
 
 
+def in_inference_mode() -> tuple[Any, list[Any]]:
+    log: list[Any] = []
+
+    def program(x: Tensor, i: Tensor) -> Tensor:
+        with torch.inference_mode():
+            try:
+                x = x[i]
+            except IndexError:
+                log.append(torch.is_inference_mode_enabled())
+            return x * 2
+
+    return program, log
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_in_inference_mode(backend: str) -> None:
+    compare(in_inference_mode, backend)
+
+
 def test_inference_mode_ends() -> None:
     def program(x: Tensor, i: Tensor) -> Tensor:
         with torch.inference_mode():
@@ -202,6 +222,59 @@ def test_an_interrupt_leaves_torch_as_it_was() -> None:
     with pytest.raises(KeyboardInterrupt):
         compiled(torch.ones(2))
     assert torch.is_grad_enabled()
+
+
+def test_only_what_the_graph_changes_is_put_back() -> None:
+    """The rest of torch's state may differ from what it was when the program was compiled."""
+
+    def program(x: Tensor, i: Tensor) -> Tensor:
+        with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+            return x[i] * 2
+
+    x = torch.randn(4)
+    compiled = stator.compile(program, backend="eager")
+    compiled(x, GOOD)
+    before = State.capture()
+    try:
+        torch.set_float32_matmul_precision("medium")
+        torch._C._set_mkldnn_enabled(False)
+        torch.set_autocast_dtype("cpu", torch.float16)
+        with torch.autocast("cpu", enabled=False, cache_enabled=False):
+            now = State.capture()
+            with pytest.raises(IndexError):
+                compiled(x, BAD)
+            assert not now.diff(State.capture())
+        assert now.autocast_nesting == 1
+        assert State.capture().autocast_nesting == 0
+    finally:
+        before.restore()
+    assert compiled.statistics()["misses"] == 1  # type: ignore[attr-defined]
+
+
+def test_an_old_exception_that_is_raised_again() -> None:
+    """Its traceback has frames that are still running."""
+    try:
+        raise IndexError("old")
+    except IndexError as error:
+        old = error
+
+    def backend(module: Any, inputs: Any) -> Any:
+        def run(*args: Any) -> Any:
+            if int(args[1].max()) > 4:
+                raise old
+            return module(*args)
+
+        return run
+
+    def program(x: Tensor, i: Tensor) -> Tensor:
+        with torch.inference_mode():
+            return x[i]
+
+    compiled = stator.compile(program, backend=backend)
+    compiled(torch.randn(4), GOOD)
+    with pytest.raises(IndexError, match="out of bounds"):
+        compiled(torch.randn(4), BAD)
+    assert not torch.is_inference_mode_enabled()
 
 
 def test_a_graph_that_may_be_half_done_is_not_run_again() -> None:

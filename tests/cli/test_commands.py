@@ -157,6 +157,56 @@ def test_no_inputs_are_needed(model: Path, capsys: pytest.CaptureFixture[str]) -
     assert "define `arguments` in it" in capsys.readouterr().err
 
 
+DRIVEN = """\
+import torch
+
+def step(x, n):
+    return x * n
+
+def main(step):
+    for n in (2, 3, 4):
+        step(torch.ones(2), n)
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "graphs"),
+    [
+        ("", "2 graphs"),
+        ("options = {'dynamic': True}", "1 graph"),
+        ("options = 'of something else'", "2 graphs"),
+        ("arguments = (torch.ones(2), 5)", "1 graph"),
+    ],
+)
+def test_explain_with_a_main(
+    more: str, graphs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a_program.py"
+    file.write_text(f"{DRIVEN}\n{more}\n")
+    assert main(["explain", f"{file}::step"]) == 0
+    told = capsys.readouterr().out
+    assert f"  {graphs}, 0 graph breaks" in told
+    assert ("recompiles\n" in told) is (graphs == "2 graphs")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("def main(step): pass", "does not call step"),
+        ("def main(): pass", "define `arguments` in it"),
+        ("def main(step, n): pass", "define `arguments` in it"),
+        ("def main(step): pass\noptions = {'dynamc': True}", "has no option 'dynamc'"),
+    ],
+)
+def test_a_main_that_is_of_no_use(
+    text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a_program.py"
+    file.write_text(f"def step(x):\n    return x\n\n{text}\n")
+    assert main(["explain", f"{file}::step"]) == 2
+    assert told in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

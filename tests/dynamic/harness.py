@@ -9,7 +9,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import torch
 import torch.fx as fx
@@ -18,6 +18,11 @@ import stator
 from stator.backends import lookup
 from tests.capture.describe import describe
 
+_WRITTEN: Final = (
+    "_dynamo_propagated_dynamic_indices",
+    "_dynamo_weak_dynamic_indices",
+    "_has_dynamo_dim_marking",
+)
 Make = Callable[[], tuple[Any, ...]]
 
 
@@ -59,9 +64,10 @@ def outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
 
 
 def _forget_marks(value: Any) -> None:
-    """AOTAutograd writes on its results which sizes are symbolic."""
+    """AOTAutograd writes on its results which sizes are symbolic, each version in its own way."""
     if isinstance(value, torch.Tensor):
-        value.__dict__.pop("_dynamo_propagated_dynamic_indices", None)
+        for name in _WRITTEN:
+            value.__dict__.pop(name, None)
     elif isinstance(value, list | tuple):
         for item in value:
             _forget_marks(item)

@@ -31,6 +31,12 @@ def test_as_far_as_possible(program):
     assert compare(program.function, calls).compiles <= program.compiles
 
 
+@pytest.mark.parametrize("program", PROGRAMS[::3], ids=str)
+def test_unbacked(program):
+    calls = [marked(stator.mark_unbacked, make) for make in shapes(*program.dims)]
+    compare(program.function, calls)
+
+
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("program", PROGRAMS[::5], ids=str)
 def test_random_shapes_with_aot_autograd(program, dynamic):
@@ -46,7 +52,7 @@ def test_one_graph_for_all_sizes(program):
     assert compare(program.function, strict).compiles == 1
     stator.reset()
     # The first time as it is; then what differs, which may be seen in several steps.
-    assert 2 <= compare(program.function, calls).compiles <= 1 + sum(program.dims)
+    assert 2 <= compare(program.function, calls[:8]).compiles <= 1 + sum(program.dims)
 
 
 @pytest.mark.parametrize("program", PROGRAMS[::4], ids=str)

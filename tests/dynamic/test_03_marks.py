@@ -89,6 +89,98 @@ def test_static():
     assert run(double, *tensors, dynamic=True) == 3
 
 
+def test_what_is_said_last_does_not_matter():
+    """As in torch: dynamic goes before static."""
+    for first, second in [
+        (stator.mark_static, stator.mark_dynamic),
+        (stator.mark_dynamic, stator.mark_static),
+    ]:
+        stator.reset()
+        x = marked(first, 4, 3)
+        second(x, 0)
+        assert run(double, x, tensor(5, 3), tensor(9, 3)) == 1
+
+
+def test_static_in_compiled_code():
+    """There it fixes the size, and what the tensor is marked with is an error."""
+
+    def program(x):
+        stator.mark_static(x, 0)
+        return x * 2
+
+    counting = Counting()
+    compiled = stator.compile(program, backend=counting, dynamic=True, fullgraph=True)
+    for shape in [(4, 3), (4, 5), (5, 3), (5, 6)]:
+        assert torch.equal(compiled(tensor(*shape)), tensor(*shape) * 2)
+    assert len(counting.graphs) == 2
+    with pytest.raises(stator.SpecializedError, match=r"stator.mark_static\(x, 0\)"):
+        compiled(marked(stator.mark_dynamic, 7, 3))
+
+
+class Cached(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cache = tensor(2, 3)
+        self.steps = 0
+
+    def forward(self, x):
+        self.steps += 1
+        self.cache = torch.cat([self.cache, x])
+        return self.cache.sum(0) + self.steps
+
+
+@pytest.mark.parametrize(("sources", "compiles"), [("self.cache, self.ste*", 1), ("x", 2), ("", 2)])
+def test_named_by_a_setting(sources, compiles):
+    """Attributes, too, and by patterns."""
+    counting, eager, model = Counting(), Cached(), Cached()
+    with stator.config.patch(dynamic_sources=sources):
+        compiled = stator.compile(model, backend=counting)
+        for _ in range(8):
+            assert torch.equal(compiled(tensor(1, 3)), eager(tensor(1, 3)))
+    assert model.steps == eager.steps
+    assert len(counting.graphs) == compiles
+
+
+def test_parameters_are_open_if_they_are_marked():
+    def scaled(x, weight):
+        return x * weight
+
+    def parameter(n, mark=True):
+        weight = torch.nn.Parameter(tensor(n))
+        if mark:
+            stator.mark_dynamic(weight, 0)
+        return weight
+
+    counting = Counting()
+    compiled = stator.compile(scaled, backend=counting)
+    for n in (4, 5, 6):
+        assert torch.equal(compiled(tensor(1), parameter(n)), tensor(1) * parameter(n))
+    assert len(counting.graphs) == 1
+
+
+@pytest.mark.parametrize(
+    ("attributes", "compiles"),
+    [
+        ({"_dynamo_weak_dynamic_indices": {0}}, 1),
+        ({"_dynamo_propagated_dynamic_indices": {0}}, 1),
+        ({"_dynamo_strict_unbacked_indices": {0}}, 1),
+        ({"_dynamo_unbacked_indices": {0}, "_dynamo_unbacked_bounds": {0: (0, 5)}}, 2),
+        ({"_dynamo_static_indices": {0}, "_dynamo_weak_dynamic_indices": {0}}, 4),
+        ({"_dynamo_dynamic_indices": "nonsense"}, 2),
+    ],
+    ids=str,
+)
+def test_as_torch_writes_it(attributes, compiles):
+    """Marks of the user's, and what versions of AOTAutograd write on results."""
+
+    def made(n):
+        x = tensor(n, 3)
+        x.__dict__.update(attributes)
+        return x
+
+    assert run(double, *map(made, (4, 5, 3, 7))) == compiles
+
+
 def fixed_by_an_operator(x):
     y = x + 1
     return y + torch.ones(4, 3)
@@ -158,6 +250,17 @@ def test_outside_of_the_range():
     compiled = stator.compile(double, backend="eager")
     with pytest.raises(stator.SpecializedError, match="is 9, and marked as between 2 and 5"):
         compiled(marked(stator.mark_dynamic, 9, 3, min=2, max=5))
+
+
+def test_unbacked_within_a_range():
+    def made(n):
+        return marked(stator.mark_unbacked, n, 3, min=1, max=5)
+
+    counting = Counting()
+    compiled = stator.compile(double, backend=counting)
+    for n, graphs in [(3, 1), (1, 1), (5, 1), (0, 2), (7, 2), (2, 2)]:
+        assert torch.equal(compiled(made(n)), made(n) * 2)
+        assert len(counting.graphs) == graphs
 
 
 def test_marks_that_make_no_sense():

@@ -78,6 +78,17 @@ def test_sizes_and_values(program, backend, dynamic):
     assert found.graphs
 
 
+def test_an_input_that_is_changed():
+    """What a graph would have to put back is asked for nothing: no size is fixed by that."""
+
+    def program(x, t):
+        x += int(t)
+        return x.mul_(2) if int(t) > 2 else x
+
+    calls = [lambda n=n: (tensor(n, 3), torch.tensor(n)) for n in range(3, 12)]
+    assert compare(program, calls, dynamic=True, fullgraph=True).compiles == 1
+
+
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_an_int_that_is_not_used(dynamic):
     def program(k, y, t):

@@ -246,15 +246,15 @@ def test_what_is_left_out_follows():
         return relation(factor * generator.choice([A, B]) + generator.randint(-2, 2), number)
 
     left_out = 0
-    for _ in range(150):
+    for _ in range(60):
         most = generator.randint(3, 9)
         ranges = [sympy.Ge(A, 2, evaluate=False), sympy.Le(B, most, evaluate=False)]
         lines = [each for each in (condition() for _ in range(5)) if each.free_symbols]
         conditions = [*ranges, *lines]
         kept = needed(conditions, len(ranges))
         left_out += len(conditions) - len(kept)
-        for values in itertools.product(range(9), repeat=2):
+        for values in itertools.product(range(8), repeat=2):
             numbers = dict(zip((A, B), map(sympy.Integer, values)))
             answers = [each.xreplace(numbers) == sympy.true for each in conditions]
             assert all(answers) == all(answers[index] for index in kept), (conditions, kept)
-    assert left_out > 100
+    assert left_out > 40

@@ -107,11 +107,12 @@ def test_grad_mode_is_given_back() -> None:
         ones = graph.call(torch.ones, [item(graph, n)])
         state.set_grad_enabled(True)
     made = graph.finish([ones])
-    retry = retry_of(graph, made, changes_of(graph, made))
-    assert retry is not None and retry.state
+    changes = changes_of(graph, made)
+    retry = retry_of(graph, made, changes)
+    assert retry is not None and changes.scopes
     with torch.enable_grad():
         with pytest.raises(Refused):
-            retry.around(made.module)(torch.tensor(-1))
+            retry.around(changes.scopes.around(made.module))(torch.tensor(-1))
         assert torch.is_grad_enabled()
 
 

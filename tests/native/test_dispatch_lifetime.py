@@ -15,7 +15,7 @@ from stator._native import _core
 from stator._native._core import CALL_ORIGINAL, Bucket, CompiledFunction
 from stator.runtime import compiled
 
-from .dispatching import entered, no_miss, type_is, when, wrap
+from .dispatching import echo, entered, no_miss, type_is, when, wrap
 
 ITERATIONS = 100_000
 
@@ -331,3 +331,26 @@ def test_with_the_debug_allocator() -> None:
         check=False,
     )
     assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+
+
+def test_a_bucket_lives_while_it_is_searched() -> None:
+    """A guard may give the function another code, and with it another bucket."""
+
+    def first(x: object) -> object: ...
+    def second(x: object) -> object: ...
+
+    wrapper = wrap(first)
+    alive: list[bool] = []
+
+    def other_code(_: object) -> bool:
+        first.__code__ = second.__code__
+        assert wrapper.bucket is not old()
+        alive.append(old() is not None)
+        return True
+
+    wrapper.add_entry(when(other_code), echo)
+    wrapper.add_entry(when(lambda _: False), echo)
+    old = weakref.ref(wrapper.bucket)
+    assert wrapper(1) == (1,)
+    assert alive == [True]
+    assert old() is None

@@ -325,7 +325,7 @@ class TestTold:
     def test_errors_carry_the_reasons(self) -> None:
         made = compiled(scaled, fullgraph=True, recompile_limit=1)
         made(X, 1)
-        with pytest.raises(stator.RecompileLimitError, match="fix: leave the number open") as info:
+        with pytest.raises(stator.RecompileLimitError, match="fix: pass the number") as info:
             made(X, 2)
         assert info.value.why is not None
         assert info.value.why.closest is not None

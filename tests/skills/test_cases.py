@@ -12,10 +12,6 @@ evaluate: Final = script("evaluate")
 CASES: Final[list[Any]] = script("cases").all_cases()
 EACH: Final = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 
-# Where which way a program goes depends on values, a graph may be made for one of them; the others
-# run eagerly, which is no break under fullgraph=True and no fix either.
-BY_VALUES: Final = {"SB0013", "SB0014", "SB0015", "SB0016"}
-
 DUMMY: Final = """
 import torch
 _main, _step = main, step
@@ -68,8 +64,7 @@ def main(compiled):
 def test_the_program_is_broken(case: Any) -> None:
     verdict = evaluate.verdict(case, case.broken)
     assert not verdict.good
-    if not (verdict.eager and case.reason in BY_VALUES):
-        assert verdict.reason == case.reason, verdict.why
+    assert verdict.reason == case.reason, verdict.why
 
 
 @EACH

@@ -92,10 +92,12 @@ def test_the_scripts_as_commands(files: tuple[Path, Path]) -> None:
     assert status == 1
     (broken,) = found["breaks"]
     assert (broken["id"], broken["line"], broken["text"]) == ("SB0007", 7, "time.sleep(0)")
+    assert not broken["resumed"]
     assert found["graphs"][0] == ["sin"]
     assert found["calls"] == 2
     assert {each["id"] for each in found["recompiles"]} == {"SR0004"}
     assert all(each["fix"] and each["source"] for each in found["recompiles"])
+    assert [each["resumed"] for each in found["recompiles"]] == [True]  # n is used there
     status, found, _ = run("check.py", original, fixed)
     assert (status, found["good"]) == (0, True)
     status, found, _ = run("check.py", original, original)
@@ -105,7 +107,103 @@ def test_the_scripts_as_commands(files: tuple[Path, Path]) -> None:
 def test_nothing_to_fix(files: tuple[Path, Path]) -> None:
     found = script("breaks").report(str(files[1]))
     assert found["breaks"] == found["recompiles"] == found["not captured"] == []
+    assert found["eager calls"] == 0
     assert found["graphs"] == [["sin", "mul"]]
+
+
+def test_calls_that_go_another_way(tmp_path: Path) -> None:
+    """Under fullgraph=True they run eagerly. What decides is told by both scripts."""
+    file = tmp_path / "program.py"
+    file.write_text(
+        """
+import torch
+
+def step(x):
+    print("called")
+    if x.sum() > 0:
+        return x * 2
+    return x - 1
+
+def main(step):
+    return [step(torch.ones(3) * sign) for sign in (1, -1)]
+"""
+    )
+    found = script("breaks").report(str(file))
+    (broken,) = found["breaks"]
+    assert (broken["id"], broken["line"]) == ("SB0013", 6)
+    verdict = script("check").check(str(file), str(file))
+    assert (verdict.eager, verdict.reason) == (1, "SB0013")
+    assert f"{file}:6" in verdict.why
+
+
+def test_what_follows_from_a_break(tmp_path: Path) -> None:
+    file = tmp_path / "program.py"
+    file.write_text(
+        """
+import time
+import torch
+
+def step(x, n):
+    time.sleep(0)
+    for part in [x] * n:
+        x = x + part
+        time.sleep(0)
+    return x
+
+def main(step):
+    return [step(torch.ones(3), n) for n in (1, 2, 3)]
+"""
+    )
+    found = script("breaks").report(str(file))
+    places = [(each["line"], each["resumed"]) for each in found["breaks"]]
+    assert places[:2] == [(6, False), (9, True)]
+    assert all(resumed for _, resumed in places[1:])
+    assert found["recompiles"]
+    assert all(each["resumed"] for each in found["recompiles"])
+
+
+def test_a_program_that_raises(tmp_path: Path) -> None:
+    """The exception needs the function itself to run: that is no call which the graph misses."""
+    file = tmp_path / "program.py"
+    file.write_text(
+        """
+import torch
+
+def step(x, index):
+    return x[index] * 2
+
+def main(step):
+    step(torch.ones(3), torch.tensor([1]))
+    step(torch.ones(3), torch.tensor([5]))
+"""
+    )
+    found = script("breaks").report(str(file))
+    assert (found["calls"], found["eager calls"]) == (2, 0)
+    assert found["raises"].startswith("IndexError")
+
+
+def test_a_fix_that_is_right_for_graphs_as_they_are_only() -> None:
+    """Results of a graph that a backend has compiled are not computed from each other."""
+    case = script("cases").case("keeps_a_gradient")
+    moved = case.broken.replace("    hidden.retain_grad()\n", "").replace(
+        "    loss.backward()\n", "    hidden.retain_grad()\n    loss.backward()\n"
+    )
+    verdict = script("evaluate").verdict(case, moved)
+    assert not verdict.good
+    assert verdict.why.startswith("with the backend aot_eager, not what the original does")
+
+
+def test_a_failure_of_stator_is_not_the_fault_of_a_fix(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*args: object) -> None:
+        raise AssertionError("a mistake")
+
+    monkeypatch.setattr("stator.driver.compiler.trace", fails)
+    verdict = script("check").check(str(files[0]), str(files[1]))
+    assert not verdict.good
+    assert verdict.why.startswith("stator has failed, which is not the program's fault")
+    assert "a mistake" in verdict.why
 
 
 def test_a_step_that_only_changes_its_input(tmp_path: Path) -> None:

@@ -1,40 +1,28 @@
 """Checks a fix: one full graph, compiled as often as allowed, and the results of the original.
 
-    python check.py original.py fixed.py [--compiles 1] [--ops 1]
+    python check.py original.py fixed.py [--compiles 1] [--ops 1] [--backend aot_eager]
 
 Both files have the form of programs.py. Each is run with several seeds; the original as it is, the
 fixed one with its function compiled with `fullgraph=True`. What counts: what main() returns, what
-is printed, and the exception, if there is one. A last run with wrong numbers in the graph's results
-shows that the results come from the graph. Prints a verdict as JSON; exit status 0 if it is good.
+is printed, and the exception, if there is one. It must be the same with a backend that compiles
+gradients, too. A last run with wrong numbers in the graph's results shows that the results come
+from the graph. Prints a verdict as JSON; exit status 0 if it is good.
 """
 
 import argparse
-import contextlib
 import dataclasses
-import io
 import json
-import random
 import sys
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
+import breaks
 import programs
 import torch
+from runs import SEEDS, Outcome, Recording, Watched, eager_calls, outcome, quiet
 
 import stator
-
-_SEEDS: Final = (1, 2)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a run shows to whoever started it."""
-
-    result: Any
-    printed: str
-    error: str
 
 
 @dataclass
@@ -44,141 +32,90 @@ class Verdict:
     good: bool
     why: str = ""
     reason: str = ""
-    """The id of the graph break or of the recompile, if that is why."""
+    """The id of the graph break, of the recompile or of the decision, if that is why."""
     compiles: int = 0
     eager: int = 0
     """Calls that no graph served, since their values go another way than the graph."""
     graphs: list[list[str]] = field(default_factory=list)
 
 
-class _Watched:
-    """The compiled function, as main() gets it: counts calls, and keeps what it can't capture."""
-
-    def __init__(
-        self, step: Callable[..., Any], options: dict[str, Any], backend: Callable[..., Any]
-    ) -> None:
-        options = {**options, "fullgraph": True, "backend": backend, "isolate_recompiles": True}
-        self._compiled = stator.compile(step, **options)
-        self.calls = 0
-        self.failure: Exception | None = None
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        self.calls += 1
-        try:
-            return self._compiled(*args, **kwargs)
-        except (stator.CaptureError, stator.RecompileError, stator.BackendError) as error:
-            self.failure = self.failure or error
-            raise
-
-    @property
-    def compiles(self) -> int:
-        return stator.testing.count(self._compiled).compiles
-
-    @property
-    def recompiles(self) -> tuple[Any, ...]:
-        return stator.testing.recompiles(self._compiled)
-
-
-class _Recording:
-    """A backend that runs graphs as they are, and keeps what they call."""
-
-    def __init__(self, spoil: bool = False) -> None:
-        self.graphs: list[list[str]] = []
-        self._spoil = spoil
-
-    def __call__(self, module: torch.fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        calls = [node for node in module.graph.nodes if node.op.startswith("call_")]
-        self.graphs.append([getattr(each.target, "__name__", str(each.target)) for each in calls])
-        if not self._spoil:
-            return module.forward
-        return _spoiling(module.forward)
-
-
-def _spoiling(forward: Callable[..., Any]) -> Callable[..., Any]:
-    """A graph that gives wrong numbers, also in the inputs that it changes."""
-
-    def call(*args: Any) -> Any:
-        tensors = [each for each in args if isinstance(each, torch.Tensor)]
-        before = [(each, each._version) for each in tensors if not each.is_inference()]
-        results = forward(*args)
-        with torch.no_grad():
-            for each, version in before:
-                if each._version != version and each.dtype is not torch.bool:
-                    each.add_(1)
-        return tuple(map(_spoiled, results))
-
-    return call
-
-
-def _spoiled(value: Any) -> Any:
-    """Another value of the same kind; not of flags, by which a graph tells that it is valid."""
-    if isinstance(value, torch.Tensor) and value.dtype is not torch.bool:
-        return value + 1
-    return value
-
-
-def check(original: str, fixed: str, *, compiles: int = 1, ops: int = 1) -> Verdict:
+def check(
+    original: str, fixed: str, *, compiles: int = 1, ops: int = 1, backend: str = "aot_eager"
+) -> Verdict:
     """The verdict on one file as a fix of another."""
     verdict = Verdict(False)
-    for seed in _SEEDS:
-        with _quiet():
+    for seed in SEEDS:
+        with quiet():
             program = programs.load(original)
             expected = outcome(program.main, program.step, seed)
             program = programs.load(fixed)
-            backend = _Recording()
-            watched = _Watched(program.step, program.options, backend)
+            recording = Recording()
+            watched = Watched(program.step, program.options, recording)
             found = outcome(program.main, watched, seed)
-        verdict.compiles, verdict.graphs = watched.compiles, backend.graphs
-        verdict.why = _complaint(watched, backend, expected, found, compiles, ops)
+        verdict.compiles, verdict.graphs = watched.compiles, recording.graphs
+        verdict.why = _complaint(watched, recording, expected, found, compiles, ops)
         if verdict.why:
             verdict.reason = _reason(watched, compiles)
             return verdict
-    verdict.eager = _eager_calls(fixed)
+    verdict.eager = eager_calls(fixed)
     if verdict.eager:
+        verdict.reason, where = _decision(fixed)
         verdict.why = f"{verdict.eager} calls ran eagerly: which way they go depends on values"
-    elif not _from_the_graph(fixed, expected):
+        verdict.why += f"\n{where}" if where else ""
+    else:
+        verdict.why = _with_backend(fixed, expected, backend)
+    if not verdict.why and not _from_the_graph(fixed, expected):
         verdict.why = "the results do not come from the graph"
     verdict.good = not verdict.why
     return verdict
 
 
-def _eager_calls(fixed: str) -> int:
-    """How often the function ran as it is: a graph that was made for one side of a branch gives way
-    to it where the values are on the other side.
+def _decision(fixed: str) -> tuple[str, str]:
+    """What the way of a call depends on, with the id of its page: where the program is split
+    without `fullgraph=True`.
     """
-    count = 0
+    with quiet():
+        found = breaks.report(fixed)["breaks"]
+    if not found:
+        return "", ""
+    first = found[0]
+    lines = [f"at {each}" for each in first["callers"]]
+    lines += [f"at {first['file']}:{first['line']}", f"    {first['text']}"]
+    lines += [f"fix: {first['fix']}", f"[{first['id']}] {first['title']}"]
+    return first["id"], "\n".join(f"  {line}" for line in lines)
 
-    def noting(*args: Any, **kwargs: Any) -> Any:
-        nonlocal count
-        if not stator.is_compiling():
-            count += 1
-        return program.step(*args, **kwargs)
 
-    with _quiet():
+def _with_backend(fixed: str, expected: Outcome, backend: str) -> str:
+    """What is otherwise with a backend that compiles gradients: there, the results of a graph are
+    made in one go, and none of them is computed from another.
+    """
+    with quiet():
         program = programs.load(fixed)
-        outcome(program.main, _Watched(noting, program.options, _Recording()), _SEEDS[0])
-    return count
+        watched = Watched(program.step, program.options, backend)
+        found = outcome(program.main, watched, SEEDS[-1])
+    told = _failure(watched) or difference(expected, found)
+    return f"with the backend {backend}, not what the original does: {told}" if told else ""
 
 
 def _from_the_graph(fixed: str, expected: Outcome) -> bool:
     """Whether wrong numbers in the graph's results show in what main() returns."""
-    with _quiet():
+    with quiet():
         program = programs.load(fixed)
-        watched = _Watched(program.step, program.options, _Recording(spoil=True))
-        return difference(expected, outcome(program.main, watched, _SEEDS[-1])) is not None
+        watched = Watched(program.step, program.options, Recording(spoil=True))
+        return difference(expected, outcome(program.main, watched, SEEDS[-1])) is not None
 
 
 def _complaint(
-    watched: _Watched,
-    backend: _Recording,
+    watched: Watched,
+    backend: Recording,
     expected: Outcome,
     found: Outcome,
     compiles: int,
     ops: int,
 ) -> str:
     """What is wrong with a run, in the words of whoever has to fix it; "" if nothing."""
-    if watched.failure is not None:
-        return str(watched.failure)
+    if failure := _failure(watched):
+        return failure
     if not watched.calls:
         return "the compiled function was not called"
     if different := difference(expected, found):
@@ -192,40 +129,18 @@ def _complaint(
     return ""
 
 
-def _reason(watched: _Watched, compiles: int) -> str:
+def _reason(watched: Watched, compiles: int) -> str:
     """Of the break, or of the first recompile that is one too many."""
     if isinstance(watched.failure, stator.CaptureError):
         return watched.failure.id
     return next((why.id for why in watched.recompiles[compiles - 1 :]), "")
 
 
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """What a program does to the settings of the process is taken back."""
-    dtype, threads, state = torch.get_default_dtype(), torch.get_num_threads(), random.getstate()
-    grad = torch.is_grad_enabled()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
-    torch.set_default_dtype(dtype)
-    torch.set_num_threads(threads)
-    torch.set_grad_enabled(grad)
-    random.setstate(state)
-
-
-def outcome(main: Callable[[Any], Any], step: Callable[..., Any], seed: int) -> Outcome:
-    """Runs a program, with all random generators in a known state."""
-    torch.manual_seed(seed)
-    random.seed(seed)
-    if "numpy" in sys.modules:
-        sys.modules["numpy"].random.seed(seed)
-    printed, result, error = io.StringIO(), None, ""
-    with contextlib.redirect_stdout(printed):
-        try:
-            result = main(step)
-        except Exception as raised:
-            error = f"{type(raised).__name__}: {raised}"
-    return Outcome(result, printed.getvalue(), error)
+def _failure(watched: Watched) -> str:
+    """Why the function could not be compiled; "" if it was."""
+    if isinstance(watched.failure, stator.InternalError):
+        return f"stator has failed, which is not the program's fault: {watched.failure}"
+    return "" if watched.failure is None else str(watched.failure)
 
 
 # ---------------------------------------------------------------------- the same
@@ -290,9 +205,16 @@ def _main() -> int:
     parser.add_argument("fixed", help="the file as it is now")
     parser.add_argument("--compiles", type=int, default=1, help="how many are allowed; 1")
     parser.add_argument("--ops", type=int, default=1, help="operations per graph, at least; 1")
+    parser.add_argument("--backend", default="aot_eager", help="for the results; aot_eager")
     given = parser.parse_args()
     try:
-        verdict = check(given.original, given.fixed, compiles=given.compiles, ops=given.ops)
+        verdict = check(
+            given.original,
+            given.fixed,
+            compiles=given.compiles,
+            ops=given.ops,
+            backend=given.backend,
+        )
     except programs.ProgramError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

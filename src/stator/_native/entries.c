@@ -290,6 +290,7 @@ bucket_search(Bucket *self, Entry *tried, int promote, PyObject *const *values, 
 {
     if (self->index != NULL)
         return index_search(self->index, values, function, fetched);
+    Py_INCREF(self); /* a guard may give the function another code, and this bucket goes */
     PyObject *entries = Py_NewRef(self->entries);
     Entry *found = NULL;
     for (Py_ssize_t i = 0; found == NULL && i < PyTuple_GET_SIZE(entries); i++) {
@@ -301,6 +302,7 @@ bucket_search(Bucket *self, Entry *tried, int promote, PyObject *const *values, 
             bucket_promote(self, entries, i);
     }
     Py_DECREF(entries);
+    Py_DECREF(self);
     return found;
 }
 

@@ -714,6 +714,12 @@ is_user_error(PyObject *Py_UNUSED(module), PyObject *exc)
 }
 
 static PyObject *
+was_raised(PyObject *Py_UNUSED(module), PyObject *exc)
+{
+    return PyBool_FromLong(exc == window.raised);
+}
+
+static PyObject *
 traceback_of(PyObject *Py_UNUSED(module), PyObject *exc)
 {
     PyTracebackObject *tb = exception_traceback(exc);
@@ -735,6 +741,7 @@ PyMethodDef frame_functions[] = {
      "exception_matches(exc, cls) -> bool, as an except clause does"},
     {"raise_user", raise_user, METH_O, "raise_user(exc): raise an exception of the evaluated program"},
     {"is_user_error", is_user_error, METH_O, "is_user_error(exc) -> bool; else it is a bug of the evaluator"},
+    {"was_raised", was_raised, METH_O, "was_raised(exc) -> did what the program did last raise it"},
     {"traceback_of", traceback_of, METH_O, "traceback_of(exc) -> its traceback or None"},
     {"frames_evaluated", frame_statistics, METH_NOARGS, "frames_evaluated() -> int"},
     {NULL},

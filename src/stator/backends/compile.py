@@ -12,6 +12,7 @@ import torch.fx as fx
 from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from stator.graph.interrupts import is_interrupt
 from stator.graph.state import preserved
 
 from .errors import BackendError
@@ -46,6 +47,8 @@ def compile_graph(
         with preserved(), tracing(context):
             compiled: object = function(module, list(example_inputs), **(options or {}))
     except Exception as error:
+        if is_interrupt(error):
+            raise
         problem = f"failed: {type(error).__name__}: {error}"
         raise BackendError(name, problem, text) from error
     if not callable(compiled):

@@ -4,8 +4,9 @@ In: an object of any regime and a name. Out: the value, with guards on the place
 into, the classes' included. What runs code (properties, `__getattr__`) is left to CPython.
 """
 
+import functools
 import types
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from stator import objects
 from stator._native import _core as core
@@ -20,6 +21,7 @@ from stator.diagnostics.catalogue import (
     ArrayChanged,
     ClassChanged,
     OddNamespace,
+    UnknownCFunction,
     ValueNeeded,
 )
 from stator.guards import Attr, Fixed, NoAttr
@@ -27,13 +29,26 @@ from stator.objects.attributes import is_data_descriptor, is_descriptor
 from stator.world import MISSING, Record, World
 from stator.world.world import is_frozen_class
 
+if TYPE_CHECKING:
+    from stator.capture.calls import Calls
+
 _UNREAD: Final = object()
 _PLAIN_KIND: Final = object()
+_HOOKS: Final = frozenset({"__getattribute__", "__setattr__", "__delattr__"})  # of C types
 _FUNCTION_FIELDS: Final = frozenset({"__closure__", "__code__", "__name__", "__qualname__"})
+
+
+def is_c_method(hook: Any) -> bool:
+    """A method of a C type in the place of a hook for attributes: `__getattr__ = dict.get`."""
+    return (
+        type(hook) is types.MethodDescriptorType or type(hook) is types.WrapperDescriptorType
+    ) and hook.__name__ not in _HOOKS
 
 
 class Attributes(Names):
     """The part of a tracer that knows attributes."""
+
+    calls: "Calls"
 
     def __init__(self, tensors: Tensors, world: World) -> None:
         super().__init__(tensors, world)
@@ -105,6 +120,12 @@ class Attributes(Names):
                 if type(found.value) is types.MemberDescriptorType:
                     self.world.fill_slots(record)
             world.class_attribute(cls, "__getattr__")  # asked if the descriptor has no value
+            if type(found.value) is property and found.value.fget is not None:
+                getter = self.calls.callee(found.value.fget)
+                if getter is not found.value.fget:  # C code, which asks nobody what it reads
+                    if world.class_attribute(cls, "__getattr__") is not None:
+                        raise UnknownCFunction(f"the property {name} is read by C code")
+                    return core.call(frame, functools.partial(getter, obj), [], None)
             return native(frame, obj, name)
         if record is not None:
             value = self.world.attribute(record, name)
@@ -114,7 +135,9 @@ class Attributes(Names):
         if value is not MISSING:
             return value
         if found is None:
-            world.class_attribute(cls, "__getattr__")
+            hook = world.class_attribute(cls, "__getattr__")
+            if hook is not None and native is core.getattr and is_c_method(hook.value):
+                return self.calls.native(frame, hook.value, [obj, name], None)
             return native(frame, obj, name)
         if type(found.value) is types.FunctionType:
             world.know(found.value)
@@ -276,6 +299,8 @@ class Attributes(Names):
         raise unseen(world, obj, f"an attribute of {{}} is read: {name}")
 
     def setattr(self, frame: Frame, obj: Any, name: str, value: Any) -> None:
+        if self.calls.abandoned.held:
+            self.calls.abandoned.settle(frame)
         cls = type(obj)
         if self.tensors.holds(cls):
             self.tensors.setattr(frame, obj, name, value)
@@ -284,23 +309,30 @@ class Attributes(Names):
             raise ArrayChanged(f"the attribute {name} of an array is set")
         if not self._may_store(obj, name, value):
             return
-        self.world.class_attribute(cls, "__setattr__")
+        hook = self.world.class_attribute(cls, "__setattr__")
+        if hook is not None and is_c_method(hook.value):
+            self.calls.native(frame, hook.value, [obj, name, value], None)
+            return
         self.store_ready(obj, name)
         core.setattr(frame, obj, name, value)
+        self.stored(obj, name)
 
     def delattr(self, frame: Frame, obj: Any, name: str) -> None:
+        if self.calls.abandoned.held:
+            self.calls.abandoned.settle(frame)
         cls = type(obj)
         if self.tensors.holds(cls):
             self.tensors.delattr(frame, obj, name)
             return
         if not self._may_store(obj, name, NULL):
             return
-        self.world.class_attribute(cls, "__delattr__")
-        record = self.world.records.get(id(obj))
-        if record is not None:
-            self.world.attribute(record, name)
-            self.world.fill_slots(record)
+        hook = self.world.class_attribute(cls, "__delattr__")
+        if hook is not None and is_c_method(hook.value):
+            self.calls.native(frame, hook.value, [obj, name], None)
+            return
+        self.delete_ready(obj, name)
         core.delattr(frame, obj, name)
+        self.deleted(obj, name)
 
     def _may_store(self, obj: Any, name: str, value: Any) -> bool:
         """Whether CPython may carry a store out; namespaces held raw are written by overlay."""
@@ -351,11 +383,35 @@ class Attributes(Names):
         return found is not None and found.owner is type
 
     def store_ready(self, obj: Any, name: str) -> None:
-        """An instance attribute is about to be written: what it was does not matter."""
+        """An attribute is about to be written; slots are filled all at once."""
+        record = self.world.records.get(id(obj))
+        if record is not None and objects.slots(type(obj)).get(name) is not None:
+            self.world.fill_slots(record)
+
+    def stored(self, obj: Any, name: str) -> None:
+        """A store is done. If it reached the instance's dict, what was there does not matter.
+
+        It need not: a property or a `__setattr__` decides, and may refuse.
+        """
+        record = self.world.records.get(id(obj))
+        if record is None or record.dict is None or record.attributes_filled:
+            return
+        if dict.__contains__(record.dict, name):
+            self.world.raw_attributes(record)
+            record.attributes.setdefault(name, _UNREAD)
+
+    def delete_ready(self, obj: Any, name: str) -> None:
+        """An attribute is about to be deleted: whether it was there matters."""
         record = self.world.records.get(id(obj))
         if record is None:
             return
-        if objects.slots(type(obj)).get(name) is not None:
-            self.world.fill_slots(record)
-        if record.dict is not None and not record.attributes_filled:
-            record.attributes.setdefault(name, _UNREAD)
+        if record.attributes.get(name) is _UNREAD and not record.attributes_filled:
+            self.world.first_attribute(record, name)
+        self.world.attribute(record, name)
+        self.world.fill_slots(record)
+
+    def deleted(self, obj: Any, name: str) -> None:
+        """A deletion is done, if a `__delattr__` has not refused: a new value is a new entry."""
+        record = self.world.records.get(id(obj))
+        if record is not None and record.dict is not None and name not in record.dict:
+            record.deleted.add(name)

@@ -6,15 +6,18 @@ a function its backward as another one. The user's code is evaluated like any ot
 """
 
 import functools
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.fx as fx
 import torch.utils.checkpoint
+from torch.autograd.function import BackwardCFunction
+from torch.nn.modules._functions import BackwardHookFunction
 
+from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
-from stator.diagnostics.catalogue import RegionContents
+from stator.diagnostics.catalogue import AutogradInside, RegionContents
 from stator.graph import Unsupported, UntrackedTensorError
 from stator.graph.subgraph import Subgraph
 
@@ -25,8 +28,9 @@ if TYPE_CHECKING:
 class Context:
     """What a traced `forward` and `backward` get as `ctx`. Its methods are evaluated."""
 
-    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
+    def __init__(self, needs_input_grad: tuple[bool, ...], name: str) -> None:
         self.needs_input_grad = needs_input_grad
+        self._name = name
         self._saved: tuple[Any, ...] = ()
         self._not_differentiable: tuple[Any, ...] = ()
         self._materialize = True
@@ -43,6 +47,20 @@ class Context:
 
     def set_materialize_grads(self, value: bool) -> None:
         self._materialize = value
+
+    def __getattr__(self, name: str) -> Any:
+        _missing(name)
+        raise AttributeError(f"{self._name!r} object has no attribute {name!r}")
+
+
+def _missing(name: str) -> None:
+    """Evaluating this asks `_asked`."""
+
+
+def _asked(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """An attribute that a real `ctx` has, and ours has not."""
+    if any(args[0] in objects.type_dict(cls) for cls in objects.mro(BackwardCFunction)):
+        raise RegionContents(f"{args[0]} of the ctx of a torch.autograd.Function is used")
 
 
 class _Apply(torch.autograd.Function):
@@ -107,7 +125,9 @@ def apply(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) ->
     tensors = [value for value in given if _is_tensor(calls, value)]
     with torch._C.DisableTorchFunction():
         needs = tuple(_is_tensor(calls, value) and value.requires_grad for value in given)
-    context = Context(needs)
+    if cls is BackwardHookFunction:
+        raise AutogradInside("a module has full backward hooks")
+    context = Context(needs, f"{cls.__name__}Backward")
     if not (torch.is_grad_enabled() and any(needs)):
         result = _forward(calls, frame, cls, context, given)
         return _fresh(calls, frame, result, tensors)
@@ -192,7 +212,10 @@ def _backward(
             node.meta["example_value"] = gradient
             behind.arguments.bind(gradient, node)
         backward = calls.tracer.getattr(frame, cls, "backward")
+        before = calls.changed()
         answer = evaluated(frame, backward, context, *gradients)
+        if calls.changed() != before:
+            raise RegionContents(f"{cls.__name__}.backward changes objects from before the call")
         answers = answer if type(answer) is tuple else (answer,)
         if len(answers) < len(given):
             raise RegionContents(
@@ -221,7 +244,10 @@ def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: An
     inner = Subgraph(tensors.graph)
     try:
         with inner:
+            before = calls.changed()
             result = evaluated(frame, function, *given, **kwargs)
+            if calls.changed() != before:  # once more in the backward
+                raise RegionContents("a checkpointed function changes objects from before the call")
             outputs = result if type(result) is tuple else (result,)
             if not all(_is_tensor(calls, value) for value in outputs):
                 raise RegionContents("a checkpointed function returns more than tensors")
@@ -246,3 +272,5 @@ _OPTIONS = (
     "early_stop",
     "preserve_rng_state",
 )
+
+AUTOGRAD: Final[dict[int, Any]] = {id(_missing): _asked}

@@ -10,6 +10,7 @@ frame is kept beyond the instruction: generators are closed when nothing refers 
 """
 
 import sys
+from pathlib import Path
 from types import CodeType
 from typing import Any, Final
 
@@ -33,15 +34,17 @@ class _Users(dict[str, bool]):
 _users: Final = _Users()
 _NESTED: Final = evaluate.__code__
 _OUTERMOST: Final = evaluate_for.__code__
+_TRACE: Final = str(Path(__file__).with_name("trace.py"))
 
 
 def blame() -> Blamed:
     """The line that is the reason for what the caller's caller does."""
     handler: Any = sys._getframe(2)
     innermost = _NOBODY
-    while (loop := handler.f_back) is not None:
-        nested = loop.f_code is _NESTED
-        if nested or loop.f_code is _OUTERMOST:
+    while (loop := handler.f_back) is not None and loop.f_code.co_filename != _TRACE:
+        if _users[loop.f_code.co_filename]:
+            return loop.f_code, loop.f_lasti // 2  # C code that it calls has called back
+        if loop.f_code is _NESTED or loop.f_code is _OUTERMOST:
             running = _running(handler)
             if running is None:
                 break
@@ -52,23 +55,8 @@ def blame() -> Blamed:
                 if _users[frame.code.co_filename]:
                     return frame.code, max(frame.ip - 1, 0)
                 frame = frame.caller
-            found = _below(loop) if nested else None
-            if found is not None:
-                return found
-            if not nested:
-                break
-        handler = loop  # C code has started this loop: who has called that is further out
+        handler = loop
     return innermost
-
-
-def _below(loop: Any) -> Blamed | None:
-    """The user's innermost frame below a loop that C code has started."""
-    step = loop.f_back.f_back  # past the tracer
-    while step is not None and not step.f_code.co_filename.startswith(PACKAGE):
-        if _users[step.f_code.co_filename]:
-            return step.f_code, step.f_lasti // 2
-        step = step.f_back
-    return None
 
 
 def _running(handler: Any) -> Frame | None:

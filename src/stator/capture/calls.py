@@ -20,15 +20,17 @@ from torch._subclasses.fake_tensor import FakeTensor
 from stator import contracts, objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
-from stator.capture import marks, warned
+from stator.capture import changes, marks, warned
+from stator.capture.abandoned import GENERATORS, Abandoned
 from stator.capture.controls import CONTROLS, Errors, function_behind, is_for_dynamo
 from stator.capture.copies import COPIES
 from stator.capture.decimals import Decimals, is_decimal
 from stator.capture.formatting import FORMATTING
+from stator.capture.getters import GETTERS, twin
 from stator.capture.library import LIBRARY
 from stator.capture.locks import Locks, is_lock
 from stator.capture.logged import LOGGING
-from stator.capture.printing import PRINTING, Once, may_speak, once
+from stator.capture.printing import PRINTING, Once, cache_key, once
 from stator.capture.refusals import FORBIDDEN, MARKED
 from stator.capture.scalar_calls import SCALARS
 from stator.capture.settings import DEVICES
@@ -142,6 +144,7 @@ class Calls:
         self.locks = Locks(tracer.world)
         self.errors = Errors(tracer.world)
         self.generators: list[weakref.ref[Any]] = []
+        self.abandoned = Abandoned(tracer)
         self._noted: dict[int, weakref.ref[Any]] = {}  # the same by id
         self.cached_at: dict[types.CodeType, int] = {}  # when one behind a cache was called
         self.made_at: dict[int, int] = {}  # in which step a generator was made, by id
@@ -153,10 +156,14 @@ class Calls:
         self._called: set[int] = set()
         self._alive: list[Any] = []
         self.made_caches: set[int] = set()  # ids of what `functools.lru_cache` made in the trace
-        self.once: list[Once] = []  # calls of functions with a cache that may show something
-        self.cached_codes: set[types.CodeType] = set()  # of other functions with a cache
+        self.once: list[Once] = []  # calls of functions with a cache
+        self.answers: dict[Any, Any] = {}  # of such functions to constants
         self.warned: set[tuple[Any, ...]] = set()  # what was shown since the filters changed
         self.filters_mutated = False
+
+    def changed(self) -> list[Any]:
+        """What the program has changed so far: equal to an earlier answer if nothing is new."""
+        return changes.written(self.tracer)
 
     # ------------------------------------------------------------------ the kinds of callables
 
@@ -191,17 +198,21 @@ class Calls:
                 # The cache would keep objects of the trace, and answers of another one.
                 cache, callable = callable, callable.__wrapped__
                 self.world.know(callable)
-                if may_speak(callable):
-                    given = [cache, callable, *_packed(args, kwnames)]
-                    return self.function(frame, once, given, None)
                 if type(callable) is types.FunctionType:
-                    self.cached_codes.add(callable.__code__)
-                    self.cached_at[callable.__code__] = self.tracer.steps - 1
+                    packed = _packed(args, kwnames)
+                    key = cache_key(cache, *packed)
+                    if key in self.answers:
+                        return self.answers[key]
+                    self.cached_at[once.__code__] = self.tracer.steps - 1
+                    return self.function(frame, once, [cache, callable, *packed], None)
             elif cls is CompiledFunction:
                 callable = callable.__wrapped__
                 self.world.know(callable)
             elif cls is staticmethod:
                 callable = callable.__func__
+            elif GETTERS.holds(cls) and len(args) == 1 and not kwnames:
+                callable, given = twin(self, callable)
+                args = [given, *args]
             else:
                 rule = self.rule(callable)
                 if rule is not None:
@@ -364,12 +375,13 @@ class Calls:
 
     def note(self, value: Any) -> None:
         """Generators made in the trace are closed at its end."""
-        if _GENERATORS.holds(type(value)) and not self.world.is_world(value):
+        if GENERATORS.holds(type(value)) and not self.world.is_world(value):
             known = self._noted.get(id(value))
             if known is None or known() is not value:
                 self._noted[id(value)] = reference = weakref.ref(value)
                 self.generators.append(reference)
                 self.made_at[id(value)] = self.tracer.steps - 1
+                self.abandoned.held.append(value)
 
     def admit(self, frame: Frame, function: Any) -> None:
         """A frame begins: parameters that took their defaults hold raw world objects."""
@@ -464,7 +476,10 @@ class Calls:
 
     def contract(self, callable: Any) -> Contract | None:
         """The contract of a C callable; bound ones are looked up each time."""
-        if type(callable) is types.BuiltinFunctionType or _UNBOUND.holds(type(callable)):
+        kept = type(callable) is types.BuiltinFunctionType and not GENERATORS.holds(
+            type(callable.__self__)
+        )
+        if kept or _UNBOUND.holds(type(callable)):
             key = id(callable)
             if key not in self._contracts:
                 self._alive.append(callable)
@@ -492,8 +507,11 @@ class Calls:
             if id(callable) in self.world.opaque:
                 raise OpaqueObject(f"{describe(callable)}, bound before the call, is called")
             is_bound = bound is not None and type(bound) is not types.ModuleType
+        rule: leaves.Rule | None
         if is_bound and type(bound) is FakeTensor:
             rule = leaves.classify(callable)
+        elif is_bound and GENERATORS.holds(type(bound)):
+            rule = None  # what is looked up is kept, and so would be the generator
         else:
             rule = self.rule(callable)
         answered = self._answered(frame, callable, args, kwnames, rule)
@@ -555,7 +573,7 @@ class Calls:
             spec = contract.keywords if given >= positional else contract.argument(index)
             applied = applies and given >= 0 and (given >= positional or not by_key)
             if spec.called and applied and objects.lookup(type(value), "__call__") is not None:
-                args[given] = self._callee(value)
+                args[given] = self.callee(value)
                 continue
             if CONSTANTS.holds(type(value)):
                 continue
@@ -617,7 +635,7 @@ class Calls:
         self.values.ready(chosen, Depth.DEEP)
         return chosen
 
-    def _callee(self, value: Any) -> Any:
+    def callee(self, value: Any) -> Any:
         """A callable that C code will call: what it does goes through the tracer, too."""
         cls = type(value)
         if cls is types.FunctionType or value is None:
@@ -691,7 +709,6 @@ def _has_own_new(callable: Any) -> bool:
     return found is not None and is_python_class(found.owner)
 
 
-_GENERATORS: Final = TypeSet(types.GeneratorType, types.CoroutineType)
 _PURE: Final = Contract(Verdict.READS, (contracts.Argument(Depth.SHALLOW),), False, False, None)
 
 

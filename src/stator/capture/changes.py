@@ -5,7 +5,7 @@ In: the record of a shadow. Out: effects: how the shadow differs from what it wa
 
 from collections import deque
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from stator import objects
 from stator.effects import (
@@ -22,8 +22,12 @@ from stator.effects import (
     SlotDel,
     SlotSet,
 )
+from stator.effects.model import values_of
 from stator.world import MISSING, Record
 from stator.world.records import DICTS, SETS, pairs
+
+if TYPE_CHECKING:
+    from stator.capture.tracer import Tracer
 
 
 def changes(record: Record) -> Iterator[Effect]:
@@ -31,6 +35,21 @@ def changes(record: Record) -> Iterator[Effect]:
     yield from _contents(record)
     yield from _attributes(record)
     yield from _slots(record)
+
+
+def written(tracer: "Tracer") -> list[Any]:
+    """What the program has changed so far, to be compared with what it has changed later."""
+    world = tracer.world
+    found: list[Any] = []
+    for record in list(world.records.values()):
+        for change in changes(record) if record.owner is None else ():
+            values = list(values_of(change))
+            world.keep(values)
+            name = change.__dict__.get("name")
+            found.append((type(change), id(record), name, *map(id, values)))
+    found += [(key, id(value)) for key, value in world.class_writes.items()]
+    found += [(key, id(tracer.cells[key])) for key in tracer.written_cells]
+    return found
 
 
 def _contents(record: Record) -> Iterator[Effect]:
@@ -54,7 +73,8 @@ def _contents(record: Record) -> Iterator[Effect]:
             yield DictContents(record.source, tuple(now))
     elif SETS.holds(base):
         items = list(set.__iter__(shadow))
-        if len(items) != len(record.initial) or any(item not in record.initial for item in items):
+        before = {id(item) for item in record.initial}
+        if len(items) != len(before) or any(id(item) not in before for item in items):
             yield SetContents(record.source, tuple(items))
     else:
         items = list(base.__iter__(shadow))  # type: ignore[attr-defined]
@@ -78,14 +98,30 @@ def _attributes(record: Record) -> Iterator[Effect]:
     if own is None:
         return
     cls = type(record.shadow)
-    for name, value in list(own.items()):
-        if record.attributes.get(name, MISSING) is not value:
-            yield AttrSet(record.source, name, value, cls)
+    raw = record.raw_dict or {}
+    again = _entered_again(record, own, raw)
     for name, before in record.attributes.items():
-        if name not in own and before is not MISSING:
-            raw = record.raw_dict
-            if raw is not None and name in raw:
-                yield AttrDel(record.source, name, cls)
+        if name in raw and (name in again or (name not in own and before is not MISSING)):
+            yield AttrDel(record.source, name, cls)
+    for name, value in list(own.items()):
+        if name in again or record.attributes.get(name, MISSING) is not value:
+            yield AttrSet(record.source, name, value, cls)
+
+
+def _entered_again(record: Record, own: dict[str, Any], raw: dict[str, Any]) -> set[str]:
+    """Attributes that were deleted and set again: they are the last ones now."""
+    if not record.attributes_filled:
+        return {name for name in record.deleted if name in own and name in raw}
+    # A dict that was filled is in the raw one's order, up to where entries were made anew.
+    places = {name: place for place, name in enumerate(raw)}
+    last = -1
+    again: set[str] = set()
+    for name in own:
+        place = places.get(name, -1)
+        if again or place < last:
+            again.add(name)
+        last = max(place, last) if place >= 0 else len(places)
+    return again & places.keys()
 
 
 def _slots(record: Record) -> Iterator[Effect]:

@@ -49,14 +49,18 @@ def mark_static(tensor: torch.Tensor, dims: Dimensions | None = None) -> None:
         _set(tensor, "_dynamo_static_indices").add(dim)
 
 
-def mark_unbacked(tensor: torch.Tensor, dims: Dimensions) -> None:
+def mark_unbacked(
+    tensor: torch.Tensor, dims: Dimensions, *, min: int | None = None, max: int | None = None
+) -> None:
     """Sizes of this tensor are left open, and nothing is known of them, 0 and 1 included.
 
     They are like numbers that are read from tensors, except that what the program takes for granted
-    is a guard.
+    is a guard. So are `min` and `max`.
     """
     for dim in _each(tensor, dims):
         _set(tensor, "_dynamo_unbacked_indices").add(dim)
+        if min is not None or max is not None:
+            tensor.__dict__.setdefault("_dynamo_unbacked_bounds", {})[dim] = (min, max)
 
 
 class Marks(NamedTuple):
@@ -88,15 +92,19 @@ def marks_of(tensor: torch.Tensor) -> Marks:
         found = dict.get(own, name)
         return frozenset(found) if type(found) is set else frozenset()
 
+    bounds = dict.get(own, "_dynamo_unbacked_bounds")
     ranges = dims("_dynamo_dynamic_range")
     # AOTAutograd says of its results which sizes were symbolic.
     propagated = dims("_dynamo_propagated_dynamic_indices")
     return Marks(
-        dims("_dynamo_dynamic_indices"),
+        dims("_dynamo_dynamic_indices") | dims("_dynamo_strict_unbacked_indices"),
         dims("_dynamo_weak_dynamic_indices") | propagated,
         dims("_dynamo_static_indices"),
         dims("_dynamo_unbacked_indices"),
-        {each.dim: (each.min, each.max) for each in ranges if _is_range(type(each))},
+        {
+            **(bounds if type(bounds) is dict else {}),
+            **{each.dim: (each.min, each.max) for each in ranges if _is_range(type(each))},
+        },
     )
 
 
@@ -111,12 +119,19 @@ def ignored(*args: Any, **kwargs: Any) -> None:
     """What these functions do in compiled code, where the sizes are decided already: nothing."""
 
 
-MARKING: tuple[Callable[..., None], ...] = (
-    mark_dynamic,
-    maybe_mark_dynamic,
-    mark_static,
-    mark_unbacked,
-)
+def fixed(tensor: torch.Tensor, dims: Dimensions | None = None) -> None:
+    """What `mark_static` does in compiled code: a key must be a number, not a symbol."""
+    for dim in _each(tensor, range(tensor.dim()) if dims is None else dims):
+        hash(tensor.size(dim))
+
+
+MARKING: Final[Mapping[Callable[..., None], Callable[..., None]]] = {
+    mark_dynamic: ignored,
+    maybe_mark_dynamic: ignored,
+    mark_static: fixed,
+    mark_unbacked: ignored,
+}
+"""What these functions are in compiled code."""
 
 
 def _each(tensor: Any, dims: Dimensions) -> list[int]:

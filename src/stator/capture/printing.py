@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
-from stator.capture.changes import changes
 from stator.capture.special import Handler, _plain
-from stator.diagnostics.catalogue import Output
+from stator.diagnostics.catalogue import HiddenState, Output
 from stator.effects import Perform
-from stator.effects.model import values_of
 from stator.effects.texts import Text
 from stator.evaluator import PACKAGE
 from stator.graph.arguments import Arguments
 from stator.guards import Fixed
 from stator.objects.types import Attribute
 from stator.world import MISSING
+from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
@@ -52,8 +51,6 @@ def perform(
     if calls.once:
         calls.once[-1].spoke = True
         return
-    if any(frame.f_code in calls.cached_codes for frame in frames(calls, frame)):
-        raise Output("output of a function with a cache: whether it comes depends on the cache")
     tracer.performed.append(Perform(Fixed(function, name), args, tuple((keywords or {}).items())))
 
 
@@ -202,25 +199,13 @@ _FILE_METHODS: Final[dict[str, Any]] = {"write": _write, "flush": _flush}
 
 # ---------------------------------------------------------------------- functions with a cache
 
-# Names that a function uses if it may show something.
-_LEVELS: Final = ("debug", "info", "warning", "warn", "error", "critical", "exception", "log")
-_OUTPUT: Final = frozenset({"print", "write", "warn_explicit", *_LEVELS})
-
-
 @dataclass
 class Once:
-    """A call of a function with a cache, which may show something: once, if at all."""
+    """A call of a function with a cache: what it does, it does once, if at all."""
 
     before: list[Any]
     nodes: int
     spoke: bool = False
-
-
-def may_speak(function: Any) -> bool:
-    """Whether a function with a cache looks like one that shows something."""
-    return type(function) is types.FunctionType and not _OUTPUT.isdisjoint(
-        function.__code__.co_names
-    )
 
 
 def once(cache: Any, function: Any, args: Any, kwargs: Any) -> Any:
@@ -233,6 +218,14 @@ def once(cache: Any, function: Any, args: Any, kwargs: Any) -> Any:
         raise
     _end(cache, args, kwargs, result)
     return result
+
+
+def cache_key(cache: Any, args: Any, kwargs: Any) -> Any:
+    """What a cache finds an answer by, if it was given constants; None otherwise."""
+    given = (*args, *kwargs.values())
+    if not all(CONSTANTS.holds(type(each)) for each in given):
+        return None
+    return id(cache), tuple(kwargs), tuple((type(each), each) for each in given)
 
 
 def _begin() -> None:
@@ -248,12 +241,15 @@ def _end(cache: Any, args: Any, kwargs: Any, result: Any) -> None:
 
 
 def _begun(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    calls.once.append(Once(*_seen(calls)))
+    calls.once.append(Once(calls.changed(), _count(calls)))
 
 
 def _given_up(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    if calls.once.pop().spoke:
+    call = calls.once.pop()
+    if call.spoke:
         raise Output("a function with a cache shows something and raises")
+    if calls.changed() != call.before:
+        raise HiddenState("a function with a cache changes objects from before the call")
 
 
 def _ended(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
@@ -263,29 +259,23 @@ def _ended(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
     """
     cache, given, keywords, result = args
     call = calls.once.pop()
+    before = calls.changed()
     if not call.spoke:
+        if before != call.before:  # which it does not do each time that it is called
+            raise HiddenState("a function with a cache changes objects from before the call")
+        key = cache_key(cache, given, keywords)
+        if key is not None:
+            calls.answers[key] = result
         return
-    before, nodes = _seen(calls)
-    if result is not None or nodes != call.nodes or before != call.before:
+    if result is not None or _count(calls) != call.nodes or before != call.before:
         raise Output("a function with a cache shows something, and does other things, too")
     if any(not name.isidentifier() for name in keywords):
         raise Output("a function with a cache is called with odd keywords")
     perform(calls, frame, cache, "cached", tuple(given), dict(keywords))
 
 
-def _seen(calls: "Calls") -> tuple[list[Any], int]:
-    """What the program has changed so far, as far as it can be compared."""
-    tracer, world = calls.tracer, calls.world
-    found: list[Any] = []
-    for record in list(world.records.values()):
-        for change in changes(record) if record.owner is None else ():
-            values = list(values_of(change))
-            world.keep(values)
-            name = change.__dict__.get("name")
-            found.append((type(change), id(record), name, *map(id, values)))
-    found += [(key, id(value)) for key, value in world.class_writes.items()]
-    found += [(key, id(tracer.cells[key])) for key in tracer.written_cells]
-    return found, len(calls.tensors.graph.graph.nodes)
+def _count(calls: "Calls") -> int:
+    return len(calls.tensors.graph.graph.nodes)
 
 
 PRINTING: Final[dict[int, Handler]] = {

@@ -113,6 +113,9 @@ def _object_setattr(
         if not tracer._may_store(args[0], args[1], args[2]):
             return None
         tracer.store_ready(args[0], args[1])
+        _plain(calls, frame, function, args, kwargs)
+        tracer.stored(args[0], args[1])
+        return None
     return _plain(calls, frame, function, args, kwargs)
 
 
@@ -123,10 +126,10 @@ def _object_delattr(
         tracer = calls.tracer
         if not tracer._may_store(args[0], args[1], core.NULL):
             return None
-        record = tracer.world.records.get(id(args[0]))
-        if record is not None:
-            tracer.world.attribute(record, args[1])
-            tracer.world.fill_slots(record)
+        tracer.delete_ready(args[0], args[1])
+        _plain(calls, frame, function, args, kwargs)
+        tracer.deleted(args[0], args[1])
+        return None
     return _plain(calls, frame, function, args, kwargs)
 
 
@@ -415,5 +418,6 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(threading.get_ident): _get_ident,
     id(torch.autograd.Function.__dict__["apply"].__func__): autograd.apply,
     id(torch.utils.checkpoint.checkpoint): autograd.checkpoint,
+    **autograd.AUTOGRAD,
     id(torch._check_tensor_all_with): _substitute(_check_tensor_all_with),
 }

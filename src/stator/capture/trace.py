@@ -190,6 +190,9 @@ def _trace(tracer: Tracer, task: Task, start: list[Guard]) -> Trace:
             args, kwargs = _parameters(tracer, function, task.bound)
         with _modes(tracer):
             result, raised = _run(tracer, function, args, kwargs)
+        if tracer.interrupted is not None:
+            raise tracer.interrupted  # C code has swallowed it
+        tracer.calls.note(result)  # a coroutine that nobody awaits says so when it dies
         if tracer.stopped is not None:
             raise tracer.stopped
         try:
@@ -263,11 +266,14 @@ def _running(
     """
     try:
         outcome = core.run_with(tracer, function, *args, **kwargs), False
+        tracer.calls.abandoned.settle(None)
     except (Break, InternalError):
         raise
     except Suspended:
         outcome = None, False
     except BaseException as error:
+        if tracer.interrupted is not None:
+            raise tracer.interrupted from None
         if tracer.stopped is not None:
             raise tracer.stopped from None
         outcome = error, True

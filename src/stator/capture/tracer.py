@@ -38,10 +38,15 @@ from stator.evaluator.points import (
     activations,
     restore,
 )
+from stator.graph.interrupts import is_interrupt
 from stator.objects import TypeSet
 from stator.world import MISSING, World
 
 _PLAIN_SIZED: Final = TypeSet(list, dict, OrderedDict, defaultdict)
+
+
+class Interrupted(Abort):
+    """A signal handler has raised; `Tracer.interrupted` is what."""
 
 
 class Suspended(Abort):
@@ -68,6 +73,7 @@ class Tracer(Attributes):
         self.base: types.CodeType | None = None  # of the frame that began: below it are not ours
         self.performed: list[Perform] = []  # what is put off until the graph has run, in order
         self.stopped: Break | None = None
+        self.interrupted: BaseException | None = None  # by a signal handler: the trace is over
         self.stopped_at = 0  # the instruction of the outermost loop
         self.limit = sys.maxsize  # instructions of the outermost loop, before the trace ends
         self.ticks: Any = None  # those left
@@ -85,6 +91,10 @@ class Tracer(Attributes):
 
     def evaluate(self, frame: Frame) -> bool:
         """Runs a frame that C code has started."""
+        if self.interrupted is not None:
+            frame.result = Interrupted()
+            frame.finish()
+            return False
         if self.stopped is not None or self.suspended is not None:
             frame.result = self.stopped or Suspended()
             frame.finish()
@@ -99,6 +109,8 @@ class Tracer(Attributes):
             except BaseException as error:
                 if not core.is_user_error(error):
                     error = InternalError.at(frame, error)
+                elif not core.was_raised(error):
+                    error = self.outside(frame, error)
                 frame.result = error
                 frame.finish()
                 return False
@@ -129,6 +141,13 @@ class Tracer(Attributes):
             self._stopped(frame.result)
         return False
 
+    def outside(self, frame: Frame, exc: BaseException) -> BaseException:
+        """A trace is not the program: what a signal handler raises ends it."""
+        if core.traceback_of(exc) is None or not is_interrupt(exc):
+            return exc
+        self.interrupted = exc
+        return Interrupted()
+
     def _stopped(self, signal: Break) -> Break:
         if self.stopped is None:
             self.stopped = signal
@@ -142,10 +161,12 @@ class Tracer(Attributes):
 
     def suspend(self, frame: Frame) -> BaseException:
         """The instructions have run out: the trace ends here."""
-        self.hold_generators()
         try:
+            self.calls.abandoned.settle(frame)
+            self.hold_generators()
             self.suspended = activations(frame, resume.__code__, self.variable)
-        except UnsplittableError:
+        except (UnsplittableError, Break):
+            self.hold_generators()
             self.suspended = []
         for each in self.suspended:
             if each.code in self.calls.cached_at:
@@ -166,6 +187,19 @@ class Tracer(Attributes):
         """The trace is broken off: suspended generators must not be closed by CPython."""
         self._held += [reference() for reference in self.calls.generators]
 
+    def run_late(self, function: types.FunctionType, *args: Any) -> None:
+        """Evaluates a function of ours when the program itself has returned."""
+        self.calls.ours(function)
+        self._depth += 1
+        try:
+            core.run_with(self, function, *args)
+        finally:
+            self._depth -= 1
+
+    def hold(self, value: Any) -> None:
+        """It must not be freed before the trace has ended."""
+        self._held.append(value)
+
     def stop(self, frame: Frame, signal: Break) -> Break:
         """Notes why the trace ends, in case C code swallows the signal."""
         return self._stopped(signal.at(frame))
@@ -173,6 +207,8 @@ class Tracer(Attributes):
     # ------------------------------------------------------------------ operators
 
     def binary(self, frame: Frame, op: int, a: Any, b: Any) -> Any:
+        if self.calls.abandoned.held:
+            self.calls.abandoned.settle(frame)
         a, b = self.tensors.shapes.operands(frame, a, b)
         if type(a) is str and operators.BINARY[op] in formatting.MODULO:
             result = formatting.percent(self.calls, frame, a, b)
@@ -314,6 +350,8 @@ class Tracer(Attributes):
         return core.getitem(frame, obj, key)
 
     def setitem(self, frame: Frame, obj: Any, key: Any, value: Any) -> None:
+        if self.calls.abandoned.held:
+            self.calls.abandoned.settle(frame)
         if self.tensors.holds(type(obj)):
             self.tensors.setitem(frame, obj, key, value)
             return
@@ -333,6 +371,8 @@ class Tracer(Attributes):
         core.setitem(frame, obj, key, value)
 
     def delitem(self, frame: Frame, obj: Any, key: Any) -> None:
+        if self.calls.abandoned.held:
+            self.calls.abandoned.settle(frame)
         key = self.tensors.shapes.plain(frame, key)
         self._ready_store(obj, key, "__delitem__")
         core.delitem(frame, obj, key)
@@ -386,6 +426,8 @@ class Tracer(Attributes):
             raise self.stopped
         if callable is frames:
             return restore(frame, *self.resumed, self.put)
+        if self.calls.abandoned.held:
+            self.calls.abandoned.settle(frame)
         return self.calls.call(frame, callable, args, kwnames)
 
     def call_ex(self, frame: Frame, callable: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:

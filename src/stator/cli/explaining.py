@@ -1,7 +1,8 @@
-"""`stator explain`: what became of one call of a function.
+"""`stator explain`: what became of one call of a function, or of those that a `main` makes.
 
-In: a file, a function in it, and where its arguments are. Out: the explanation, as text or as a
-page. What the function prints goes to standard output as well, before.
+In: a file, a function in it, and where its arguments are, or a `main(function)` that makes the
+calls. Out: the explanation, as text or as a page. What the function prints goes to standard output
+as well, before.
 """
 
 import argparse
@@ -12,7 +13,7 @@ from collections.abc import Callable, Mapping
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType, TracebackType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from torch import nn
 
@@ -21,6 +22,7 @@ from stator.backends import UnknownBackendError
 from stator.cli import files
 from stator.cli.errors import UsageError
 from stator.diagnostics import journal
+from stator.diagnostics.explanation import Explanation
 from stator.driver import announcements
 from stator.dropin.modules import unwrapped
 from stator.dropin.switch import install, uninstall
@@ -28,6 +30,7 @@ from stator.evaluator import PACKAGE
 from stator.report import build
 
 _NAMES: Final = ("arguments", "example_inputs")
+_DRIVER: Final = "main"
 _MISSING: Final = object()
 
 
@@ -47,20 +50,32 @@ def _explained(given: argparse.Namespace, file: str, name: str, page: Path | Non
     module = _imported(file)
     function = _found(module, file, name)
     source = module if given.inputs is None else _imported(given.inputs)
-    call = _call(source, given.inputs or file, function, name)
+    calls = _calls(source, given.inputs or file, function, name)
     events: list[journal.Event] = [journal.header()]
     if page is not None:
         journal.listen(events.append)
     try:
-        explained = api.explain(function, backend=given.backend)
+        explained = api.explain(function, **{**calls.options, "backend": given.backend})
     except UnknownBackendError as unknown:
         raise UsageError(str(unknown)) from None
+    except (TypeError, ValueError) as wrong:
+        if not calls.options:
+            raise
+        raise UsageError(f"`options` in {given.inputs or file}: {wrong}") from None
+    told: list[Explanation] = []
+
+    def step(*args: Any, **kwargs: Any) -> Any:
+        told.append(explained(*args, **kwargs))
+        return told[-1].result
+
     try:
-        told = explained(*call.args, **call.kwargs)
+        calls.make(step)
     except Exception as error:
         _show(error)
         return 1
-    print(told)
+    if not told:
+        raise UsageError(f"{_DRIVER} in {given.inputs or file} does not call {name}")
+    print(told[-1])  # it has all that was compiled since the first call
     if page is not None:
         announcements.ended()
         build(events, page)
@@ -124,9 +139,38 @@ def _is_of(value: Any, module: ModuleType) -> bool:
 # ---------------------------------------------------------------------- the arguments
 
 
+class _Calls(NamedTuple):
+    make: Callable[[Callable[..., Any]], Any]
+    """Makes them, with the function that it is given."""
+    options: Mapping[str, Any] = {}
+    """For `stator.explain`."""
+
+
 class _Call(NamedTuple):
     args: tuple[Any, ...] = ()
     kwargs: Mapping[str, Any] = {}
+
+
+def _calls(module: ModuleType, file: str, function: Callable[..., Any], name: str) -> _Calls:
+    """By its arguments, if the file has them, or else as `main` makes them."""
+    driver = vars(module).get(_DRIVER)
+    has_arguments = any(each in vars(module) for each in _NAMES)
+    if not has_arguments and driver is not function and _takes_a_function(driver):
+        options = vars(module).get("options")
+        return _Calls(driver, options if isinstance(options, dict) else {})
+    call = _call(module, file, function, name)
+    return _Calls(lambda step: step(*call.args, **call.kwargs))
+
+
+def _takes_a_function(driver: Any) -> TypeGuard[Callable[..., Any]]:
+    if not inspect.isfunction(driver):
+        return False
+    needed = [
+        each
+        for each in inspect.signature(driver).parameters.values()
+        if each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    ]
+    return len(needed) == 1 and needed[0].kind is not needed[0].KEYWORD_ONLY
 
 
 def _call(module: ModuleType, file: str, function: Callable[..., Any], name: str) -> _Call:
@@ -136,7 +180,8 @@ def _call(module: ModuleType, file: str, function: Callable[..., Any], name: str
             return _Call()
         raise UsageError(
             f"{file} does not say what to call {name} with: define `arguments` in it, such as "
-            f"`def arguments(): return (torch.ones(3),)`, or name another file with --inputs"
+            f"`def arguments(): return (torch.ones(3),)`, or `main(step)`, which makes the calls, "
+            f"or name another file with --inputs"
         )
     call = _shaped(given() if inspect.isfunction(given) else given)
     try:

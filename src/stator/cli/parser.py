@@ -44,8 +44,8 @@ Processes that the program starts through multiprocessing run on stator, too. Un
   torchrun --no-python stator run train.py
 """
 _EXPLAIN: Final = """\
-Imports a file, calls one of its functions, and tells what became of the call: the graphs, where and
-why the program was split, the guards, what was compiled again.
+Imports a file, calls one of its functions, and tells what became of it: the graphs, where and why
+the program was split, the guards, what was compiled again.
 
   stator explain model.py::forward
   stator explain model.py::model                        an nn.Module, or Class.method
@@ -64,7 +64,9 @@ the file itself. It is a value, or a function without parameters that returns on
   def arguments():
       return torch.randn(8, 16), torch.ones(8)
 
-A function without parameters needs none. The file is imported, so what stands under
+A function without parameters needs none. Instead of arguments, the file may have a function `main`
+with one parameter: it gets the function that is explained, and calls it as often as it likes. A
+dict `options` next to it has options of stator.compile. The file is imported, so what stands under
 `if __name__ == "__main__":` does not run.
 """
 _WHY: Final = """\

@@ -77,6 +77,8 @@ class Part:
     """Why it runs as it is, if it does."""
     broken: GraphBreak | None = None
     """Where it ends, if not at the end of the program."""
+    resumed: bool = False
+    """It goes on behind a break."""
     trace_seconds: float = 0.0
     backend_seconds: float = 0.0
 

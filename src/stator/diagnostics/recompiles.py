@@ -43,18 +43,21 @@ REMEDIES: Final[dict[Cause, str]] = {
         "sizes of their own in any case"
     ),
     Cause.CONDITION: (
-        "each answer is a graph of its own: write the program so that it need not ask, or keep "
-        "the sizes on one side"
+        "each answer is a graph of its own: write the program so that it need not ask about the "
+        "size or number, or keep it on one side"
     ),
     Cause.TENSOR: (
         "convert tensors before the call, so that dtype, device and number of dimensions are "
         "always the same"
     ),
-    Cause.NUMBER: "leave the number open (dynamic=True), or pass it as a tensor",
+    Cause.NUMBER: (
+        "pass the number as a tensor, or leave it open: an int argument by dynamic=True, others "
+        "after one recompile, unless dynamic=False"
+    ),
     Cause.MODE: "two variants, train() and eval(), are normal; further ones have another cause",
     Cause.VALUE: (
-        "each value is a graph of its own: compile a function per value, each with "
-        "isolate_recompiles=True, or raise recompile_limit"
+        "each value is a graph of its own: keep it out of the function, or compile a function "
+        "per value, each with isolate_recompiles=True"
     ),
     Cause.IDENTITY: (
         "make the object once and pass the same one; if each wrapper has its own, compile with "

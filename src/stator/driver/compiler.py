@@ -7,6 +7,7 @@ never matters.
 
 import contextlib
 import dataclasses
+import gc
 import os
 import sys
 import threading
@@ -56,6 +57,8 @@ from stator.emit import residual
 from stator.emit.ending import Ending
 from stator.evaluator import PACKAGE, InternalError
 from stator.evaluator.points import Point
+from stator.graph.interrupts import is_interrupt
+from stator.graph.modes import interruptible
 
 
 class _Tracing(threading.local):
@@ -197,6 +200,11 @@ class Compiler:
         ledger = self._ledger(compiled)
         if not self._may_compile(compiled, function, ledger, bound):
             return CALL_ORIGINAL
+        with interruptible():
+            return self._compiled_or_not(function, ledger, bound)
+
+    def _compiled_or_not(self, function: FunctionType, ledger: Ledger, bound: Any) -> Any:
+        """An entry, or an error; or the decision to run the call as it is, after one."""
         try:
             with progress.compiling(self.label.name, self.label.file, self.label.line):
                 return self._install(function, ledger, bound)
@@ -205,6 +213,8 @@ class Compiler:
             raise
         except Exception as error:
             announcements.failed(self.label, error)
+            if is_interrupt(error):
+                raise
             failure = self._failure(error)
             if self.options.fullgraph or not config.suppress_errors:
                 try:
@@ -320,6 +330,8 @@ class Compiler:
             failed = Failures(title, lines, Rerun(self.label, trace))
             graph = compile_recorded(trace.recorded, self.options, title)
             compiling = time.perf_counter() - began
+            assert trace.changes is not None
+            graph = trace.changes.scopes.around(graph)
             if trace.retry is not None:
                 graph = trace.retry.around(graph)
             graph = trace.edges.around(graph)
@@ -546,11 +558,15 @@ def _unwanted(label: Label, broken: Break) -> CaptureError:
 
 @contextlib.contextmanager
 def _now_tracing() -> Iterator[None]:
-    _tracing.now = True
+    collects = gc.isenabled()
     try:
+        gc.disable()  # the program's finalizers would run in the middle, on fake tensors
+        _tracing.now = True
         yield
     finally:
         _tracing.now = False
+        if collects:
+            gc.enable()
         announcements.stepped()
 
 

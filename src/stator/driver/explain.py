@@ -74,11 +74,13 @@ def _compiler(compiled: CompiledFunction) -> Compiler:
 
 
 def _ledgers(root: CompiledFunction) -> Iterator[Ledger]:
-    """That of a function, and those of its continuations."""
+    """That of a function and those of its continuations, each with its careful variants."""
     ledger = _compiler(root).ledger
-    yield ledger
-    for continuation in ledger.continuations.all():
-        yield _compiler(continuation).ledger
+    found = [ledger, *(_compiler(each).ledger for each in ledger.continuations.all())]
+    for each in found:
+        yield each
+        if each.careful is not None:
+            yield each.careful
 
 
 def _part(done: Compilation) -> Part:
@@ -90,6 +92,7 @@ def _part(done: Compilation) -> Part:
         operators=done.operators,
         eager=done.eager,
         broken=None if done.broken is None else GraphBreak.of(done.broken),
+        resumed=bool(done.label.units),
         trace_seconds=done.trace_seconds,
         backend_seconds=done.backend_seconds,
     )

@@ -44,7 +44,7 @@ class Failures:
             return
         try:
             places, behind = self._origin(error)
-            self._rerun(error)  # which may clear the frames that tell
+            self._rerun(error)
             if places:
                 error.__traceback__ = chain([_entry(place) for place in places], behind)
             else:

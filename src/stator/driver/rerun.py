@@ -1,23 +1,22 @@
 """Graphs that raise when they run: the program itself runs in their place.
 
-Stage: run time. In: the exception, and what the graph changes. Out: torch's modes as they were when
-the call began; and, if the graph can have changed nothing else, `RunOriginal`: dispatch calls the
-function as it is. So handlers, effects and context managers see what they see without stator, and
-the exception, if there is still one, is the program's own. Random numbers that the graph has drawn
-stay drawn.
+Stage: run time. In: the exception, and what the graph changes. Out: if the graph can have changed
+nothing but torch's modes, which are as before by now (`graph/scopes.py`), `RunOriginal`: dispatch
+calls the function as it is. So handlers, effects and context managers see what they see without
+stator, and the exception, if there is still one, is the program's own. Random numbers that the
+graph has drawn stay drawn.
 
-A graph that changes its inputs may be half done when it raises: then the exception leaves.
+A graph that changes its inputs may be half done when it raises: then the exception leaves. So does
+what a signal handler raises.
 """
 
 import logging
-from collections.abc import Iterator
-from types import TracebackType
 from typing import Final
 
 from stator._native._core import RunOriginal
 from stator.capture import Trace
 from stator.driver.ledger import Label
-from stator.graph.state import State
+from stator.graph.interrupts import is_interrupt
 
 _LOG: Final = logging.getLogger("stator")
 
@@ -29,19 +28,13 @@ class Rerun:
         changes = trace.changes
         assert changes is not None
         self._label = label
-        # Guards make sure that it is the same in all calls.
-        self._state = State.capture(rng=False) if changes.state else None
         steps = trace.prologue.steps
         self._possible = not (changes.inputs or changes.others or steps)
         self._reported = False
 
     def __call__(self, error: BaseException) -> None:
         """Returns if the exception is to leave."""
-        if self._state is not None:
-            for step in _steps(error.__traceback__):
-                step.tb_frame.clear()  # an open scope of torch ends with what holds it
-            self._state.restore()
-        if self._possible and isinstance(error, Exception):
+        if self._possible and not is_interrupt(error):
             text = f"{type(error).__name__}: {error}"
             raise RunOriginal(lambda: self._report(text))
 
@@ -55,10 +48,3 @@ class Rerun:
                 self._label,
                 text,
             )
-
-
-def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
-    """Behind the frame that has caught it, which is still running."""
-    while traceback is not None and traceback.tb_next is not None:
-        traceback = traceback.tb_next
-        yield traceback

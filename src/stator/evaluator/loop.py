@@ -8,7 +8,7 @@ frame and goes on in it; only calls that come back through C code start another 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from stator._native._core import Frame, is_user_error
+from stator._native._core import Frame, is_user_error, was_raised
 from stator.evaluator.errors import Abort, InternalError
 from stator.evaluator.points import Lasti, is_suspendable
 from stator.evaluator.registry import EXIT, RERAISE, Signal
@@ -115,6 +115,8 @@ def unwind(f: Any, raised: BaseException | Signal) -> Frame | None:
             exc.at(f)
         elif not is_user_error(exc):
             exc = InternalError.at(f, exc)
+        elif not was_raised(exc):
+            exc = f.ops.outside(f, exc)
     catchable = type(exc) is not InternalError and not is_subtype(type(exc), Abort)
     while True:
         if not again:

@@ -76,6 +76,12 @@ class Operations(Protocol):
     def call_native(self, frame: Frame, callable: Any, /, *args: Any) -> Any: ...
     def make_function(self, frame: Frame, code: CodeType, /) -> FunctionType: ...
 
+    # exceptions
+    def outside(self, frame: Frame, exc: BaseException, /) -> BaseException:
+        """What becomes of an exception that nothing in the program has raised: a signal handler
+        has, or the code of a tracer, on its behalf.
+        """
+
     # any other instruction, see `thunks`
     def instruction(self, frame: Frame, thunk: FunctionType, /, *operands: Any) -> Any: ...
 
@@ -85,14 +91,18 @@ NAMES: Final = frozenset(name for name in Operations.__dict__ if name[0] != "_")
 
 def plain() -> Operations:
     """A fresh object with the operations of plain CPython, to be changed in parts."""
-    operations = {name: core.__dict__[name] for name in NAMES - {"evaluate", "pending"}}
-    return cast(
-        Operations, SimpleNamespace(evaluate=evaluate, pending=_nothing_pending, **operations)
-    )
+    ours = {"evaluate": evaluate, "pending": _nothing_pending, "outside": _of_the_program}
+    operations = {name: core.__dict__[name] for name in NAMES - ours.keys()}
+    return cast(Operations, SimpleNamespace(**ours, **operations))
 
 
 def _nothing_pending(frame: Frame, index: int) -> Any:
     return NULL
+
+
+def _of_the_program(frame: Frame, exc: BaseException) -> BaseException:
+    """Signal handlers run between two instructions of the program."""
+    return exc
 
 
 PLAIN: Final = plain()

@@ -56,7 +56,7 @@ class Edges:
             return graph
         inputs, arrays, scalars, floats = self.inputs, self.arrays, self.scalars, self.floats
         from_numpy, tensor = torch.from_numpy, torch.tensor
-        double = {"dtype": torch.float64, "device": "cpu"}
+        double: dict[str, Any] = {"dtype": torch.float64, "device": "cpu"}
 
         def graph_of_arrays(*args: Any) -> Sequence[Any]:
             given = list(args)

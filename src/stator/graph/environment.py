@@ -22,12 +22,12 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
         super().__init__(**settings)
         self._lengths: dict[sympy.Basic, bool] = {}
 
-    def simplify(self, expr: Any, size_oblivious: bool = False) -> Any:
+    def simplify(self, expr: Any, size_oblivious: bool = False) -> Any:  # type: ignore[override, unused-ignore]
         if self._is_long(expr):
             return self.replace(expr)
         return super().simplify(expr, size_oblivious)
 
-    def _maybe_evaluate_static(self, expr: Any, **how: Any) -> Any:
+    def _maybe_evaluate_static(self, expr: Any, **how: Any) -> Any:  # type: ignore[override, unused-ignore]
         if not how.get("unbacked_only") and not how.get("compute_hint") and self._is_long(expr):
             return None
         return super()._maybe_evaluate_static(expr, **how)

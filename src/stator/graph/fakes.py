@@ -103,6 +103,13 @@ class FakeInput:
     """The shape it is given before the graph."""
     memory: torch.SymInt | int | None = None
     """How many bytes it has, if that is symbolic."""
+    layout: tuple[Any, ...] = ()
+    """Its sizes, strides and bytes as it was made."""
+
+    def lies_as_made(self) -> bool:
+        """Whether it still has the sizes, strides and memory it began with; assumes nothing."""
+        now = _layout(self.fake)
+        return [*map(_expression, now)] == [*map(_expression, self.layout)]
 
     def untouched(self) -> bool:
         """Whether tracing left the fake as it was made."""
@@ -138,6 +145,7 @@ class Fakes:
             if dim < fake.dim():
                 self.bound(fake.shape[dim], *bounds)
         made = FakeInput(real, fake, source, context, version(fake), fake.requires_grad)
+        made.layout = _layout(fake)
         if context is not None:
             self.shape_env.pending_fresh_unbacked_symbols.clear()  # the input itself tells them
             made.memory = fake.untyped_storage().nbytes()
@@ -191,6 +199,16 @@ def _fake(
     except (UnsupportedFakeTensorException, NotImplementedError) as error:
         what = f"{type(real).__name__} with layout {real.layout}"
         raise Unsupported(f"no fake tensor can stand for a {what}: {error}") from error
+
+
+def _layout(fake: torch.Tensor) -> tuple[Any, ...]:
+    if fake.layout is not torch.strided:
+        return tuple(fake.shape)
+    return (*fake.shape, *fake.stride(), fake.untyped_storage().size())
+
+
+def _expression(number: Any) -> Any:
+    return number.node.expr if isinstance(number, torch.SymInt) else number
 
 
 def tensors_in(value: object) -> Iterable[torch.Tensor]:

@@ -422,8 +422,6 @@ FORBIDDEN_METHODS: Final[dict[str, str]] = {
             "is_pinned",
             "is_set_to",
             "is_shared",
-            "map_",
-            "map2_",
             "numpy",
             "pin_memory",
             "record_stream",
@@ -452,7 +450,7 @@ FORBIDDEN_METHODS: Final[dict[str, str]] = {
         _SUBCLASS,
     ),
     "__delitem__": "tensors have no items to delete",
-    "apply_": "it calls Python for each element",
+    **dict.fromkeys(["apply_", "map_", "map2_"], "it calls Python for each element"),
 }
 
 # Methods written in Python that are evaluated: what they call is recorded.

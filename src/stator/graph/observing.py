@@ -18,6 +18,7 @@ import torch.fx as fx
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .errors import Unsupported
+from .interrupts import is_interrupt
 from .output import OutputGraph, storage_of
 from .prologue import same_leaf
 from .purity import is_torch_function
@@ -64,7 +65,9 @@ class Observer:
                 self._state.restore()
                 self._run()
                 self._state = State.capture()
-            except Exception:  # an input that is no tensor, an operator that refuses
+            except Exception as error:  # an input that is no tensor, an operator that refuses
+                if is_interrupt(error):
+                    raise
                 self._over = True
             finally:
                 now.restore()

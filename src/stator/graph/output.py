@@ -32,6 +32,7 @@ from .arguments import Arguments, Item, with_dtypes
 from .errors import DataDependent, Unsupported
 from .failures import failure_of, quiet
 from .fakes import Dynamic, Fakes, InputSource, tensors_in, version
+from .interrupts import is_interrupt
 from .naming import Names
 from .purity import KEEP, UNCOUNTED, has_effect, may_drop
 from .scalars import Assumptions, assuming, call_by_name, forget, has_numbers
@@ -303,6 +304,8 @@ class OutputGraph:
                         tensors_in((args, kwargs)),
                     )
         except Exception as error:
+            if is_interrupt(error):
+                raise
             forget(self.shape_env, tensors_in((args, kwargs)))
             raise failure_of(
                 error,

@@ -4,9 +4,10 @@ In: a finished graph and its inputs. Out: a `Retry`: how to call the compiled gr
 raises, everything is as it was before, and the program itself can run instead. Its exceptions are
 then eager's own, and values for which the graph is wrong get eager's results.
 
-What a graph may change: inputs, random number generators, torch's modes and flags. A graph that
-does anything else is not tried twice. If it changes inputs, and its checks need little of it
-(`preflight`), they are made before it runs; otherwise the inputs are copied.
+What a graph may change: inputs, random number generators, torch's modes and flags (`scopes` puts
+those back). A graph that does anything else is not tried twice. If it changes inputs, and its
+checks need little of it (`preflight`), they are made before it runs; otherwise the inputs are
+copied.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,17 +18,30 @@ import torch
 import torch.fx as fx
 from torch._ops import OpOverload
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
+from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
 from .fakes import FakeInput
+from .interrupts import is_interrupt
 from .output import OutputGraph, Recorded, storage_of
 from .preflight import preflight
 from .purity import EFFECTS, KEEP, RANDOM, UNCOUNTED, is_torch_function
+from .scopes import Scopes, scopes_of
 from .state import State
 
 _ASSERTS: Final = frozenset({"_assert", "_assert_scalar", "_check", "_assert_tensor_metadata"})
-_INFERENCE: Final = "inference_mode"
 _WRITES: Final = frozenset({"setitem", "__setitem__"})
-_STATES: Final = frozenset(map(id, (torch._C._set_grad_enabled, _enter_autocast, _exit_autocast)))
+_STATES: Final = frozenset(
+    map(
+        id,
+        (
+            torch._C._set_grad_enabled,
+            _enter_autocast,
+            _exit_autocast,
+            _enter_inference_mode,
+            _exit_inference_mode,
+        ),
+    )
+)
 
 
 class Refused(Exception):  # noqa: N818  (an outcome, not a fault)
@@ -36,10 +50,9 @@ class Refused(Exception):  # noqa: N818  (an outcome, not a fault)
 
 @dataclass(frozen=True)
 class Retry:
-    """What to save before a graph runs: some of its inputs, torch's state, random numbers."""
+    """What to save before a graph runs: some of its inputs, random numbers."""
 
     changed: tuple[int, ...] = ()
-    state: bool = False
     random: bool = False
     checks: Callable[..., object] | None = None
     """All that is checked, made before the graph runs. Then nothing needs to be saved."""
@@ -49,16 +62,15 @@ class Retry:
     """Only what happens before the graph may refuse: once it runs, it is right."""
 
     def around(self, graph: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
-        """The compiled graph, as a function that raises `Refused` for any exception."""
+        """The compiled graph, as a function that raises `Refused` for any exception of its own."""
         if self.early:
             return graph
         if self.checks is not None:
             return _checked_before(graph, self.checks)
         changed, random, expected = self.changed, self.random, self.expected
-        needs_state = self.state or random
 
         def checked_graph(*args: Any) -> Sequence[Any]:
-            state = State.capture(rng=random) if needs_state else None
+            state = State.capture(rng=True) if random else None
             saved = [_Saved(args[index]) for index in changed]
             try:
                 outputs = graph(*args)
@@ -66,8 +78,9 @@ class Retry:
                     return outputs
                 if _are(outputs[-len(expected) :], expected):
                     return outputs[: -len(expected)]
-            except Exception:  # of the graph, which may be wrong here
-                pass
+            except Exception as error:  # of the graph, which may be wrong here
+                if is_interrupt(error):
+                    raise
             if state is not None:
                 state.restore()
             for each in saved:
@@ -89,7 +102,9 @@ def _checked_before(
         try:
             with torch.no_grad():
                 checks(*args)
-        except Exception:
+        except Exception as error:
+            if is_interrupt(error):
+                raise
             failed = True
         else:
             failed = False
@@ -123,7 +138,7 @@ class Changes:
     """What a graph changes when it runs."""
 
     inputs: frozenset[fx.Node]
-    state: bool
+    scopes: Scopes
     """Torch's modes and flags, at least for a while."""
     random: bool
     others: bool
@@ -131,24 +146,24 @@ class Changes:
 
 
 def changes_of(graph: OutputGraph, recorded: Recorded) -> Changes:
-    random = state = others = False
+    random = others = False
     # What is written through `.data` counts no version of the input.
     changed = {
         graph.node(given.fake)
         for given in graph.fakes.inputs
         if not given.untouched() or storage_of(given.fake) in graph.overwritten
     }
-    for node in _nodes(recorded.module):
+    nodes = list(_nodes(recorded.module))
+    for node in nodes:
         name = _name(node)
         others = others or not _may_run_twice(node, name)
-        state = state or id(node.target) in _STATES or name.startswith("_set_")
-        state = state or _INFERENCE in name
         random = random or _draws(node, name)
         if name in UNCOUNTED:  # running statistics
             tensors = (each for each in node.all_input_nodes if each.op == "placeholder")
             changed.update(each for each in tensors if not each.meta["example_value"].requires_grad)
     changed.intersection_update(_placeholders(recorded))
-    return Changes(frozenset(changed), state, random, others or bool(graph.fakes.touched))
+    others = others or bool(graph.fakes.touched)
+    return Changes(frozenset(changed), scopes_of(nodes), random, others)
 
 
 def retry_of(graph: OutputGraph, recorded: Recorded, changes: Changes) -> Retry | None:
@@ -165,9 +180,9 @@ def retry_of(graph: OutputGraph, recorded: Recorded, changes: Changes) -> Retry 
         return None
     positions = (i for i, node in enumerate(_placeholders(recorded)) if node in changed)
     expected = tuple(answer for _, answer in graph.checks)
-    early = changed and not changes.state and not expected
+    early = changed and not changes.scopes and not expected
     checks = preflight(recorded.module, graph.written) if early else None
-    return Retry(tuple(positions), changes.state, changes.random, checks, expected)
+    return Retry(tuple(positions), changes.random, checks, expected)
 
 
 def _placeholders(recorded: Recorded) -> list[fx.Node]:
@@ -189,8 +204,6 @@ def _name(node: fx.Node) -> str:
 
 def _may_run_twice(node: fx.Node, name: str) -> bool:
     """Whether all that a node does is to change tensors, random numbers or torch's state."""
-    if _INFERENCE in name:
-        return False  # a scope that nobody could close
     if node.op == "call_function":
         if id(node.target) in _STATES:
             return True
@@ -211,9 +224,4 @@ def _is_restorable(given: FakeInput) -> bool:
     """Whether only the values of an input are changed, not what it is."""
     fake, real = given.fake, given.real
     began = fake.requires_grad and not real.requires_grad and not real._is_view()
-    return (
-        (began or not fake.requires_grad)
-        and tuple(fake.shape) == tuple(real.shape)
-        and fake.stride() == real.stride()
-        and fake.untyped_storage().size() == real.untyped_storage().size()
-    )
+    return (began or not fake.requires_grad) and given.lies_as_made()

@@ -106,7 +106,8 @@ def _rng_states() -> tuple[bytes, ...]:
     return tuple(bytes(state.numpy()) for state in states)
 
 
-def _autocast_nesting() -> int:
+def autocast_nesting() -> int:
+    """How many scopes of autocast are open."""
     torch.autocast_increment_nesting()
     return int(torch.autocast_decrement_nesting())
 
@@ -142,7 +143,7 @@ class State:
                 for device in _AUTOCAST_DEVICES
             },
             autocast_cache=torch.is_autocast_cache_enabled(),
-            autocast_nesting=_autocast_nesting(),
+            autocast_nesting=autocast_nesting(),
             default_dtype=torch.get_default_dtype(),
             default_device=_default_device(),
             flags={name: flag.read() for name, flag in FLAGS.items()},
@@ -184,7 +185,7 @@ class State:
                 torch.set_autocast_enabled(device, autocast.enabled)
                 torch.set_autocast_dtype(device, autocast.dtype)
         torch.set_autocast_cache_enabled(self.autocast_cache)
-        _restore_nesting(now.autocast_nesting, self.autocast_nesting)
+        restore_nesting(now.autocast_nesting, self.autocast_nesting)
         if "grad" in changed:
             torch._C._set_grad_enabled(self.grad)
         if "default_dtype" in changed:
@@ -198,7 +199,8 @@ class State:
             _restore_rng(self.rng)
 
 
-def _restore_nesting(now: int, wanted: int) -> None:
+def restore_nesting(now: int, wanted: int) -> None:
+    """Makes it another number; the outermost scope drops the cache."""
     for _ in range(now, wanted):
         torch.autocast_increment_nesting()
     for _ in range(wanted, now):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
+from .checks import Callback
 from .sources import Missing, Source
 from .tree import Guard
 
@@ -30,9 +31,20 @@ class Call:
 def failing(
     guards: Iterable[Guard], locals: tuple[Any, ...], function: FunctionType | None = None
 ) -> list[int]:
-    """The indices of all guards that do not hold."""
+    """The indices of all guards that do not hold.
+
+    Functions that look at a value are asked only if what comes before them holds, its type above
+    all: otherwise they count as failing, too.
+    """
     call = Call(locals, function)
-    return [index for index, guard in enumerate(guards) if not holds(guard, call)]
+    found: list[int] = []
+    wrong: set[int] = set()  # sources of guards that have failed
+    for index, guard in enumerate(guards):
+        unasked = type(guard.check) is Callback and id(guard.source) in wrong
+        if unasked or not holds(guard, call):
+            found.append(index)
+            wrong.add(id(guard.source))
+    return found
 
 
 def check(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stator import objects
-from stator.diagnostics.catalogue import KeyOfItsOwn, OddNamespace
+from stator.diagnostics.catalogue import KeyOfItsOwn, OddNamespace, OpaqueObject
 from stator.guards import (
     Attr,
     AttrKeys,
@@ -56,6 +56,8 @@ class Filling:
     """The part of a `World` that fills its shadows."""
 
     records: dict[int, Record]
+    stand_ins: dict[int, Any]
+    owners: dict[int, Record]  # by id of the raw dict in which an object keeps its attributes
     _keys: dict[int, Any]
 
     def guard(self, source: Source, check: Check) -> None:
@@ -75,7 +77,14 @@ class Filling:
             return own[name]
         if record.attributes_filled or name in record.attributes:
             return MISSING
-        raw_dict = record.raw_dict
+        value = self.first_attribute(record, name)
+        if value is not MISSING:
+            own[name] = value
+        return value
+
+    def first_attribute(self, record: Record, name: str) -> Any:
+        """What an instance attribute was before the call, guarded; MISSING if there was none."""
+        raw_dict = self.raw_attributes(record)
         raw = MISSING if raw_dict is None else dict.get(raw_dict, name, MISSING)
         if raw is MISSING:
             self.guard(record.source, NoAttr(name))
@@ -83,8 +92,16 @@ class Filling:
             return MISSING
         value = self.wrap(raw, Attr(record.source, name))
         record.attributes[name] = value
-        own[name] = value
         return value
+
+    def raw_attributes(self, record: Record) -> dict[str, Any] | None:
+        """The dict of the raw object; it must be reached through this object only."""
+        raw = record.raw_dict
+        if raw is not None and self.owners.get(id(raw)) is not record:
+            if id(raw) in self.owners or id(raw) in self.stand_ins:
+                raise shared_dict(record)
+            self.owners[id(raw)] = record
+        return raw
 
     def dict_of(self, record: Record) -> dict[str, Any] | None:
         """The `__dict__` of a shadow, itself filled as it is read."""
@@ -98,7 +115,7 @@ class Filling:
         self.fill_slots(record)
         if record.attributes_filled:
             return
-        own, raw_dict = record.dict, record.raw_dict or {}
+        own, raw_dict = record.dict, self.raw_attributes(record) or {}
         assert own is not None
         if any(type(name) is not str for name in dict.__iter__(raw_dict)):
             raise OddNamespace("an instance has attributes whose names are not strings")
@@ -109,7 +126,7 @@ class Filling:
         current = dict(own)
         own.clear()
         for name in names:
-            if name in current:
+            if name in current and name not in record.deleted:
                 own[name] = current.pop(name)
         own.update(current)
         record.attributes_filled = True
@@ -291,6 +308,11 @@ class Filling:
             record.plain_length = size
             self.guard(record.source, Length(size))
         return size + (list.__len__(record.shadow) if record.grown else 0)
+
+
+def shared_dict(record: Record) -> OpaqueObject:
+    name = type(record.raw).__qualname__
+    return OpaqueObject(f"the attributes of a {name} are in a dict that is used elsewhere, too")
 
 
 def _value_at(source: Source, key: Any) -> Source:

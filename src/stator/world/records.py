@@ -28,6 +28,7 @@ class Record:
         "attributes",
         "attributes_filled",
         "base",
+        "deleted",
         "dict",
         "fields",
         "filled",
@@ -56,6 +57,7 @@ class Record:
         self.initial: Any = None  # what the shadow was filled with
         # instance attributes: initial value, or MISSING, of each that was read
         self.attributes: dict[str, Any] = {}
+        self.deleted: set[str] = set()  # attributes that were deleted, and may be set again
         self.dict: dict[str, Any] | None = objects.instance_dict(shadow)
         self._raw_dict: Any = MISSING
         self.attributes_filled = self.dict is None
@@ -94,19 +96,15 @@ class DictRecord(Record):
 
 def make_shadow(raw: Any, cls: type, base: type) -> Any:
     """An empty object of the same type; raises TypeError where CPython makes none."""
-    if base is defaultdict:
-        shadow: Any = defaultdict.__new__(cls)
-        _FACTORY.__set__(shadow, _FACTORY.__get__(raw))
-        return shadow
     if base is deque:
-        shadow = deque.__new__(cls)
+        shadow: Any = deque.__new__(cls)
         deque.__init__(shadow, (), MAXLEN.__get__(raw))
         return shadow
     new: Any = base.__new__
     return new(cls)
 
 
-_FACTORY: Any = defaultdict.__dict__["default_factory"]
+FACTORY: Any = defaultdict.__dict__["default_factory"]
 MAXLEN: Any = deque.__dict__["maxlen"]
 
 

@@ -12,11 +12,12 @@ import re
 import types
 import typing
 import weakref
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
 from stator import objects
-from stator.diagnostics.catalogue import ClassChanged
+from stator.diagnostics.catalogue import ClassChanged, OpaqueObject
 from stator.guards import (
     Aliased,
     Callback,
@@ -43,10 +44,11 @@ from stator.guards import (
     Source,
     TypeIs,
 )
+from stator._native._core import is_python_class
 from stator.objects.attributes import is_descriptor
 from stator.objects.types import Attribute
 from stator.world import fields
-from stator.world.filling import Filling
+from stator.world.filling import Filling, shared_dict
 from stator.world.kinds import (
     BUILTIN_METHOD,
     CONSTANTS,
@@ -56,6 +58,8 @@ from stator.world.kinds import (
 )
 from stator.world.records import (
     CONTAINERS,
+    DICTS,
+    FACTORY,
     MISSING,
     Record,
     make_shadow,
@@ -70,6 +74,10 @@ _flags: Final = type.__dict__["__flags__"].__get__
 _module_of: Final = type.__dict__["__module__"].__get__
 _PYBIND: Final = "pybind11_builtins"
 _name_of: Final = type.__dict__["__name__"].__get__
+
+
+# Functions of C that are bound to a module or an object: not the methods that a C class has.
+_BOUND_C: Final = objects.TypeSet(types.BuiltinFunctionType, types.MethodWrapperType)
 
 
 def is_frozen_class(cls: type) -> bool:
@@ -91,6 +99,7 @@ class World(Filling):
         self.blame: Callable[[], tuple[types.CodeType | None, int]] = _nobody
         self.records: dict[int, Record] = {}  # by id of the shadow
         self.stand_ins: dict[int, Any] = {}  # by id of the raw object
+        self.owners: dict[int, Record] = {}
         self.origins: dict[int, Source] = {}  # of stand-ins, by their id
         self.opaque: dict[int, str] = {}  # id -> type name
         self.made: dict[int, types.FunctionType] = {}  # functions made in the trace, by id
@@ -275,9 +284,34 @@ class World(Filling):
             except TypeError:  # abstract classes, C++ types
                 return self._wrap_opaque(raw, source)
             self.guard(source, TypeIs(cls))
-            self.records[id(shadow)] = Record(shadow, raw, source, base)
-            return self.remember(raw, shadow, source)
+            if id(raw) in self.owners:
+                raise shared_dict(self.owners[id(raw)])
+            self._shadow(raw, shadow, source, base)
+            if DICTS.holds(base) and is_python_class(cls) and objects.instance_dict(raw) is raw:
+                self._own_attributes(self.records[id(shadow)])
+            if base is defaultdict and not self._wrap_factory(self.records[id(shadow)]):
+                del self.records[id(shadow)]
+                return self._wrap_opaque(raw, source)
+            return shadow
         return self._wrap_opaque(raw, source)
+
+    def _own_attributes(self, record: Record) -> None:
+        """A dict whose items are its attributes, too (`self.__dict__ = self`), and a shadow alike.
+
+        It is filled at once. To the rest it is an object without attributes, but for CPython.
+        """
+        self.guard(record.source, Callback(_is_its_own_dict, "its own __dict__"))
+        self.fill(record)
+        _set_dict(record.shadow)
+        record.dict = None
+        record.attributes_filled = True
+
+    def _wrap_factory(self, record: Record) -> bool:
+        """What a `defaultdict` makes missing values with: C code calls it, so it must be known."""
+        made = self.wrap(FACTORY.__get__(record.raw), Slot(record.source, FACTORY))
+        FACTORY.__set__(record.shadow, made)
+        record.fields.append((FACTORY, made))
+        return id(made) not in self.opaque
 
     def _wrap_opaque(self, raw: Any, source: Source) -> Any:
         self.guard(source, TypeIs(type(raw)))
@@ -481,7 +515,10 @@ class World(Filling):
         if is_frozen_class(cls) or id(cls) in self.made_classes:
             return
         for name in names:
-            self.class_attribute(cls, name)
+            found = self.class_attribute(cls, name)
+            if found is not None and _BOUND_C.holds(type(found.value)) and name != "__new__":
+                # C code calls it, and nobody asks what it does.
+                raise OpaqueObject(f"the method {name} of class {_name_of(cls)} is a C function")
 
     def class_value(self, cls: type, name: str, value: Any) -> Any:
         """What stands for a plain attribute of a class (guarded by `class_attribute`)."""
@@ -549,6 +586,19 @@ class World(Filling):
         if key not in self._distinct:
             self._distinct.add(key)
             self.guard(first, NotAliased((second,)))
+
+
+def _is_its_own_dict(value: Any) -> bool:
+    return objects.instance_dict(value) is value
+
+
+def _set_dict(shadow: Any) -> None:
+    """Makes a dict its own `__dict__`, past any `__setattr__`."""
+    for owner in objects.mro(type(shadow)):
+        descriptor: Any = objects.type_dict(owner).get("__dict__")
+        if type(descriptor) is types.GetSetDescriptorType:
+            descriptor.__set__(shadow, shadow)
+            return
 
 
 def is_fixed(source: Source) -> bool:

@@ -49,7 +49,10 @@ class ArrayKind(Break):
         "or is read-only and made into a tensor."
     )
     why = "In the graph, an array is a tensor with the same dtype and layout. There is none."
-    fix = "convert the array before the call: a.astype(...), np.ascontiguousarray(a), a.copy()"
+    fix = """\
+convert the array before the call: a.astype(...), np.ascontiguousarray(a), a.copy()
+Texts become numbers there: `np.unique(texts, return_inverse=True)`, or a mask such as
+`texts == "cat"`; `texts.tolist()` is a list, whose items are constants of the graph."""
     example = """\
 import numpy as np
 import torch

@@ -120,34 +120,37 @@ class Threads(Break):
     id = "SB0008"
     title = "threads, or what connects them, are used"
     what = (
-        "The program starts, joins or asks about threads or processes, or uses a queue or a pool "
+        "The program starts, joins or asks about threads or processes, or makes a queue or a pool "
         "of them."
     )
     why = (
         "A thread begins when it is started, not when the program is traced, and what it does "
         "meanwhile is not part of the sequence of operations that a graph is."
     )
-    fix = "use threads outside of the compiled function"
+    fix = """\
+use threads outside of the compiled function
+Operations of torch use all cores by themselves. In place of a queue that only the function uses,
+`collections.deque`."""
     example = """\
-import queue
+import threading
 import torch
 
 def program(x):
-    inbox = queue.SimpleQueue()
-    inbox.put(2.0)
-    return x * inbox.get()
+    found = []
+    worker = threading.Thread(target=lambda: found.append(x.sin()))
+    worker.start()
+    y = x.cos()
+    worker.join()
+    return y + found[0]
 
 def arguments():
     return (torch.ones(3),)
 """
     fixed = """\
-import collections
 import torch
 
 def program(x):
-    inbox = collections.deque()
-    inbox.append(2.0)
-    return x * inbox.popleft()
+    return x.cos() + x.sin()
 
 def arguments():
     return (torch.ones(3),)
@@ -161,7 +164,7 @@ class LockHeld(Break):
     title = "a lock is used in a way that a trace can't follow"
     what = (
         "The program takes a lock and does not release it, or the other way round, asks whether it "
-        "is held, or takes one that it holds already."
+        "is held, or takes one that it holds already. A `queue.Queue` does so in its own code."
     )
     why = (
         "Locks are not taken while tracing: what happens in a `with lock:` block is applied in one "

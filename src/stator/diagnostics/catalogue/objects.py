@@ -10,14 +10,17 @@ class OpaqueObject(Break):
     title = "an object is used whose contents can't be followed"
     what = (
         "The program reads, changes, iterates over or calls an object that existed before the "
-        "call and that is implemented in C: a stream, an `array.array`, an object of an extension."
+        "call and that is implemented in C: a stream, a queue (`queue.SimpleQueue`), an "
+        "`array.array`, an object of an extension."
     )
     why = (
         "What is read must be guarded, and what is changed must be written back after the graph. "
         "Inside of such an object a trace can see neither. It may be passed along, and compared "
         "by identity."
     )
-    fix = "use lists, dicts or plain Python objects, or use the object outside of the function"
+    fix = """\
+use lists, dicts or plain Python objects, or use the object outside of the function
+What the function would put into a queue or a stream it can return."""
     example = """\
 import array
 import torch
@@ -234,7 +237,10 @@ class OddNamespace(Break):
         "another type than dict, or an object or class has attributes whose names are no strings."
     )
     why = "Reading a name could run any code; a trace would have to guard what that code does."
-    fix = "use a plain dict with strings as keys"
+    fix = """\
+use a plain dict with strings as keys
+Where unknown names have a default, enter it for all names that the code uses; `co_names` tells
+them."""
     example = """\
 import torch
 
@@ -252,7 +258,8 @@ def arguments():
 import torch
 
 def program(x):
-    return x * eval("two", {"two": 2.0})
+    code = compile("two", "formula", "eval")
+    return x * eval(code, dict.fromkeys(code.co_names, 2.0))
 
 def arguments():
     return (torch.ones(3),)

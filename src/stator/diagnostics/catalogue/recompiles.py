@@ -80,15 +80,20 @@ def calls(program):
     RecompileReason(
         id="SR0002",
         cause=Cause.CONDITION,
-        title="the program asks something about a size, and the answer is another one",
+        title="the program asks something about a size or number, and the answer is another one",
         what=(
             "A size or an int is left open, the program asks something about it (`if n > 10`, "
-            "`n % 8`), and the answer is not the one of the trace."
+            "`n % 8`), and the answer is not the one of the trace. Libraries ask, too: `Fraction` "
+            "about its numbers."
         ),
-        why="A graph holds one side of a branch: it serves the sizes for which that side is taken.",
+        why=(
+            "A graph holds one side of a branch: it serves the sizes and numbers for which that "
+            "side is taken."
+        ),
         more=(
             "`torch.sym_min`, `torch.sym_max`, `max`, `min`, `//` and `%` compute with sizes "
-            "without asking; `torch._check` states what always holds."
+            "without asking; `torch._check` states what always holds. A number that is no size can "
+            "be a tensor."
         ),
         example="""\
 import torch
@@ -155,14 +160,18 @@ def calls(program):
         what="An int or a float has another value: an argument, an attribute, a global variable.",
         why=(
             "Numbers are constants of a graph at first. One that changes is left open in the next "
-            "graph, which then serves all values (docs/dynamic.md). That does not happen with "
-            "`dynamic=False`, and where the program needs to know the number: it decides something "
-            "by it, uses it as a key or as the end of a loop."
+            "graph, which then serves all values. That does not happen with `dynamic=False`, and "
+            "where the program needs to know the number: it decides something by it, uses it as a "
+            "key or as the end of a loop. `dynamic=True` leaves int arguments open from the start, "
+            "but no floats and no attributes."
         ),
         more=(
-            "One recompile for a number is normal with `dynamic=None`. A learning rate, a "
-            "temperature, a weight of a loss can be tensors: `torch.tensor(rate)`, outside of the "
-            "compiled function."
+            "So one recompile for a number is normal. A learning rate, a temperature, a weight of "
+            "a loss can be tensors from the start: `torch.tensor(rate)`, outside of the compiled "
+            "function. Mind its dtype: it is a float32, and a Python float has more digits. A "
+            "float64 without dimensions has them all, and leaves a float tensor with dimensions "
+            "the dtype that it has; but an integer tensor, or one without dimensions, becomes "
+            "float64 by it: `.to(dtype)`."
         ),
         example="""\
 import torch

@@ -110,13 +110,15 @@ class TensorMemory(Break):
     id = "SB0027"
     title = "the memory of a tensor is used directly"
     what = (
-        "The program asks for the address or the storage of a tensor (`data_ptr()`, `storage()`), "
-        "pins it, or shares it with a buffer or another library (DLPack)."
+        "The program asks for the address or the storage of a tensor (`data_ptr()`, `storage()`, "
+        "`untyped_storage()`), pins it, or shares it with a buffer or another library (DLPack)."
     )
     why = (
         "Tensors of a trace have no memory, and a compiled graph decides itself where results lie."
     )
-    fix = "use it outside of the compiled function"
+    fix = """\
+compute it from sizes and identity, or use the memory outside of the compiled function
+What a tensor takes up is `x.numel() * x.element_size()`, unless it is a view of a larger one."""
     example = """\
 import torch
 
@@ -222,32 +224,40 @@ class AutogradInside(Break):
     title = "gradients are computed, or the autograd graph is used, inside of the function"
     what = (
         "The program calls `backward()` or `torch.autograd.grad`, registers a hook, keeps the "
-        "gradient of an intermediate result, or looks at `grad_fn`."
+        "gradient of an intermediate result (`retain_grad()`), or looks at `grad_fn`."
     )
     why = (
         "A captured graph is the forward computation. Its autograd graph is made when it runs, and "
         "may be another one than eager's."
     )
-    fix = "compile the forward computation, and call backward() outside of the compiled function"
+    fix = """\
+compile the forward computation, and call backward() outside of the compiled function
+For the gradient of an intermediate result, pass in zeros that require one and add them to it:
+theirs is the same. To return it and call `retain_grad()` outside is no way: with a backend that
+compiles gradients, none of a graph's results is computed from another, and `grad` stays None."""
     example = """\
 import torch
 
-def program(x):
-    loss = (x * x).sum()
+def program(weight, x):
+    hidden = torch.tanh(x @ weight)
+    hidden.retain_grad()
+    loss = hidden.sum()
     loss.backward()
-    return loss.detach()
+    return loss.detach(), hidden.grad
 
 def arguments():
-    return (torch.ones(3, requires_grad=True),)
+    return torch.ones(3, 2, requires_grad=True), torch.ones(4, 3)
 """
     fixed = """\
 import torch
 
-def program(x):  # whoever calls it calls backward() of the result
-    return (x * x).sum()
+def program(weight, x, probe):  # whoever calls it calls backward(), and reads probe.grad
+    hidden = torch.tanh(x @ weight) + probe
+    return hidden.sum()
 
 def arguments():
-    return (torch.ones(3, requires_grad=True),)
+    probe = torch.zeros(4, 2, requires_grad=True)
+    return torch.ones(3, 2, requires_grad=True), torch.ones(4, 3), probe
 """
 
 
@@ -258,7 +268,8 @@ class NoGraphOperation(Break):
     title = "a function of torch can't be in the graph"
     what = (
         "The program calls a function of torch that no rule of stator covers, that can't be "
-        "carried out on tensors without values, or that calls Python for each element."
+        "carried out on tensors without values, or that calls Python for each element (`apply_`, "
+        "`map_`)."
     )
     why = (
         "A node of a graph is an operation whose result can be described from the shapes and "
@@ -266,7 +277,9 @@ class NoGraphOperation(Break):
     )
     fix = """\
 use another function of torch that does the same, or call it outside of the compiled function
-A function of your own can be a custom operator (`torch.library.custom_op`) with a fake kernel."""
+What Python does for each element, operations on whole tensors do: `max(a, b)` is
+`torch.where(b > a, b, a)`, also for nan, where `torch.maximum` is not. A function of your own can
+be a custom operator (`torch.library.custom_op`) with a fake kernel."""
     example = """\
 import torch
 

@@ -12,18 +12,20 @@ class BranchOnValues(Break):
     why = (
         "While a program is traced, tensors have shapes and dtypes but no values. The graph holds "
         "one side of a branch. Where that can be checked and undone, it is the side that was taken "
-        "first, and the graph stands for the calls that take it again; not so in a long loop, or "
-        "if the graph changes its inputs."
+        "first, and the graph stands for the calls that take it again; not so in a long loop. "
+        "Other calls run without that graph, under `fullgraph=True` eagerly."
     )
     fix = """\
 use torch.where, state what is known with torch._check, or move the branch out of the function
-Without `fullgraph=True`, the program goes on in two graphs, one per side."""
+A loop becomes as many rounds as can be needed, with a mask that says when it is over. `where`
+computes both sides: neither may fail, and a nan of the one not taken spoils gradients. Without
+`fullgraph=True`, the program goes on in two graphs, one per side."""
     example = """\
 import torch
 
 def program(x):
     while x.sum() < 1000:
-        x = x + 1
+        x = x + 4
     return x
 
 def arguments():
@@ -33,8 +35,11 @@ def arguments():
 import torch
 
 def program(x):
-    missing = torch.ceil((1000 - x.sum()) / x.numel())
-    return x + torch.clamp(missing, min=0)
+    done = torch.tensor(False)
+    for _ in range(90):  # never more, with inputs of 3 that are not negative
+        done = done | ~(x.sum() < 1000)
+        x = torch.where(done, x, x + 4)
+    return x
 
 def arguments():
     return (torch.ones(3),)
@@ -91,7 +96,9 @@ class LengthOfValues(Break):
         "Each item of a list is an object of its own in the trace: how many there are must be "
         "known, and they must be few."
     )
-    fix = "keep the values in a tensor, and make the list after the compiled function"
+    fix = """\
+keep the values in a tensor, and make the list after the compiled function
+A tensor whose size depends on values, such as `x[x > 0]`, can be in a graph, and be returned."""
     example = """\
 import torch
 

@@ -15,7 +15,13 @@ import stator
 from .harness import compare, outcome, small, tensor
 from .programs import PROGRAMS
 
-SHAPES = [(4, 3, 5, 2), (3, 3, 3, 3), (2, 1, 3, 2), (0, 3, 2, 2)]
+SHAPES = [(4, 3, 5, 2), (3, 3, 3, 3)]
+SPECIAL = [(2, 1, 3, 2), (0, 3, 2, 2)]
+CASES = [
+    pytest.param(program, shape, id=f"{program}-{shape}")
+    for index, program in enumerate(PROGRAMS)
+    for shape in [*SHAPES, SPECIAL[index % 2]]
+]
 
 
 def tensors(program, sizes):
@@ -35,8 +41,7 @@ def anyhow(target, args):
         return repr(error)  # it has noticed that it does not fit
 
 
-@pytest.mark.parametrize("base", SHAPES, ids=str)
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+@pytest.mark.parametrize(("program", "base"), CASES)
 def test_all_that_is_right_and_nothing_else(program, base):
     total = sum(program.dims)
     base = base[:total]
@@ -70,14 +75,9 @@ def test_relations_of_two_shapes():
             return x.sum() * y
         return y.sum() * x
 
-    cases = list(itertools.product(small(2, 2), repeat=2))
+    cases = itertools.product(itertools.product((2, 3, 4), repeat=2), repeat=2)
     calls = [lambda case=case: tuple(tensor(*shape) for shape in case) for case in cases]
-    found = compare(program, calls, dynamic=True, limit=500)
-    plain = itertools.product(itertools.product((2, 3, 4), repeat=2), repeat=2)
-    stator.reset()
-    calls = [lambda case=case: tuple(tensor(*shape) for shape in case) for case in plain]
-    assert compare(program, calls, dynamic=True).compiles == 3
-    assert found.compiles < len(cases)
+    assert compare(program, calls, dynamic=True).compiles == 3  # one for each way
 
 
 def layouts(n, m):

@@ -1,0 +1,74 @@
+"""Generators that are given up half-way: CPython closes them, which runs their `finally` blocks.
+
+In: generators and coroutines made in the trace. Out: each is closed in the trace as soon as nothing
+refers to it any more. So they are held here: one that CPython frees between two instructions would
+run its code for real. The tracer asks before each operation that can be seen from outside.
+"""
+
+import sys
+import types
+from typing import TYPE_CHECKING, Any, Final
+
+from stator._native import _core as core
+from stator._native._core import Frame
+from stator.diagnostics.catalogue import Break, IteratorInUse
+from stator.objects import TypeSet
+
+if TYPE_CHECKING:
+    from stator.capture.tracer import Tracer
+
+GENERATORS: Final = TypeSet(types.GeneratorType, types.CoroutineType)
+
+_suspended: Final[dict[int, Any]] = {
+    id(types.GeneratorType): types.GeneratorType.__dict__["gi_suspended"].__get__,
+    id(types.CoroutineType): types.CoroutineType.__dict__["cr_suspended"].__get__,
+}
+
+
+def _references(held: list[Any], index: int) -> int:
+    return sys.getrefcount(held[index])
+
+
+_ALONE: Final = _references([object()], 0)  # of what is in a list, and nowhere else
+
+
+class Abandoned:
+    """The generators of one trace that may have to be closed."""
+
+    def __init__(self, tracer: "Tracer") -> None:
+        self._tracer = tracer
+        self.held: list[Any] = []
+
+    def settle(self, frame: Frame | None) -> None:
+        """Closes those that nothing refers to; one may have been the last to refer to another.
+
+        Without a frame when the program has returned.
+        """
+        held, index = self.held, 0
+        while index < len(held):
+            if _references(held, index) > _ALONE:
+                index += 1
+                continue
+            generator = held.pop(index)
+            if _suspended[id(type(generator))](generator):
+                self._close(frame, generator)
+                index = 0
+
+    def _close(self, frame: Frame | None, generator: Any) -> None:
+        tracer = self._tracer
+        made = tracer.calls.made_at.get(id(generator))
+        try:
+            if frame is None:
+                tracer.run_late(_close, generator)
+            else:
+                core.call(frame, generator.close, [], None)
+        except BaseException as error:
+            tracer.hold(generator)
+            tracer.before = made
+            if isinstance(error, Break) or not core.is_user_error(error):
+                raise
+            raise IteratorInUse("a generator raises when it is given up") from None
+
+
+def _close(generator: Any) -> None:
+    generator.close()
