@@ -1,6 +1,7 @@
 """The driver: limits, reasons, errors, threads, reentrancy."""
 
 import os
+import sys
 import threading
 import time
 import warnings
@@ -441,6 +442,28 @@ class TestReentrancy:
         compiled = eager(scaled, backend=backend, fullgraph=True)
         assert torch.equal(compiled(X, 2), X * 2)
         assert len(calls) == 2
+
+    def test_too_little_stack_to_compile(self) -> None:
+        """The program needs less of it: the call runs as it is, others are compiled."""
+
+        def deep(calls: int, x: torch.Tensor) -> Any:
+            return deep(calls - 1, x) if calls else compiled(x, 2)
+
+        used = 0
+        frame: Any = sys._getframe()
+        while frame is not None:
+            used, frame = used + 1, frame.f_back
+        compiled = eager(scaled)
+        for left in range(14, 40):
+            if compiled.entries():
+                break
+            assert torch.equal(deep(sys.getrecursionlimit() - used - left, X), X * 2)
+        assert left > 20
+        compiled = eager(scaled, isolate_recompiles=True)
+        assert torch.equal(deep(sys.getrecursionlimit() - used - 20, X), X * 2)
+        assert not compiled.entries()
+        assert torch.equal(compiled(X, 2), X * 2)
+        assert len(compiled.entries()) == 1
 
     def test_recursion(self) -> None:
         @stator.compile(backend="eager", fullgraph=True)

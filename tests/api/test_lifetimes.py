@@ -1,5 +1,6 @@
 """What is dropped goes: wrappers, models, inputs, traces."""
 
+import contextlib
 import gc
 import time
 import weakref
@@ -135,3 +136,45 @@ def test_a_thousand_compiles() -> None:
     before = size()
     rounds(500)
     assert size() - before < 50
+
+
+def _refuses(x: torch.Tensor) -> None:
+    raise ValueError("no")
+
+
+def raises(x: torch.Tensor) -> Any:
+    raise ValueError(x + 1)
+
+
+def raises_in_a_callee(x: torch.Tensor) -> Any:
+    _refuses(x + 1)
+
+
+def raises_from(x: torch.Tensor) -> Any:
+    try:
+        _refuses(x + 1)
+    except ValueError as error:
+        raise KeyError from error
+
+
+def raises_in_a_kernel(x: torch.Tensor) -> Any:
+    x.add_(1)
+    return torch.ones(2)[x.to(torch.int64)]
+
+
+@pytest.mark.parametrize("program", [raises, raises_in_a_callee, raises_from, raises_in_a_kernel])
+def test_what_an_exception_kept_goes_with_it(program: Any) -> None:
+    """At once, as in eager: no cycle waits for the garbage collector."""
+    compiled = stator.compile(program, backend="eager")
+    compiled_once = False
+    for run in (program, compiled, compiled):
+        x = torch.full((3,), 8.0)
+        with contextlib.suppress(ValueError, KeyError, IndexError):
+            run(x)
+        (reference,) = watch(x)
+        del x
+        if run is program or compiled_once:
+            assert reference() is None
+        compiled_once = run is compiled
+        gc.collect()
+    assert compiled.statistics() == {"hits": 1, "misses": 1}

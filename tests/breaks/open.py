@@ -21,6 +21,4 @@ OPEN: Final[dict[str, str]] = {
         ),
         "the traceback of an exception group that is raised again differs",
     ),
-    "cached_function-call-*": "a function behind lru_cache runs twice where it breaks",
-    "cached_function-instruction-[123]": "a function behind lru_cache runs twice where it breaks",
 }

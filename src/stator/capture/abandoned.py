@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stator._native import _core as core
 from stator._native._core import Frame
-from stator.diagnostics.catalogue import Break, IteratorInUse
+from stator.bytecode.exception_table import parse_exception_table
+from stator.diagnostics.breaks import Break
+from stator.diagnostics.catalogue import IteratorInUse
 from stator.objects import TypeSet
 
 if TYPE_CHECKING:
@@ -23,6 +25,23 @@ _suspended: Final[dict[int, Any]] = {
     id(types.GeneratorType): types.GeneratorType.__dict__["gi_suspended"].__get__,
     id(types.CoroutineType): types.CoroutineType.__dict__["cr_suspended"].__get__,
 }
+
+_code: Final[dict[int, Any]] = {
+    id(types.GeneratorType): types.GeneratorType.__dict__["gi_code"].__get__,
+    id(types.CoroutineType): types.CoroutineType.__dict__["cr_code"].__get__,
+}
+
+
+def _nothing() -> Any:
+    yield
+
+
+_HANDLERS: Final = len(parse_exception_table(_nothing.__code__.co_exceptiontable))
+
+
+def cleans_up(code: types.CodeType) -> bool:
+    """Whether a generator handles exceptions: newer compilers add a handler to each of them."""
+    return len(parse_exception_table(code.co_exceptiontable)) > _HANDLERS
 
 
 def _references(held: list[Any], index: int) -> int:
@@ -53,6 +72,17 @@ class Abandoned:
             if _suspended[id(type(generator))](generator):
                 self._close(frame, generator)
                 index = 0
+
+    def pending(self) -> int | None:
+        """The step that made a generator which would do something if it was closed now, if any.
+
+        It may be in a variable that is not needed any more: then nobody else would close it.
+        """
+        for generator in self.held:
+            kind = id(type(generator))
+            if _suspended[kind](generator) and cleans_up(_code[kind](generator)):
+                return self._tracer.calls.made_at.get(id(generator))
+        return None
 
     def _close(self, frame: Frame | None, generator: Any) -> None:
         tracer = self._tracer

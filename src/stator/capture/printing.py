@@ -199,6 +199,7 @@ _FILE_METHODS: Final[dict[str, Any]] = {"write": _write, "flush": _flush}
 
 # ---------------------------------------------------------------------- functions with a cache
 
+
 @dataclass
 class Once:
     """A call of a function with a cache: what it does, it does once, if at all."""

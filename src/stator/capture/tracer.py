@@ -29,7 +29,7 @@ from stator.contracts import Depth
 from stator.diagnostics.breaks import Break, Place, stack
 from stator.effects import Perform
 from stator.effects.texts import Text
-from stator.evaluator import Abort, InternalError
+from stator.evaluator import PACKAGE, Abort, InternalError
 from stator.evaluator.loop import evaluate, evaluate_for
 from stator.evaluator.points import (
     Activation,
@@ -47,6 +47,16 @@ _PLAIN_SIZED: Final = TypeSet(list, dict, OrderedDict, defaultdict)
 
 class Interrupted(Abort):
     """A signal handler has raised; `Tracer.interrupted` is what."""
+
+
+def _has_left_us(error: BaseException) -> bool:
+    """Whether an exception has come out of the tracer's own loop, before that could catch it. What
+    the program throws into a generator has not.
+    """
+    step = core.traceback_of(error)
+    while step is not None and not step.tb_frame.f_code.co_filename.startswith(PACKAGE):
+        step = step.tb_next
+    return step is not None
 
 
 class Suspended(Abort):
@@ -91,6 +101,8 @@ class Tracer(Attributes):
 
     def evaluate(self, frame: Frame) -> bool:
         """Runs a frame that C code has started."""
+        if frame.thrown is not None and _has_left_us(frame.thrown):
+            self.outside(frame, frame.thrown)
         if self.interrupted is not None:
             frame.result = Interrupted()
             frame.finish()
@@ -168,6 +180,10 @@ class Tracer(Attributes):
         except (UnsplittableError, Break):
             self.hold_generators()
             self.suspended = []
+        pending = self.calls.abandoned.pending()
+        if pending is not None:
+            self.before = pending
+            self.suspended = []
         for each in self.suspended:
             if each.code in self.calls.cached_at:
                 # Only the call of the cache itself leaves its result there.
@@ -187,7 +203,7 @@ class Tracer(Attributes):
         """The trace is broken off: suspended generators must not be closed by CPython."""
         self._held += [reference() for reference in self.calls.generators]
 
-    def run_late(self, function: types.FunctionType, *args: Any) -> None:
+    def run_late(self, function: Any, *args: Any) -> None:
         """Evaluates a function of ours when the program itself has returned."""
         self.calls.ours(function)
         self._depth += 1

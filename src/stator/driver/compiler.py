@@ -148,6 +148,10 @@ class Compiler:
                 if taken is not stance.DEFAULT:
                     return self._served_so(taken, compiled, bound)
                 return self._served(compiled, bound)
+        except RecursionError:
+            if self.options.fullgraph:
+                raise
+            return CALL_ORIGINAL  # the program needs less stack than its compiler
         except BaseException as error:
             if not self.points:
                 raise
@@ -211,6 +215,11 @@ class Compiler:
         except (CaptureError, SpecializedError) as error:
             announcements.failed(self.label, error)
             raise
+        except RecursionError as error:
+            announcements.failed(self.label, error)
+            if not self.options.fullgraph:
+                self._warn(ledger, f"{self.label} runs eagerly where too little stack is left.")
+            raise  # see __call__
         except Exception as error:
             announcements.failed(self.label, error)
             if is_interrupt(error):

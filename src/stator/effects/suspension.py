@@ -14,6 +14,7 @@ results of the step (`Result`), or the exception (`CAUGHT`).
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import CoroutineType, GeneratorType
 from typing import Any, Final, TypeAlias
 
 from stator._native._core import NULL
@@ -152,12 +153,23 @@ def _exit(
 
 
 def _needed(frame: Activation, innermost: bool) -> frozenset[int]:
-    """The variables that a frame still needs; a caller also those of its call's handler."""
-    needed = live(frame.code, frame.unit)
+    """The variables that a frame still needs; a caller also those of its call's handler.
+
+    And those with a generator that has begun: it is closed when the last variable is gone.
+    """
+    needed = live(frame.code, frame.unit) | {
+        index for index, value in frame.locals.items() if _has_begun(value)
+    }
     handler = None
     if not innermost:
         handler = decode(frame.code).handler_for(_current(frame, innermost=False))
     return needed if handler is None else needed | live(frame.code, handler.target)
+
+
+def _has_begun(value: Any) -> bool:
+    if type(value) is GeneratorType:
+        return value.gi_suspended
+    return type(value) is CoroutineType and value.cr_suspended
 
 
 def _moved(frame: Activation, unit: int, stack: Sequence[Any]) -> Activation:

@@ -125,6 +125,7 @@ class Writer:
         self.fetching = Fetching(self._parameters, self.names)
         self._outputs = self.names.fresh("outputs")
         self._values: dict[int, str] = {}  # the name of a value, or its text if it is used once
+        self._variables: list[str] = []  # those among them that are names
         self._uses: Counter[int] = Counter()
         self._uses_of_outputs = 0
         self.graph: str | None = None  # its name, once the text is written
@@ -177,9 +178,21 @@ class Writer:
         result = self._expr(self._plan.result)
         if self._plan.raises:
             frames = self.names.of(self._plan.traceback[1:], "frames")
-            yield f"{self.names.of(runtime.leave)}({result}, {frames})"
+            yield from self._left(f"{self.names.of(runtime.leave)}({result}, {frames})")
         else:
             yield f"return {result}"
+
+    def _left(self, call: str) -> Iterator[str]:
+        """The call that raises. This frame will be in the traceback, so it keeps no exception:
+        what is dropped must go, without the garbage collector.
+        """
+        if not self._variables:
+            yield call
+            return
+        yield "try:"
+        yield f"    {call}"
+        yield "finally:"
+        yield f"    del {', '.join(self._variables)}"
 
     def _wanted(self, number: int) -> str:
         """A value with which the program goes on."""
@@ -197,6 +210,7 @@ class Writer:
         else:
             kind = identifier(name_of(step.kind)).lower()
             self._values[step.number] = name = self.names.fresh(identifier(f"{kind}_{step.number}"))
+            self._variables.append(name)
             yield f"{name} = {text}"
 
     def _may_move(self, expr: steps.Expr) -> bool:

@@ -4,20 +4,20 @@ In: where the exception passed while it was traced. Out: a residual function tha
 place of the user's, and stubs for the frames it called, which no longer run.
 """
 
-import sys
-from collections.abc import Sequence
-from types import CodeType, FrameType, FunctionType, TracebackType
-from typing import Any
+from collections.abc import Iterator, Sequence
+from types import CodeType, FunctionType, TracebackType
+from typing import Any, Final
 
 from stator.bytecode import TABLES
 from stator.effects.exits import Entry
 
 
-def _frame() -> FrameType:
-    return sys._getframe()
+def _stub() -> Iterator[None]:
+    yield
 
 
-_TEMPLATE = _frame.__code__
+# Of a generator, whose frame is there before it runs. It has no caller that it would keep alive.
+_TEMPLATE: Final = _stub.__code__
 
 
 def chain(places: Sequence[Entry], behind: TracebackType | None = None) -> TracebackType | None:
@@ -25,8 +25,7 @@ def chain(places: Sequence[Entry], behind: TracebackType | None = None) -> Trace
     made = behind
     for place in reversed(places):
         code = placed(_TEMPLATE, place).replace(co_name=place.name)
-        frame = FunctionType(code, {"sys": sys})()
-        made = TracebackType(made, frame, 0, place.line)
+        made = TracebackType(made, FunctionType(code, {})().gi_frame, 0, place.line)
     return made
 
 

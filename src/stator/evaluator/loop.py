@@ -23,14 +23,14 @@ def evaluate(frame: Frame) -> bool:
     """
     f: Any = frame
     signal: Any = frame.thrown
-    frame.thrown = None
+    thrown, frame.thrown = signal, None
     failures = 0  # of unwinding, in a row
     while True:
         try:
             if signal is EXIT:
                 return True
             if signal is not None:
-                f, signal, failures = unwind(f, signal), None, 0
+                f, signal, thrown, failures = unwind(f, signal, thrown), None, None, 0
                 if f is None:
                     return False
             instructions = f.info.instructions
@@ -61,14 +61,14 @@ def evaluate_for(
     """
     f: Any = frame
     signal: Any = frame.thrown
-    frame.thrown = None
+    thrown, frame.thrown = signal, None
     failures = 0
     while True:
         try:
             if signal is EXIT:
                 return True
             if signal is not None:
-                f, signal, failures = unwind(f, signal), None, 0
+                f, signal, thrown, failures = unwind(f, signal, thrown), None, None, 0
                 if f is None:
                     return False
             instructions = f.info.instructions
@@ -90,8 +90,12 @@ def evaluate_for(
             signal = exc
 
 
-def unwind(f: Any, raised: BaseException | Signal) -> Frame | None:
+def unwind(
+    f: Any, raised: BaseException | Signal, thrown: BaseException | None = None
+) -> Frame | None:
     """Find the handler of an exception, ending frames on the way.
+
+    `thrown` is what the program itself has thrown into the base frame, a generator's.
 
     As `exception_unwind` in Python/ceval.c: a frame goes into the traceback of an exception that is
     raised in it or comes out of a call, but not of one that it raises again (RERAISE). Answers the
@@ -115,7 +119,7 @@ def unwind(f: Any, raised: BaseException | Signal) -> Frame | None:
             exc.at(f)
         elif not is_user_error(exc):
             exc = InternalError.at(f, exc)
-        elif not was_raised(exc):
+        elif exc is not thrown and not was_raised(exc):
             exc = f.ops.outside(f, exc)
     catchable = type(exc) is not InternalError and not is_subtype(type(exc), Abort)
     while True:

@@ -15,6 +15,7 @@ import torch.fx as fx
 import torch.utils._device
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
+from torch.utils.hooks import RemovableHandle
 
 from .output import OutputGraph
 
@@ -227,13 +228,16 @@ def _untraced(function: Callable[..., Any], *args: Any) -> Any:
 def preserved(*, rng: bool = True) -> Iterator[State]:
     """Whatever happens inside, torch's global state is the same afterwards.
 
-    Autocast's cache of cast weights is off inside: it would keep fake tensors.
+    Autocast's cache of cast weights is off inside: it would keep fake tensors. Handles of hooks are
+    numbered: programs that register hooks see the number, and AOTAutograd uses some.
     """
     before = State.capture(rng=rng)
+    handles = RemovableHandle.next_id
     torch.set_autocast_cache_enabled(False)
     try:
         yield before
     finally:
+        RemovableHandle.next_id = handles
         before.restore()
 
 

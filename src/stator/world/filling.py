@@ -106,7 +106,9 @@ class Filling:
     def dict_of(self, record: Record) -> dict[str, Any] | None:
         """The `__dict__` of a shadow, itself filled as it is read."""
         own = record.dict
-        if own is not None and id(own) not in self.records and not record.attributes_filled:
+        if own is None:  # none, or the shadow itself
+            return objects.instance_dict(record.shadow)
+        if id(own) not in self.records and not record.attributes_filled:
             self.records[id(own)] = DictRecord(record)
         return own
 

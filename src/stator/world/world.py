@@ -17,6 +17,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from stator import objects
+from stator._native._core import is_python_class
 from stator.diagnostics.catalogue import ClassChanged, OpaqueObject
 from stator.guards import (
     Aliased,
@@ -44,7 +45,6 @@ from stator.guards import (
     Source,
     TypeIs,
 )
-from stator._native._core import is_python_class
 from stator.objects.attributes import is_descriptor
 from stator.objects.types import Attribute
 from stator.world import fields
