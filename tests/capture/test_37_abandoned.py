@@ -5,6 +5,9 @@ import asyncio
 import contextlib
 
 import pytest
+import torch
+
+import stator
 
 from .harness import Program, Programs, check, t
 
@@ -141,6 +144,23 @@ def coroutine_left(x):
     found.send(None)
     LOG.append("end")
     return x + 1
+
+
+def test_a_generator_lives_as_long_as_its_variable_across_breaks() -> None:
+    def fn(x):
+        found = items(x)
+        next(found)
+        stator.graph_break()
+        LOG.append("end")
+        return x + 1
+
+    def call(run):
+        LOG.clear()
+        run(torch.ones(2))
+        return list(LOG)
+
+    compiled = stator.compile(fn, backend="eager")
+    assert call(compiled) == call(compiled) == call(fn)
 
 
 # ---------------------------------------------------------------------- what is thrown into them

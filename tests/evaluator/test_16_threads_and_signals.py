@@ -1,10 +1,14 @@
 """Several threads at once, and signals that arrive in the middle of evaluated code."""
 
+import signal
 import threading
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from stator import evaluator
+from stator._native import _core as core
 
 from .oracle import Program, each
 
@@ -360,3 +364,38 @@ return "too late"
 )
 def test_signals(program: Program) -> None:
     assert "'too late'" not in program.check()["value"]
+
+
+@pytest.mark.parametrize("kind", ["function", "method", "any arguments"])
+def test_handlers_are_no_part_of_what_is_evaluated(kind: str) -> None:
+    """They may come in the middle of any operation; what they raise is the program's."""
+    seen: list[int] = []
+
+    class Handler:
+        def method(self, signum: int, frame: Any) -> None:
+            handler(signum, frame)
+
+    def handler(signum: int, frame: Any) -> None:
+        seen.append(signum)
+        raise TimeoutError("now")
+
+    def program() -> str:
+        try:
+            signal.raise_signal(signal.SIGUSR1)
+        except TimeoutError as error:
+            return str(error)
+        return "nothing"
+
+    called: Any = {
+        "function": handler,
+        "method": Handler().method,
+        "any arguments": lambda *args: handler(*args),
+    }[kind]
+    before = signal.signal(signal.SIGUSR1, called)
+    try:
+        start = core.frames_evaluated()
+        assert core.run(program) == "now"
+        assert core.frames_evaluated() == start + 1
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert seen == [signal.SIGUSR1]

@@ -78,9 +78,13 @@ show_to_tracer(PyThreadState *ts)
 
 /* ---- windows ---- */
 
+/* What a signal handler raised in this window, to be compared and nothing else. */
+static __thread PyObject *from_handler;
+
 void
 window_open(Window *w, Frame *fr)
 {
+    from_handler = NULL;
     PyThreadState *ts = PyThreadState_Get();
     w->ts = ts;
     w->current = CURRENT_FRAME(ts);
@@ -102,7 +106,7 @@ PyObject *
 window_failed(void)
 {
     PyObject *exc = take_exception();
-    window.raised = exc;
+    window.raised = exc == from_handler ? NULL : exc;
     give_exception(exc);
     return NULL;
 }
@@ -298,6 +302,36 @@ run_natively(PyThreadState *ts, IFrame *f, int throwflag)
     return result;
 }
 
+/* A signal handler: it may come in any window, and is no part of what is evaluated.
+ * CPython calls it with a number and the frame that it interrupts. */
+static int
+is_signal_handler(IFrame *f)
+{
+    PyCodeObject *code = IFRAME_CODE(f);
+    int n = code->co_argcount;
+    PyObject *const *given = f->localsplus;
+    if (code->co_flags & CO_VARARGS) {
+        PyObject *more = f->localsplus[n + code->co_kwonlyargcount];
+        if (more != NULL && PyTuple_CheckExact(more) && PyTuple_GET_SIZE(more) >= 2) {
+            given = ((PyTupleObject *)more)->ob_item;
+            n = (int)PyTuple_GET_SIZE(more);
+        }
+    }
+    return n >= 2 && f->owner == FRAME_OWNED_BY_THREAD && given[n - 1] != NULL && PyFrame_Check(given[n - 1])
+        && given[n - 2] != NULL && PyLong_CheckExact(given[n - 2]);
+}
+
+static PyObject *
+run_handler(PyThreadState *ts, IFrame *f, int throwflag)
+{
+    PyObject *result = run_natively(ts, f, throwflag);
+    if (result == NULL) {
+        from_handler = take_exception();
+        give_exception(from_handler);
+    }
+    return result;
+}
+
 /* A frame called back from C in a compiled region: its code may have entries.
  * They are found by code object because C code holds the original function. */
 static PyObject *
@@ -340,6 +374,8 @@ hook(PyThreadState *ts, IFrame *f, int throwflag)
     }
     if (window_traced(ts) || GC_COLLECTING(ts)) /* the latter: a finalizer */
         return run_natively(ts, f, throwflag);
+    if (is_signal_handler(f))
+        return run_handler(ts, f, throwflag);
     PyCodeObject *code = IFRAME_CODE(f);
     switch (code_kind(code)) {
     case CODE_TRANSPARENT:

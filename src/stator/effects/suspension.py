@@ -155,10 +155,10 @@ def _exit(
 def _needed(frame: Activation, innermost: bool) -> frozenset[int]:
     """The variables that a frame still needs; a caller also those of its call's handler.
 
-    And those with a generator that has begun: it is closed when the last variable is gone.
+    And those with a generator: it is closed when the last variable that holds it is gone.
     """
     needed = live(frame.code, frame.unit) | {
-        index for index, value in frame.locals.items() if _has_begun(value)
+        index for index, value in frame.locals.items() if _is_generator(value)
     }
     handler = None
     if not innermost:
@@ -166,10 +166,8 @@ def _needed(frame: Activation, innermost: bool) -> frozenset[int]:
     return needed if handler is None else needed | live(frame.code, handler.target)
 
 
-def _has_begun(value: Any) -> bool:
-    if type(value) is GeneratorType:
-        return value.gi_suspended
-    return type(value) is CoroutineType and value.cr_suspended
+def _is_generator(value: Any) -> bool:
+    return type(value) is GeneratorType or type(value) is CoroutineType
 
 
 def _moved(frame: Activation, unit: int, stack: Sequence[Any]) -> Activation:
