@@ -443,6 +443,25 @@ class TestReentrancy:
         assert torch.equal(compiled(X, 2), X * 2)
         assert len(calls) == 2
 
+    def test_the_world_changes_during_a_compile(self) -> None:
+        """As another thread may do: the call is traced again."""
+        items = [1]
+        compiles = []
+
+        def backend(module: Any, inputs: Any) -> Any:
+            compiles.append(module)
+            if len(compiles) == 1:
+                items.append(2)
+            return module.forward
+
+        def program(x: torch.Tensor) -> torch.Tensor:
+            return x * len(items)
+
+        compiled = stator.compile(program, backend=backend)
+        assert torch.equal(compiled(X), X * 2)
+        assert torch.equal(compiled(X), X * 2)
+        assert len(compiles) == 2
+
     def test_too_little_stack_to_compile(self) -> None:
         """The program needs less of it: the call runs as it is, others are compiled."""
 

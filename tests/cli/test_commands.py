@@ -123,6 +123,7 @@ def test_explain(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     report = tmp_path / "page.html"
     assert main(["explain", f"{model}::net", "--report", str(report)]) == 0
     assert "time.sleep" in report.read_text()
+    assert not journal.on()
 
 
 @pytest.mark.parametrize(

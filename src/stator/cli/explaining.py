@@ -21,13 +21,10 @@ from stator import api
 from stator.backends import UnknownBackendError
 from stator.cli import files
 from stator.cli.errors import UsageError
-from stator.diagnostics import journal
 from stator.diagnostics.explanation import Explanation
-from stator.driver import announcements
 from stator.dropin.modules import unwrapped
 from stator.dropin.switch import install, uninstall
 from stator.evaluator import PACKAGE
-from stator.report import build
 
 _NAMES: Final = ("arguments", "example_inputs")
 _DRIVER: Final = "main"
@@ -51,9 +48,6 @@ def _explained(given: argparse.Namespace, file: str, name: str, page: Path | Non
     function = _found(module, file, name)
     source = module if given.inputs is None else _imported(given.inputs)
     calls = _calls(source, given.inputs or file, function, name)
-    events: list[journal.Event] = [journal.header()]
-    if page is not None:
-        journal.listen(events.append)
     try:
         explained = api.explain(function, **{**calls.options, "backend": given.backend})
     except UnknownBackendError as unknown:
@@ -77,8 +71,7 @@ def _explained(given: argparse.Namespace, file: str, name: str, page: Path | Non
         raise UsageError(f"{_DRIVER} in {given.inputs or file} does not call {name}")
     print(told[-1])  # it has all that was compiled since the first call
     if page is not None:
-        announcements.ended()
-        build(events, page)
+        told[-1].report(page)
         print(f"\nthe report is {page}", file=sys.stderr)
     return 0
 

@@ -60,6 +60,12 @@ from stator.evaluator.points import Point
 from stator.graph.interrupts import is_interrupt
 from stator.graph.modes import interruptible
 
+_ATTEMPTS: Final = 3
+
+
+class _ChangedError(AssertionError):
+    """What was true when a call was traced is not true any more; or it is a bug of ours."""
+
 
 class _Tracing(threading.local):
     """Whether this thread is tracing: what is called meanwhile is not compiled."""
@@ -292,6 +298,13 @@ class Compiler:
         return self._entry(function, ledger, bound, ledger.dynamics.wanted(self.options))
 
     def _entry(self, function: FunctionType, ledger: Ledger, bound: Any, wanted: Wanted) -> Any:
+        """Another thread may change what the trace has read before there is an entry: once more."""
+        for _ in range(_ATTEMPTS - 1):
+            with contextlib.suppress(_ChangedError):
+                return self._attempt(function, ledger, bound, wanted)
+        return self._attempt(function, ledger, bound, wanted)
+
+    def _attempt(self, function: FunctionType, ledger: Ledger, bound: Any, wanted: Wanted) -> Any:
         task = Task(function, bound, self.points, self.careful, wanted)
         began = time.perf_counter()
         watch = announcements.Watch(self.label)
@@ -379,7 +392,7 @@ class Compiler:
             if trace.shapes is not None and trace.shapes.unbacked:
                 raise UnknownSymbolError("the usual is assumed, which is otherwise in this call")
             failure = tree.explain(bound, function)
-            raise AssertionError(f"a guard fails on the call it was made from: {failure}")
+            raise _ChangedError(f"a guard fails on the call it was made from: {failure}")
         tails = ending is not None or trace.retry is not None
         entry = ledger.bucket.add(tree, target, fetch=bool(sources), tails=tails)
         done = Compilation(
