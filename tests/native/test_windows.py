@@ -90,9 +90,14 @@ def test_other_threads_run_natively() -> None:
         go.set()
         ready.wait(10)  # a window of this thread is open while the other one works
 
-    core.mark_code(threading.Event.wait.__code__, core.CODE_NATIVE)
-    core.mark_code(threading.Event.set.__code__, core.CODE_NATIVE)
-    run(program)
+    codes = threading.Event.wait.__code__, threading.Event.set.__code__
+    for code in codes:
+        core.mark_code(code, core.CODE_NATIVE)
+    try:
+        run(program)
+    finally:
+        for code in codes:
+            core.mark_code(code, core.CODE_EVALUATED)
     thread.join()
     assert counted == [0]
 
