@@ -17,11 +17,15 @@ X = G.Local(0, "x")
 M = G.Attr(X, "m")
 
 
-@pytest.fixture(params=["watchers", "tags"], autouse=True)
+@pytest.fixture(params=["watchers", "tags", "watchers, walked", "tags, walked"], autouse=True)
 def versions(request: pytest.FixtureRequest) -> Iterator[str]:
-    if _core.guard_use_watchers(request.param == "watchers") != (request.param == "watchers"):
+    """How changes of dicts are noticed; whether all levels are walked even if none is known."""
+    kind, _, walked = request.param.partition(", ")
+    if _core.guard_use_watchers(kind == "watchers") != (kind == "watchers"):
         pytest.skip("this Python has no dict watchers")
-    yield request.param
+    before = _core.guard_quiet_from(10**6 if walked else 1)
+    yield kind
+    _core.guard_quiet_from(before)
     _core.guard_use_watchers(True)
 
 

@@ -2,12 +2,13 @@
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 import pytest
 
+from stator import guards as G  # noqa: N812
 from stator._native._core import CALL_ORIGINAL, CompiledFunction
 
 
@@ -113,3 +114,76 @@ def test_nothing_leaks() -> None:
     assert sys.getrefcount(token) == before
     gc.collect()
     assert not [each for each in gc.get_objects() if type(each) is Token and each is not token]
+
+
+# ---- torch's state, of which the recursion limit is one here
+
+
+@pytest.fixture
+def limit() -> Iterator[int]:
+    before = sys.getrecursionlimit()
+    yield before
+    sys.setrecursionlimit(before)
+
+
+def guarded(target: Callable[..., Any], expected: int, *, steady: bool = False) -> CompiledFunction:
+    """A function of one parameter that is compiled for one value of the state."""
+    found = G.State(sys.getrecursionlimit, (), "limit", None)
+    tree = G.compile([G.Guard(found, G.Equal(expected))])
+    made = CompiledFunction(lambda x: ("eager", x), never)
+    made.add_entry(tree, target, tails=True, steady=steady)
+    return made
+
+
+def test_state_is_not_asked_for_behind_a_steady_entry(limit: int) -> None:
+    """Shown by entries that say so and are wrong."""
+
+    def change(x: int) -> tuple[Any, ...]:
+        sys.setrecursionlimit(limit + 1)
+        return last, x
+
+    last = guarded(lambda x: (None, ("compiled", x)), limit)
+    assert guarded(change, limit, steady=True)(1) == ("compiled", 1)
+    sys.setrecursionlimit(limit)
+    assert guarded(change, limit)(1) == ("eager", 1)
+
+
+def test_other_states_are_asked_for(limit: int) -> None:
+    last = guarded(lambda x: (None, ("compiled", x)), limit + 1)
+    assert guarded(lambda x: (last, x), limit, steady=True)(1) == ("eager", 1)
+
+
+def test_what_follows_another_entry_is_asked_for(limit: int) -> None:
+    """Only the entry just before counts."""
+
+    def change(x: int) -> tuple[Any, ...]:
+        sys.setrecursionlimit(limit + 1)
+        return last, x
+
+    last = guarded(lambda x: (None, ("compiled", x)), limit)
+    unsteady = guarded(change, limit)
+    assert guarded(lambda x: (unsteady, x), limit, steady=True)(1) == ("eager", 1)
+
+
+def test_a_miss_does_not_count_as_known(limit: int) -> None:
+    def compile_now(made: CompiledFunction, bound: tuple[Any, ...]) -> Any:
+        sys.setrecursionlimit(limit + 1)
+        return made.add_entry(None, lambda x: (last, x), tails=True)
+
+    last = guarded(lambda x: (None, ("compiled", x)), limit)
+    missing = CompiledFunction(lambda x: x, compile_now)
+    assert guarded(lambda x: (missing, x), limit, steady=True)(1) == ("eager", 1)
+
+
+def test_long_chains_ask_now_and_then(limit: int) -> None:
+    calls = 0
+
+    def count(x: int) -> tuple[Any, ...]:
+        nonlocal calls
+        calls += 1
+        sys.setrecursionlimit(limit + 1)
+        return looping, x
+
+    looping = guarded(count, limit, steady=True)
+    assert looping(1) == ("eager", 1)
+    assert calls == 8

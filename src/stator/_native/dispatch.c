@@ -50,9 +50,9 @@ static PyObject *run_original;
 
 /* Steals the references; that to the entry keeps its target alive meanwhile. */
 static inline PyObject *
-call_entry(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nvaluesf, int *tails)
+call_entry(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nvaluesf, Left *left)
 {
-    *tails = entry->tails;
+    *left = left_by(entry);
     PyObject *result = fetched == NULL ? call(entry->target, values, nvaluesf)
                                        : entry_call(entry, fetched, values, nvaluesf);
     Py_DECREF(entry);
@@ -65,15 +65,21 @@ call_entry(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nval
  * the arguments to call it with, after the target's own frame is gone; or None
  * and the result. So a program that is split in a loop needs no more stack than
  * one that is not. No such tuple ever reaches the program.
+ *
+ * If nothing can have changed torch's state since an entry's guards held, the
+ * next entry's need not ask for it. They do now and then: a signal's handler may
+ * do anything.
  */
 
-static PyObject *call_once(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames, int *tails);
+#define ASK_AGAIN 8
+
+static PyObject *call_once(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames, Left *left);
 
 PyObject *
-dispatch_finish(PyObject *result)
+dispatch_finish(PyObject *result, Left left)
 {
-    int tails = 1;
-    while (result != NULL && tails) {
+    unsigned n_calls = 0;
+    while (result != NULL && left.tails) {
         PyObject *next = result;
         if (!PyTuple_CheckExact(next) || PyTuple_GET_SIZE(next) < 1) {
             PyErr_SetString(PyExc_SystemError, "stator: the target of a tailing entry did not return a tuple");
@@ -83,11 +89,13 @@ dispatch_finish(PyObject *result)
             PyObject **items = ((PyTupleObject *)next)->ob_item;
             size_t n = (size_t)PyTuple_GET_SIZE(next) - 1;
             PyObject_GC_UnTrack(next); /* the callee may use items[0] meanwhile */
-            result = call_once(items[0], items + 1, n | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL, &tails);
+            if (++n_calls % ASK_AGAIN == 0)
+                left.state = 0;
+            result = call_once(items[0], items + 1, n | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL, &left);
         }
         else {
             result = Py_NewRef(PyTuple_GET_ITEM(next, PyTuple_GET_SIZE(next) - 1));
-            tails = 0;
+            left.tails = 0;
         }
         Py_DECREF(next);
     }
@@ -135,13 +143,13 @@ search_on(CompiledFunction *self, Entry *tried, PyCodeObject *code, PyObject *co
 /* `code` is the one whose parameters `values` are: the function may have got
  * another one meanwhile, whose entries read other values. */
 static Py_ALWAYS_INLINE inline Entry *
-find_entry(CompiledFunction *self, PyCodeObject *code, PyObject *const *values, PyObject *function,
+find_entry(CompiledFunction *self, PyCodeObject *code, PyObject *const *values, PyObject *function, unsigned known,
            PyObject **fetched)
 {
     Entry *first = NULL;
     if (self->own->code == code && self->own->index == NULL && PyTuple_GET_SIZE(self->own->entries) > 0) {
         first = (Entry *)Py_NewRef(PyTuple_GET_ITEM(self->own->entries, 0));
-        if (entry_holds(first, values, function, fetched))
+        if (entry_holds(first, values, function, known, fetched))
             return first;
     }
     Entry *entry = search_on(self, first, code, values, function, fetched);
@@ -163,7 +171,7 @@ dispatch_find(PyObject *compiled, PyObject *const *locals, PyObject *function, P
     *fetched = NULL;
     if (mode != MODE_DISPATCH || ((PyFunctionObject *)function)->func_code != (PyObject *)self->code)
         return NULL;
-    Entry *entry = find_entry(self, self->code, locals, function, fetched);
+    Entry *entry = find_entry(self, self->code, locals, function, 0, fetched);
     if (entry != NULL)
         count_hit(self, entry);
     return entry;
@@ -218,12 +226,12 @@ dispatch_report(PyObject *report, PyObject *result)
 /* What an entry's target has returned or raised; the wrapped function's result if
  * the target left it to that. */
 static Py_ALWAYS_INLINE inline PyObject *
-settled(CompiledFunction *self, PyObject *result, const Arguments *given, int *tails)
+settled(CompiledFunction *self, PyObject *result, const Arguments *given, Left *left)
 {
     PyObject *report;
     if (__builtin_expect(result != NULL, 1) || !dispatch_is_run_original(&report))
         return result;
-    *tails = 0;
+    left->tails = 0;
     result = call_wrapped(self, given);
     dispatch_report(report, result);
     return result;
@@ -241,14 +249,14 @@ fetch_for_miss(CompiledFunction *self, Entry *entry, PyObject *bound, PyObject *
         PyErr_Format(PyExc_SystemError, "stator: miss returned an entry of another function: %R", entry);
         return -1;
     }
-    if (entry_holds(entry, values, (PyObject *)self->function, fetched))
+    if (entry_holds(entry, values, (PyObject *)self->function, 0, fetched))
         return 0;
     entry_invalid(entry, bound, (PyObject *)self->function);
     return -1;
 }
 
 static PyObject *
-call_miss(CompiledFunction *self, PyObject *const *values, size_t nvaluesf, const Arguments *given, int *tails)
+call_miss(CompiledFunction *self, PyObject *const *values, size_t nvaluesf, const Arguments *given, Left *left)
 {
     Py_ssize_t n = PyVectorcall_NARGS(nvaluesf);
     PyObject *bound = PyTuple_New(n);
@@ -266,7 +274,7 @@ call_miss(CompiledFunction *self, PyObject *const *values, size_t nvaluesf, cons
         int status = fetch_for_miss(self, (Entry *)result, bound, values, &fetched);
         Py_DECREF(bound);
         if (status == 0)
-            return settled(self, call_entry((Entry *)result, fetched, values, nvaluesf, tails), given, tails);
+            return settled(self, call_entry((Entry *)result, fetched, values, nvaluesf, left), given, left);
         Py_DECREF(result);
         return NULL;
     }
@@ -280,22 +288,22 @@ call_miss(CompiledFunction *self, PyObject *const *values, size_t nvaluesf, cons
 
 static PyObject *
 call_with(CompiledFunction *self, PyCodeObject *code, PyObject *const *values, size_t nvaluesf,
-          const Arguments *given, int *tails)
+          const Arguments *given, Left *left)
 {
     if (mode == MODE_DISPATCH) {
         PyObject *fetched = NULL;
-        Entry *entry = find_entry(self, code, values, (PyObject *)self->function, &fetched);
+        Entry *entry = find_entry(self, code, values, (PyObject *)self->function, 0, &fetched);
         if (entry != NULL) {
             count_hit(self, entry);
-            return settled(self, call_entry(entry, fetched, values, nvaluesf, tails), given, tails);
+            return settled(self, call_entry(entry, fetched, values, nvaluesf, left), given, left);
         }
     }
-    return call_miss(self, values, nvaluesf, given, tails);
+    return call_miss(self, values, nvaluesf, given, left);
 }
 
 /* Everything but the plain case: another mode, another code, real binding. */
 static PyObject *
-call_generally(CompiledFunction *self, const Arguments *given, int *tails)
+call_generally(CompiledFunction *self, const Arguments *given, Left *left)
 {
     if (mode == MODE_EAGER)
         return call_wrapped(self, given);
@@ -303,41 +311,42 @@ call_generally(CompiledFunction *self, const Arguments *given, int *tails)
         return NULL;
     Py_ssize_t nargs = PyVectorcall_NARGS(given->nargsf);
     if (given->kwnames == NULL && nargs == self->plain)
-        return call_with(self, self->code, given->args, given->nargsf, given, tails);
+        return call_with(self, self->code, given->args, given->nargsf, given, left);
     Binding b;
     if (!binding_fill(&b, self->function, given->args, nargs, given->kwnames))
         return call_wrapped(self, given);
     PyObject *result
-        = call_with(self, b.code, b.values, (size_t)b.n | PY_VECTORCALL_ARGUMENTS_OFFSET, given, tails);
+        = call_with(self, b.code, b.values, (size_t)b.n | PY_VECTORCALL_ARGUMENTS_OFFSET, given, left);
     binding_release(&b);
     return result;
 }
 
 static PyObject *
-call_once(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames, int *tails)
+call_once(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames, Left *left)
 {
-    *tails = 0;
+    unsigned known = left->state;
+    *left = (Left){0, 0};
     CompiledFunction *self = (CompiledFunction *)callable;
     if (mode == MODE_DISPATCH && kwnames == NULL && PyVectorcall_NARGS(nargsf) == self->plain
         && self->function->func_code == (PyObject *)self->code) {
         PyObject *fetched = NULL;
-        Entry *entry = find_entry(self, self->code, args, (PyObject *)self->function, &fetched);
+        Entry *entry = find_entry(self, self->code, args, (PyObject *)self->function, known, &fetched);
         if (entry != NULL) {
             count_hit(self, entry);
-            return settled(self, call_entry(entry, fetched, args, nargsf, tails), &(Arguments){args, nargsf, NULL},
-                           tails);
+            return settled(self, call_entry(entry, fetched, args, nargsf, left), &(Arguments){args, nargsf, NULL},
+                           left);
         }
-        return call_miss(self, args, nargsf, &(Arguments){args, nargsf, NULL}, tails);
+        return call_miss(self, args, nargsf, &(Arguments){args, nargsf, NULL}, left);
     }
-    return call_generally(self, &(Arguments){args, nargsf, kwnames}, tails);
+    return call_generally(self, &(Arguments){args, nargsf, kwnames}, left);
 }
 
 static PyObject *
 compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
-    int tails;
-    PyObject *result = call_once(callable, args, nargsf, kwnames, &tails);
-    return tails ? dispatch_finish(result) : result;
+    Left left = {0, 0};
+    PyObject *result = call_once(callable, args, nargsf, kwnames, &left);
+    return left.tails ? dispatch_finish(result, left) : result;
 }
 
 /* ---- life ---- */
@@ -514,10 +523,11 @@ compiled_reduce(CompiledFunction *self, PyObject *Py_UNUSED(ignored))
 static PyObject *
 compiled_add_entry(CompiledFunction *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"guards", "target", "bucket", "fetch", "tails", NULL};
+    static char *names[] = {"guards", "target", "bucket", "fetch", "tails", "steady", NULL};
     PyObject *guards, *target, *bucket = Py_None;
-    int fetch = 0, tails = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$Opp:add_entry", names, &guards, &target, &bucket, &fetch, &tails))
+    int fetch = 0, tails = 0, steady = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|$Oppp:add_entry", names, &guards, &target, &bucket, &fetch, &tails,
+                                     &steady))
         return NULL;
     if (follow_code(self) < 0)
         return NULL;
@@ -528,7 +538,7 @@ compiled_add_entry(CompiledFunction *self, PyObject *args, PyObject *kwargs)
         return NULL;
     }
     Py_INCREF(bucket);
-    PyObject *entry = bucket_add((Bucket *)bucket, guards, target, fetch, tails);
+    PyObject *entry = bucket_add((Bucket *)bucket, guards, target, fetch, tails, steady);
     Py_DECREF(bucket);
     return entry;
 }
@@ -582,7 +592,7 @@ compiled_find(CompiledFunction *self, PyObject *bound)
                      parameter_count(self->code), PyTuple_GET_SIZE(bound));
         return NULL;
     }
-    Entry *entry = find_entry(self, self->code, &PyTuple_GET_ITEM(bound, 0), (PyObject *)self->function, NULL);
+    Entry *entry = find_entry(self, self->code, &PyTuple_GET_ITEM(bound, 0), (PyObject *)self->function, 0, NULL);
     return entry == NULL ? Py_NewRef(Py_None) : (PyObject *)entry;
 }
 

@@ -59,6 +59,7 @@ typedef struct {
     PyObject *target; /* takes all bound parameters positionally */
     char fetch;       /* ... after the tuple of the tree's outputs */
     char tails;       /* the target returns what to call next, see "tail calls" */
+    char steady;      /* ... and torch's state is still what the guards found */
     unsigned long long hits;
 } Entry;
 
@@ -84,12 +85,13 @@ extern PyTypeObject Bucket_Type;
  * 1 and a new reference; 0 without an exception when memory is short. */
 int entry_fetch(Entry *entry, PyObject **fetched);
 
-/* Do the guards hold? If so, and unless `fetched` is NULL, what they fetched is
- * put there for an entry that wants it. Never raises. */
+/* Do the guards hold? `known`: those on torch's state with this number do. If so,
+ * and unless `fetched` is NULL, what they fetched is put there for an entry that
+ * wants it. Never raises. */
 static inline int
-entry_holds(Entry *entry, PyObject *const *values, PyObject *function, PyObject **fetched)
+entry_holds(Entry *entry, PyObject *const *values, PyObject *function, unsigned known, PyObject **fetched)
 {
-    if (entry->guards != NULL && !guard_tree_check(entry->guards, values, function))
+    if (entry->guards != NULL && !guard_tree_check(entry->guards, values, function, known))
         return 0;
     return !entry->fetch || fetched == NULL || entry_fetch(entry, fetched);
 }
@@ -102,7 +104,7 @@ PyObject *entry_call(Entry *entry, PyObject *fetched, PyObject *const *values, s
 void entry_invalid(Entry *entry, PyObject *bound, PyObject *function);
 
 Bucket *bucket_new(PyCodeObject *code);
-PyObject *bucket_add(Bucket *bucket, PyObject *guards, PyObject *target, int fetch, int tails);
+PyObject *bucket_add(Bucket *bucket, PyObject *guards, PyObject *target, int fetch, int tails, int steady);
 int bucket_remove(Bucket *bucket, PyObject *entry);
 void bucket_clear(Bucket *bucket);
 /* The first entry that holds, `tried` aside: a new reference, or NULL without an
@@ -134,9 +136,21 @@ PyObject *dispatch_lookup(PyCodeObject *code);
  * reference to what the entry's target takes first, NULL if it takes no such. */
 Entry *dispatch_find(PyObject *compiled, PyObject *const *locals, PyObject *function, PyObject **fetched);
 
+/* What an entry's target leaves to its caller. */
+typedef struct {
+    int tails;      /* it has returned what to call next */
+    unsigned state; /* these guards on torch's state hold, see guard_tree_state(); 0: unknown */
+} Left;
+
+static inline Left
+left_by(const Entry *entry)
+{
+    return (Left){entry->tails, entry->steady && entry->guards != NULL ? guard_tree_state(entry->guards) : 0};
+}
+
 /* What the program gets, from what the target of a tailing entry returned: see
  * "tail calls". Steals the reference. */
-PyObject *dispatch_finish(PyObject *result);
+PyObject *dispatch_finish(PyObject *result, Left left);
 
 /* Has a target asked for the wrapped function? Then no exception is set any more.
  * `*report` is for dispatch_report, with that function's result. */

@@ -55,6 +55,7 @@ static PyGetSetDef entry_getset[] = {
 static PyMemberDef entry_members[] = {
     {"target", T_OBJECT_EX, offsetof(Entry, target), READONLY, "what runs: takes all bound parameters positionally"},
     {"tails", T_BOOL, offsetof(Entry, tails), READONLY, "does the target return what to call next"},
+    {"steady", T_BOOL, offsetof(Entry, steady), READONLY, "does what it does leave torch's state as the guards found it"},
     {"fetch", T_BOOL, offsetof(Entry, fetch), READONLY, "does the target take the tuple of the guards' outputs first"},
     {"hits", T_ULONGLONG, offsetof(Entry, hits), READONLY, "how often this entry was chosen"},
     {NULL},
@@ -75,7 +76,7 @@ PyTypeObject Entry_Type = {
 };
 
 static Entry *
-entry_new(PyCodeObject *code, PyObject *guards, PyObject *target, int fetch, int tails)
+entry_new(PyCodeObject *code, PyObject *guards, PyObject *target, int fetch, int tails, int steady)
 {
     if (guards != Py_None && !PyObject_TypeCheck(guards, &GuardTree_Type)) {
         PyErr_Format(PyExc_TypeError, "guards must be a GuardTree or None, not %.200s", Py_TYPE(guards)->tp_name);
@@ -96,6 +97,7 @@ entry_new(PyCodeObject *code, PyObject *guards, PyObject *target, int fetch, int
         self->target = Py_NewRef(target);
         self->fetch = (char)fetch;
         self->tails = (char)tails;
+        self->steady = (char)steady;
     }
     return self;
 }
@@ -222,9 +224,9 @@ replace_entries(Bucket *self, PyObject *entries)
 
 /* The new entry is tried first: the call that asked for it comes next. */
 PyObject *
-bucket_add(Bucket *self, PyObject *guards, PyObject *target, int fetch, int tails)
+bucket_add(Bucket *self, PyObject *guards, PyObject *target, int fetch, int tails, int steady)
 {
-    Entry *entry = entry_new(self->code, guards, target, fetch, tails);
+    Entry *entry = entry_new(self->code, guards, target, fetch, tails, steady);
     if (entry == NULL)
         return NULL;
     PyObject *next = successor(self, 1);
@@ -295,7 +297,7 @@ bucket_search(Bucket *self, Entry *tried, int promote, PyObject *const *values, 
     Entry *found = NULL;
     for (Py_ssize_t i = 0; found == NULL && i < PyTuple_GET_SIZE(entries); i++) {
         Entry *entry = (Entry *)PyTuple_GET_ITEM(entries, i);
-        if (entry == tried || !entry_holds(entry, values, function, fetched))
+        if (entry == tried || !entry_holds(entry, values, function, 0, fetched))
             continue;
         found = (Entry *)Py_NewRef((PyObject *)entry);
         if (promote && i > 0)
@@ -361,12 +363,13 @@ bucket_type_new(PyTypeObject *Py_UNUSED(type), PyObject *args, PyObject *kwargs)
 static PyObject *
 bucket_add_method(Bucket *self, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"", "", "fetch", "tails", NULL};
+    static char *names[] = {"", "", "fetch", "tails", "steady", NULL};
     PyObject *guards, *target;
-    int fetch = 0, tails = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|pp:add", names, &guards, &target, &fetch, &tails))
+    int fetch = 0, tails = 0, steady = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OO|ppp:add", names, &guards, &target, &fetch, &tails,
+                                     &steady))
         return NULL;
-    return bucket_add(self, guards, target, fetch, tails);
+    return bucket_add(self, guards, target, fetch, tails, steady);
 }
 
 static PyObject *
@@ -391,7 +394,7 @@ bucket_entries_method(Bucket *self, PyObject *Py_UNUSED(ignored))
 
 static PyMethodDef bucket_methods[] = {
     {"add", (PyCFunction)(void (*)(void))bucket_add_method, METH_VARARGS | METH_KEYWORDS,
-     "add(guards, target, fetch=False, tails=False) -> Entry, tried first"},
+     "add(guards, target, fetch=False, tails=False, steady=False) -> Entry, tried first"},
     {"remove", (PyCFunction)bucket_remove_method, METH_O, "remove(entry) -> was it there"},
     {"clear", (PyCFunction)bucket_clear_method, METH_NOARGS, "clear(): remove all entries"},
     {"entries", (PyCFunction)bucket_entries_method, METH_NOARGS, "entries() -> tuple in the order they are tried"},

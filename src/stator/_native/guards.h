@@ -7,6 +7,8 @@
  * guards_calibrate.c  where torch keeps it
  * guards_state.c    torch's global state, likewise
  * guards_version.c  what makes a level skippable: tags and watchers
+ * guards_quiet.c    what makes most levels not worth a look
+ * rebinding.c       assignments of __dict__ and __class__, counted
  * guards_tree.c     evaluation
  * guards_lower.c    from guards to steps in order
  * guards_build.c    from steps to a tree
@@ -28,9 +30,14 @@ extern PyTypeObject GuardTree_Type;
  *
  * `locals` are the bound parameters in co_varnames order, borrowed, NULL where
  * unbound; `function` is the function whose globals, builtins, closure and
- * defaults are sources. Never raises.
+ * defaults are sources. `known` is a number of guard_tree_state() whose guards
+ * hold now, 0 if none is known. Never raises.
  */
-int guard_tree_check(PyObject *tree, PyObject *const *locals, PyObject *function);
+int guard_tree_check(PyObject *tree, PyObject *const *locals, PyObject *function, unsigned known);
+
+/* A number for the tree's guards on torch's state, which it shares with the trees
+ * that have the same; 0 when it has none. */
+unsigned guard_tree_state(PyObject *tree);
 
 /* How many locals a tree reads: the highest index + 1. */
 Py_ssize_t guard_tree_locals(PyObject *tree);
@@ -185,10 +192,29 @@ typedef struct Level {
     Check *checks;
     int32_t n_checks;
     int pinned;          /* recorded without a version: stale once the parent is evaluated */
+    int counted;         /* recorded, and its type and dict are replaced by setters that count */
+    int holding;         /* its children are the objects they were as long as its record holds */
+    const uint64_t *tag; /* recorded, without watchers: its dict's version */
     PyObject *seen;      /* value at the last evaluation; compared, never used */
     unsigned armed_at, wait, penalty;
     Watch watch;
 } Level;
+
+/* What to look at while nothing is known to have changed: the address of a dict's
+ * version, or a level whose words count. Level 0, the root's, ends the list. */
+#define LOOK_AT_LEVEL(i) ((uintptr_t)(i) << 1 | 1)
+#define LOOK_NO_FURTHER LOOK_AT_LEVEL(0)
+
+typedef struct {
+    int on;               /* the list stands for all levels while the counts are these */
+    uint64_t rebindings;
+    unsigned long long events;
+    uint64_t stamp;       /* no dict's version is younger */
+    uintptr_t *looks;     /* in preorder */
+    unsigned made_at, wait, penalty;
+    unsigned long long evaluated, walk; /* levels, until the last walk and in it, */
+    int fresh;            /* of which some were recorded: more may be in the next */
+} Quiet;
 
 /* A tensor check that is run after the levels, since its node's level may have
  * been skipped. */
@@ -210,6 +236,9 @@ typedef struct {
     int alive;            /* 0 once cleared by the garbage collector */
     int shortcuts;        /* levels may be skipped */
     int flat;             /* only checks on parameters themselves: one loop does */
+    unsigned state;       /* the number of its guards on torch's state */
+    int32_t n_states;     /* so many of the root's children, the first ones, are that */
+    int32_t first_child;  /* of the root's, in this check */
     int watchers;         /* dict changes are events; otherwise tags are compared */
     Py_ssize_t n_nodes, n_levels, n_checks, n_locals, n_outputs;
     Node *nodes;          /* in preorder; 0 is the root */
@@ -233,6 +262,7 @@ typedef struct {
     size_t distinct_mask;
     TypeTag types[TYPE_TAGS];
     Py_ssize_t n_types;
+    Quiet quiet;
     PyObject *explainer;
     PyObject *weakrefs;
     unsigned calls;
@@ -311,6 +341,8 @@ extern PyMethodDef tensor_functions[], calibration_functions[];
 
 typedef struct Probe Probe;
 const Probe *probe_of(PyObject *capsule);
+/* 0 and the tree's number, or -1 with an exception. */
+int state_number(GuardTree *t);
 uint64_t probe_ask(const Probe *p);
 int probe_settles(const Probe *p, uint64_t answer);
 extern PyMethodDef state_functions[];
@@ -326,6 +358,22 @@ int types_unchanged(GuardTree *tree);
 int versions_init(PyObject *module);
 extern PyMethodDef version_functions[];
 int watchers_in_use(void);
+
+/* ---- guards_quiet.c ---- */
+
+void tree_settle(GuardTree *t); /* after a walk that passed */
+extern PyMethodDef quiet_functions[];
+
+/* ---- rebinding.c ---- */
+
+typedef struct {
+    int counted;          /* at all */
+    uint64_t count, under_way;
+} Rebindings;
+
+extern Rebindings rebindings;
+int rebindings_init(void);
+int dict_is_counted(PyTypeObject *type); /* of its instances */
 
 /* ---- guards_lower.c ---- */
 

@@ -517,6 +517,7 @@ tree_fill(GuardTree *t, PyObject *guards, PyObject *outputs)
     }
     int status = lower(l, guards, outputs) < 0 || read_nodes(t, l) < 0 || read_checks(t, l, guards) < 0 || make_levels(t) < 0
             || make_tests(t) < 0 || make_scratch(t) < 0 || read_outputs(t, l) < 0
+            || state_number(t) < 0
         ? -1
         : 0;
     lowering_free(l);

@@ -36,6 +36,63 @@ probe_of(PyObject *capsule)
     return PyCapsule_GetPointer(capsule, CAPSULE);
 }
 
+/* ---- the states of a tree ---- */
+
+/* What guards on state ask, and what they expect, to numbers. There are as many as
+ * there are combinations of settings that a program is traced under. */
+static PyObject *numbers;
+
+static int
+add_state(PyObject *parts, const Node *node)
+{
+    for (int32_t i = 0; i < node->n_checks; i++) {
+        const Check *c = &node->checks[i];
+        if (c->op != CHECK_EQUAL)
+            return 0;
+        PyObject *part = PyTuple_Pack(3, node->key, (PyObject *)Py_TYPE(c->arg), c->arg);
+        if (part == NULL || PyList_Append(parts, part) < 0) {
+            Py_XDECREF(part);
+            return -1;
+        }
+        Py_DECREF(part);
+    }
+    return 1;
+}
+
+static int
+number_of(PyObject *parts, unsigned *number)
+{
+    if (numbers == NULL && (numbers = PyDict_New()) == NULL)
+        return -1;
+    PyObject *key = PyList_AsTuple(parts);
+    PyObject *next = key == NULL ? NULL : PyLong_FromSsize_t(PyDict_GET_SIZE(numbers) + 1);
+    PyObject *found = next == NULL ? NULL : PyDict_SetDefault(numbers, key, next);
+    if (found != NULL)
+        *number = (unsigned)PyLong_AsUnsignedLong(found);
+    else if (key != NULL && PyErr_ExceptionMatches(PyExc_TypeError))
+        PyErr_Clear(); /* a constant that has no hash: no number */
+    Py_XDECREF(key);
+    Py_XDECREF(next);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+int
+state_number(GuardTree *t)
+{
+    const Level *root = &t->levels[0];
+    PyObject *parts = PyList_New(0);
+    int status = parts == NULL ? -1 : 1;
+    while (status > 0 && t->n_states < root->n_children
+           && t->nodes[root->children[t->n_states]].op == SOURCE_CALL)
+        status = add_state(parts, &t->nodes[root->children[t->n_states++]]);
+    if (status > 0 && t->n_states > 0)
+        status = number_of(parts, &t->state);
+    Py_XDECREF(parts);
+    return status < 0 ? -1 : 0;
+}
+
+/* ---- module ---- */
+
 static void
 probe_free(PyObject *capsule)
 {

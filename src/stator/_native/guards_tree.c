@@ -95,12 +95,14 @@ eval_level(GuardTree *t, Py_ssize_t index, PyObject *const *locals, PyObject *fu
     t->evaluated++;
     if (level->recorded)
         level_forget(level);
+    if (level->holding)
+        t->quiet.on = 0;
     if (!eval_checks(t, owner, base)) /* the type may have changed */
         return 0;
     for (int32_t i = 0; i < level->n_checks; i++)
         if (!check_contents(&level->checks[i], base))
             return fail(t, level->checks[i].guard, base);
-    for (int32_t i = 0; i < level->n_children; i++) {
+    for (int32_t i = index == 0 ? t->first_child : 0; i < level->n_children; i++) {
         Node *node = &t->nodes[level->children[i]];
         if (node->op == SOURCE_CALL) {
             if (!eval_call(t, node))
@@ -145,6 +147,41 @@ eval_levels(GuardTree *t, PyObject *const *locals, PyObject *function)
         if (!eval_level(t, index, locals, function))
             return 0;
         word = t->levels[index].words + t->levels[index].n_words;
+    }
+}
+
+static inline int
+words_hold(const Level *level)
+{
+    for (int32_t i = 0; i < level->n_words; i++)
+        if (*level->words[i].at != level->words[i].expected)
+            return 0;
+    return 1;
+}
+
+/* The same for a quiet tree: 1 and 0 as above, -1 when all levels must be walked. */
+static int
+eval_quietly(GuardTree *t, PyObject *const *locals, PyObject *function)
+{
+    const Quiet *q = &t->quiet;
+    if (q->rebindings != rebindings.count || rebindings.under_way != 0 || q->events != t->events)
+        return -1;
+    const uint64_t stamp = q->stamp;
+    for (const uintptr_t *look = q->looks;; look++) {
+        if (!(*look & 1)) {
+            if (*(const uint64_t *)*look > stamp)
+                return -1;
+            continue;
+        }
+        if (*look == LOOK_NO_FURTHER)
+            return 1;
+        Py_ssize_t index = *look >> 1;
+        if (words_hold(&t->levels[index]))
+            continue;
+        if (!eval_level(t, index, locals, function))
+            return 0;
+        if (!q->on)
+            return -1;
     }
 }
 
@@ -335,7 +372,10 @@ eval_native(GuardTree *t, PyObject *const *locals, PyObject *function, int *fore
         tree_forget(t);
     if (!eval_level(t, 0, locals, function))
         return 0;
-    if (!eval_levels(t, locals, function))
+    int pass = t->quiet.on ? eval_quietly(t, locals, function) : -1;
+    if (pass < 0 && (pass = eval_levels(t, locals, function)) == 1)
+        tree_settle(t);
+    if (!pass)
         return 0;
     if (t->n_tensors != 0 && (t->foreign_tensors || !tensors_are_native()))
         *foreign = 1;
@@ -348,7 +388,7 @@ eval_native(GuardTree *t, PyObject *const *locals, PyObject *function, int *fore
 }
 
 int
-guard_tree_check(PyObject *tree, PyObject *const *locals, PyObject *function)
+guard_tree_check(PyObject *tree, PyObject *const *locals, PyObject *function, unsigned known)
 {
     GuardTree *t = (GuardTree *)tree;
     int foreign = 0;
@@ -358,6 +398,7 @@ guard_tree_check(PyObject *tree, PyObject *const *locals, PyObject *function)
     t->checked++;
     if (t->flat)
         return eval_flat(t, locals);
+    t->first_child = known != 0 && known == t->state ? t->n_states : 0;
     if (!eval_native(t, locals, function, &foreign))
         return 0;
     if (!foreign)
@@ -365,7 +406,14 @@ guard_tree_check(PyObject *tree, PyObject *const *locals, PyObject *function)
     if (!eval_foreign(t))
         return 0;
     /* Python code ran: the outputs' values must be read again. */
+    t->first_child = 0;
     return t->n_outputs == 0 || eval_native(t, locals, function, &foreign);
+}
+
+unsigned
+guard_tree_state(PyObject *tree)
+{
+    return ((GuardTree *)tree)->state;
 }
 
 Py_ssize_t

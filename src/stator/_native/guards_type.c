@@ -11,6 +11,7 @@ tree_forget(GuardTree *t)
 {
     for (Py_ssize_t i = 0; i < t->n_levels; i++)
         level_forget(&t->levels[i]);
+    t->quiet.on = 0;
     while (t->n_types > 0)
         Py_DECREF(t->types[--t->n_types].type);
 }
@@ -104,6 +105,7 @@ tree_dealloc(GuardTree *t)
     PyMem_Free(t->values);
     PyMem_Free(t->levels);
     PyMem_Free(t->words);
+    PyMem_Free(t->quiet.looks);
     PyMem_Free(t->word_levels);
     PyMem_Free(t->tests);
     PyMem_Free(t->specs);
@@ -145,7 +147,7 @@ check_from_python(GuardTree *t, const char *name, PyObject *const *args, Py_ssiz
         PyObject *value = PyTuple_GET_ITEM(args[0], i);
         locals[i] = value == null_object ? NULL : value;
     }
-    int pass = guard_tree_check((PyObject *)t, locals, function);
+    int pass = guard_tree_check((PyObject *)t, locals, function, 0);
     if (locals != small)
         PyMem_Free(locals);
     return pass;
@@ -207,8 +209,11 @@ tree_statistics(GuardTree *t, PyObject *Py_UNUSED(ignored))
     Py_ssize_t recorded = 0;
     for (Py_ssize_t i = 0; i < t->n_levels; i++)
         recorded += t->levels[i].recorded;
-    return Py_BuildValue("{sn sn sn sn sK sK sK sK}", "nodes", t->n_nodes, "checks", t->n_checks, "levels", t->n_levels,
-                         "recorded", recorded, "checked", t->checked, "evaluated", t->evaluated,
+    Py_ssize_t looks = 0;
+    while (t->quiet.on && t->quiet.looks[looks] != LOOK_NO_FURTHER)
+        looks++;
+    return Py_BuildValue("{sn sn sn sn sn sK sK sK sK}", "nodes", t->n_nodes, "checks", t->n_checks, "levels", t->n_levels,
+                         "recorded", recorded, "looks", t->quiet.on ? looks : -1, "checked", t->checked, "evaluated", t->evaluated,
                          "callbacks", t->callbacks_run, "events", t->events);
 }
 
@@ -282,13 +287,15 @@ add_names(PyObject *module, const char *attribute, const char *const *names)
 int
 guards_init(PyObject *module)
 {
-    if (PyType_Ready(&GuardTree_Type) < 0 || versions_init(module) < 0 || lowering_init() < 0 || fetch_init() < 0)
+    if (PyType_Ready(&GuardTree_Type) < 0 || rebindings_init() < 0 || versions_init(module) < 0 || lowering_init() < 0
+        || fetch_init() < 0)
         return -1;
     if (PyModule_AddObjectRef(module, "GuardTree", (PyObject *)&GuardTree_Type) < 0
         || add_names(module, "GUARD_SOURCES", source_names) < 0 || add_names(module, "GUARD_CHECKS", check_names) < 0
         || add_names(module, "GUARD_EXPRS", expr_names) < 0)
         return -1;
-    return PyModule_AddFunctions(module, version_functions) < 0 || PyModule_AddFunctions(module, tensor_functions) < 0
+    return PyModule_AddFunctions(module, version_functions) < 0 || PyModule_AddFunctions(module, quiet_functions) < 0
+            || PyModule_AddFunctions(module, tensor_functions) < 0
             || PyModule_AddFunctions(module, calibration_functions) < 0
             || PyModule_AddFunctions(module, state_functions) < 0
         ? -1

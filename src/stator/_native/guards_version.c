@@ -339,7 +339,10 @@ level_arm(GuardTree *tree, Level *level)
     if (found.dict != NULL && tree->watchers && watch_add(&level->watch, found.dict) < 0)
         return;
     write_words(tree, level, &found);
+    level->counted = rebindings.counted && (found.slot == NULL || dict_is_counted(Py_TYPE(o)));
+    level->tag = found.dict == NULL || tree->watchers ? NULL : dict_tag(found.dict);
     level->recorded = 1;
+    tree->quiet.fresh |= !level->pinned; /* a pinned one may be, in each walk */
     level->armed_at = tree->calls | 1;
 }
 

@@ -146,7 +146,7 @@ static Entry *
 try_entry(const Index *self, int32_t i, PyObject *const *values, PyObject *function, PyObject **fetched)
 {
     Entry *entry = (Entry *)PyTuple_GET_ITEM(self->entries, i);
-    return entry_holds(entry, values, function, fetched) ? (Entry *)Py_NewRef((PyObject *)entry) : NULL;
+    return entry_holds(entry, values, function, 0, fetched) ? (Entry *)Py_NewRef((PyObject *)entry) : NULL;
 }
 
 Entry *

@@ -347,7 +347,7 @@ dispatch_frame(PyThreadState *ts, IFrame *f, int throwflag)
         return _PyEval_EvalFrameDefault(ts, f, throwflag);
     Py_ssize_t n = parameter_count(IFRAME_CODE(f));
     PyObject *result = entry_call(entry, fetched, f->localsplus, n);
-    int tails = entry->tails;
+    Left left = left_by(entry);
     Py_DECREF(entry);
     PyObject *report;
     if (result == NULL && dispatch_is_run_original(&report)) {
@@ -356,7 +356,7 @@ dispatch_frame(PyThreadState *ts, IFrame *f, int throwflag)
         return result;
     }
     pop_husk(ts, f);
-    return tails ? dispatch_finish(result) : result;
+    return left.tails ? dispatch_finish(result, left) : result;
 }
 
 static PyObject *

@@ -52,6 +52,7 @@ from stator.driver.options import Options
 from stator.driver.recompiles import limit_reached, reasons, refused, told
 from stator.driver.rerun import Rerun
 from stator.driver.stance import Stance
+from stator.driver.steady import is_steady
 from stator.effects.suspension import Exit, Suspension
 from stator.emit import residual
 from stator.emit.ending import Ending
@@ -374,11 +375,12 @@ class Compiler:
         target: Callable[..., Any] = made.function
         sources = made.sources
         if trace.retry is not None:
+            plain = trace.retry.plain or task.careful
             target = attempting(
                 target,
                 function.__code__,
                 # With fullgraph the function itself runs: there is one graph, or none.
-                None if task.careful or self.options.fullgraph else self._careful(),
+                None if plain or self.options.fullgraph else self._careful(),
                 fetches=bool(sources),
                 tails=ending is not None,
             )
@@ -393,8 +395,13 @@ class Compiler:
                 raise UnknownSymbolError("the usual is assumed, which is otherwise in this call")
             failure = tree.explain(bound, function)
             raise _ChangedError(f"a guard fails on the call it was made from: {failure}")
-        tails = ending is not None or trace.retry is not None
-        entry = ledger.bucket.add(tree, target, fetch=bool(sources), tails=tails)
+        entry = ledger.bucket.add(
+            tree,
+            target,
+            fetch=bool(sources),
+            tails=ending is not None or trace.retry is not None,
+            steady=is_steady(trace),
+        )
         done = Compilation(
             entry,
             self.label,
@@ -517,7 +524,13 @@ class Compiler:
             limit = self.options.recompile_limit or config.recompile_limit
             if shared.bucket.code is ledger.bucket.code and len(shared.bucket.entries()) < limit:
                 entry = done.entry
-                shared.bucket.add(entry.guards, entry.target, fetch=entry.fetch, tails=entry.tails)
+                shared.bucket.add(
+                    entry.guards,
+                    entry.target,
+                    fetch=entry.fetch,
+                    tails=entry.tails,
+                    steady=entry.steady,
+                )
                 shared.add(done)
 
     def _eager(

@@ -1,0 +1,126 @@
+/* Quiet trees: what must still be looked at when nothing is known to have changed.
+ *
+ * A walk over all levels looks at two or three words of each. Most of them can be
+ * spared while two counts stand still: of assignments to `__dict__` and
+ * `__class__` (rebinding.c), and of changes of watched dicts. Then an object in a
+ * dict that is recorded is the object it was, of the class it was, with the dict
+ * it had; where there are watchers that dict is unchanged too, and otherwise its
+ * version tells. So after a walk that passed, the tree makes a list of what is
+ * left to look at:
+ *
+ * - Levels that are evaluated anyway, and their children, which nothing holds in
+ *   between: another object may come to the same address.
+ * - Levels whose dict may be replaced without being counted.
+ * - Of all others the version of the dict, where there are no watchers. Versions
+ *   come from one clock: a dict is unchanged if its version is not younger than
+ *   the youngest that was there when the list was made.
+ *
+ * A level *holds* its children if its record says that they are the same objects
+ * as before. The list is void once a holding level is evaluated again.
+ */
+#include "guards.h"
+
+static Py_ssize_t least_levels = 16; /* of a tree for which a list is worth it */
+
+#define LONG_LIVED 16   /* checks */
+#define PATIENCE 256    /* checks, at most, until the next list is made */
+
+/* Did this walk go as the last one, with nothing new to rely on? */
+static int
+is_steady(GuardTree *t)
+{
+    Quiet *q = &t->quiet;
+    unsigned long long walk = t->evaluated - q->evaluated;
+    int steady = !q->fresh && walk == q->walk;
+    q->evaluated = t->evaluated;
+    q->walk = walk;
+    q->fresh = 0;
+    return steady;
+}
+
+static int
+is_worth_it(GuardTree *t)
+{
+    Quiet *q = &t->quiet;
+    if (!rebindings.counted || rebindings.under_way != 0 || !t->shortcuts || t->n_levels < least_levels)
+        return 0;
+    if (q->wait > 0) {
+        q->wait--;
+        return 0;
+    }
+    if (q->made_at != 0) {
+        unsigned lived = t->calls - q->made_at;
+        q->made_at = 0;
+        q->penalty = lived > LONG_LIVED ? 0 : q->penalty < PATIENCE ? q->penalty * 2 + 1 : PATIENCE;
+        if (q->penalty > 3) {
+            q->wait = q->penalty;
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* All levels hold or have just been evaluated. */
+void
+tree_settle(GuardTree *t)
+{
+    Quiet *q = &t->quiet;
+    if (q->on) {
+        q->rebindings = rebindings.count;
+        q->events = t->events;
+        return;
+    }
+    if (!is_steady(t) || !is_worth_it(t))
+        return;
+    if (q->looks == NULL && (q->looks = PyMem_Malloc((t->n_levels + 1) * sizeof *q->looks)) == NULL)
+        return;
+    uintptr_t *look = q->looks;
+    q->stamp = 0;
+    for (Py_ssize_t i = 1; i < t->n_levels; i++) {
+        Level *level = &t->levels[i];
+        const Level *above = &t->levels[t->nodes[t->nodes[level->node].parent].level];
+        level->holding = level->recorded && (above->holding || !level->pinned);
+        if (!level->recorded || !above->holding || !level->counted)
+            *look++ = LOOK_AT_LEVEL(i);
+        else if (level->tag != NULL) {
+            *look++ = (uintptr_t)level->tag;
+            if (*level->tag > q->stamp)
+                q->stamp = *level->tag;
+        }
+    }
+    *look = LOOK_NO_FURTHER;
+    q->rebindings = rebindings.count;
+    q->events = t->events;
+    q->made_at = t->calls | 1;
+    q->on = 1;
+}
+
+/* ---- module ---- */
+
+/* For tests: make lists for smaller trees, or for none. */
+static PyObject *
+guard_quiet_from(PyObject *Py_UNUSED(m), PyObject *arg)
+{
+    Py_ssize_t levels = PyLong_AsSsize_t(arg), before = least_levels;
+    if (levels == -1 && PyErr_Occurred())
+        return NULL;
+    least_levels = levels;
+    return PyLong_FromSsize_t(before);
+}
+
+/* How often a __dict__ or __class__ was assigned, None where that is not counted. */
+static PyObject *
+guard_rebindings(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(ignored))
+{
+    if (!rebindings.counted)
+        Py_RETURN_NONE;
+    return PyLong_FromUnsignedLongLong(rebindings.count);
+}
+
+PyMethodDef quiet_functions[] = {
+    {"guard_quiet_from", guard_quiet_from, METH_O,
+     "guard_quiet_from(levels) -> the least number of levels before this call"},
+    {"guard_rebindings", guard_rebindings, METH_NOARGS,
+     "a number that grows with each assignment of a __dict__ or __class__, or None"},
+    {NULL},
+};
