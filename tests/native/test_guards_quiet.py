@@ -29,6 +29,12 @@ def versions(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 class Module:
+    a: Any
+    kids: dict[str, Any]
+    items: list[Any]
+    pair: tuple[Any, ...]
+    step: int
+
     def __init__(self, **attributes: Any) -> None:
         self.__dict__.update(attributes)
 
@@ -167,11 +173,12 @@ def test_a_dict_nobody_counts_is_looked_at() -> None:
 
 def test_assignments_are_counted() -> None:
     assert _core.guard_rebindings() is not None
-    for assign in (
+    assignments: list[Callable[[Any], None]] = [
         lambda o: setattr(o, "__dict__", {}),
         lambda o: setattr(o, "__class__", Twin),
         lambda o: delattr(o, "__dict__"),
-    ):
+    ]
+    for assign in assignments:
         before = _core.guard_rebindings()
         assign(Module())
         assert _core.guard_rebindings() != before
