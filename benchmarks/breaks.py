@@ -8,66 +8,27 @@ inputs at hand, less the frame in which they are called: whoever calls a graph h
 runs in its own process; medians of the CPU time count.
 """
 
-import argparse
 import gc
 import importlib
-import json
-import platform
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import torch
 from torch import Tensor
 
 import stator
-from benchmarks.calls import in_process, interleaved
-from benchmarks.zoo.measure import error_line
+from benchmarks.graphs import PresetBackends, around
+from benchmarks.runner import by_engine
+from stator.cli.timing import Call, interleaved
 
 ENGINES: Final = ("torch", "stator")
 BREAKS: Final = (0, 1, 3)
 ITERATIONS: Final = 1000
 # Issue 5: three breaks cost at most this many times the overhead of none.
 LIMIT: Final = 4.0
-
-
-class Preset:
-    """Compiles each graph to a callable that computes once and repeats its answer."""
-
-    def __init__(self) -> None:
-        self.runs: list[Callable[..., Any]] = []
-        self.inputs: list[tuple[Any, ...]] = []
-
-    def __call__(self, module: Any, inputs: Sequence[Any]) -> Callable[..., Any]:
-        forward: Callable[..., Any] = module.forward
-        number = len(self.runs)
-        answer: Any = None
-
-        def run(*args: Any) -> Any:
-            nonlocal answer
-            if answer is None:
-                answer = forward(*args)
-                self.inputs[number] = args
-            return answer
-
-        self.runs.append(run)
-        self.inputs.append(())
-        return run
-
-    def bare(self) -> Callable[[], None]:
-        """A function that calls all graphs in order and does nothing else."""
-        namespace: dict[str, Any] = {}
-        text = ["def bare():"]
-        for number, (run, args) in enumerate(zip(self.runs, self.inputs, strict=True)):
-            names = [f"a{number}_{index}" for index in range(len(args))]
-            namespace |= {f"run{number}": run, **dict(zip(names, args, strict=True))}
-            text.append(f"    run{number}({', '.join(names)})")
-        text.append("    return None")
-        exec("\n".join(text), namespace)
-        made: Callable[[], None] = namespace["bare"]
-        return made
 
 
 class Counting:
@@ -114,21 +75,21 @@ def measure_calls(engine: str, rounds: int) -> dict[str, Any]:
     """Seconds per call over the bare graphs, for each number of breaks."""
     torch.set_num_threads(1)
     x = torch.randn(4)
-    calls: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
+    calls: dict[str, Call] = {}
     with torch.no_grad():
         for count in BREAKS:
-            backend = Preset()
+            backend = PresetBackends()
             fn = straight(count, breaker(engine))
             compiled = compile_with(engine, fn, backend)
             if not torch.equal(compiled(x), fn(x)):
                 return {"failed": f"{count} breaks: the result differs from eager"}
             for _ in range(3):
                 compiled(x)
-            if len(backend.runs) != count + 1:
-                return {"failed": f"{count} breaks: {len(backend.runs)} graphs"}
+            if len(backend.made) != count + 1:
+                return {"failed": f"{count} breaks: {len(backend.made)} graphs"}
             calls[f"{count}"] = compiled, (x,)
-            calls[f"bare {count}"] = backend.bare(), ()
-        calls["frame"] = Preset().bare(), ()
+            calls[f"bare {count}"] = around((each.run, each.inputs) for each in backend.made), ()
+        calls["frame"] = around([]), ()
         times = interleaved(calls, rounds, 0.01)
     frame = times["frame"]
     return {"overhead": {str(n): times[f"{n}"] - times[f"bare {n}"] + frame for n in BREAKS}}
@@ -197,78 +158,53 @@ def measure_loop(engine: str, name: str) -> dict[str, Any]:
     }
 
 
-def child(engine: str, name: str, rounds: int) -> dict[str, Any]:
-    try:
-        if name == "calls":
-            return measure_calls(engine, rounds)
-        return measure_loop(engine, name)
-    except Exception as error:
-        return {"failed": error_line(error)}
+CALLS: Final = "calls"
 
 
-def print_calls(results: dict[str, dict[str, Any]]) -> None:
-    columns = "".join(f"{f'{n} breaks, µs':>16}" for n in BREAKS)
-    print(f"{'engine':<10}{columns}{'3 breaks : none':>18}")
+def measure(engine: str, name: str, rounds: int) -> dict[str, Any]:
+    if name == CALLS:
+        return measure_calls(engine, rounds)
+    return measure_loop(engine, name)
+
+
+def head(name: str) -> str:
+    if name == CALLS:
+        columns = "".join(f"{f'{n} breaks, µs':>16}" for n in BREAKS)
+        return f"{'engine':<10}{columns}{'3 breaks : none':>18}"
+    columns = f"{'graphs':>8}{'more':>6}{'first ms':>12}{'later ms':>12}{'objects':>10}"
+    title = f"{ITERATIONS} iterations with a break inside"
+    return f"{title}\n{'loop over':<10}{'engine':<8}{columns}"
+
+
+def rows(name: str, results: dict[str, dict[str, Any]]) -> Iterator[str]:
     for engine, result in results.items():
+        label = f"{engine:<10}" if name == CALLS else f"{name:<10}{engine:<8}"
         if "failed" in result:
-            print(f"{engine:<10} {result['failed']}")
-            continue
-        found = result["overhead"]
-        ratio = found[str(BREAKS[-1])] / found["0"]
-        cells = "".join(f"{found[str(n)] * 1e6:>16.2f}" for n in BREAKS)
-        mark = "" if engine != "stator" or ratio <= LIMIT else f"  more than {LIMIT:.0f}"
-        print(f"{engine:<10}{cells}{ratio:>18.2f}{mark}")
+            yield f"{label} {result['failed']}"
+        else:
+            yield label + (calls_row(engine, result) if name == CALLS else loop_row(result))
 
 
-def print_loop(name: str, results: dict[str, dict[str, Any]]) -> None:
-    for engine, result in results.items():
-        if "failed" in result:
-            print(f"{name:<10}{engine:<8} {result['failed']}")
-            continue
-        print(
-            f"{name:<10}{engine:<8}{result['graphs']:>8}{result['more graphs']:>6}"
-            f"{result['first'] * 1e3:>12.1f}{result['later'] * 1e3:>12.2f}{result['left']:>10}"
-            f"{'  recompile limit reached' if result['limit reached'] else ''}"
-        )
+def calls_row(engine: str, result: dict[str, Any]) -> str:
+    found = result["overhead"]
+    ratio = found[str(BREAKS[-1])] / found["0"]
+    cells = "".join(f"{found[str(n)] * 1e6:>16.2f}" for n in BREAKS)
+    mark = "" if engine != "stator" or ratio <= LIMIT else f"  more than {LIMIT:.0f}"
+    return f"{cells}{ratio:>18.2f}{mark}"
+
+
+def loop_row(result: dict[str, Any]) -> str:
+    return (
+        f"{result['graphs']:>8}{result['more graphs']:>6}"
+        f"{result['first'] * 1e3:>12.1f}{result['later'] * 1e3:>12.2f}{result['left']:>10}"
+        f"{'  recompile limit reached' if result['limit reached'] else ''}"
+    )
 
 
 def main(argv: list[str] | None = None) -> int:
-    names = ("calls", *LOOPS)
-    parser = argparse.ArgumentParser(description="The cost of graph breaks in compiled calls.")
-    parser.add_argument("--quick", action="store_true", help="fewer rounds")
-    parser.add_argument("--json", action="store_true", help="machine-readable output")
-    parser.add_argument("--child", default="", help=argparse.SUPPRESS)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}")
-    options = parser.parse_args(argv)
-    rounds = 5 if options.quick else 15
-    if options.child:
-        print(json.dumps(child(options.child, options.names[0], rounds)))
-        return 0
-    if unknown := set(options.names) - set(names):
-        parser.error(f"no such case: {', '.join(sorted(unknown))}")
-    passed = ["--quick"] if options.quick else []
-    found: dict[str, dict[str, dict[str, Any]]] = {}
-    if not options.json:
-        versions = f"Python {platform.python_version()}, torch {torch.__version__}"
-        print(f"{versions}, one thread, CPU time over the bare graphs, median of {rounds} rounds")
-    for name in options.names or names:
-        found[name] = {
-            engine: in_process("benchmarks.breaks", ["--child", engine, *passed, name])
-            for engine in ENGINES
-        }
-        if options.json:
-            continue
-        if name == "calls":
-            print_calls(found[name])
-        else:
-            if name == (options.names or names[1:])[0]:
-                print(f"\n{ITERATIONS} iterations with a break inside")
-                head = f"{'graphs':>8}{'more':>6}{'first ms':>12}{'later ms':>12}{'objects':>10}"
-                print(f"{'loop over':<10}{'engine':<8}{head}")
-            print_loop(name, found[name])
-    if options.json:
-        print(json.dumps({"python": platform.python_version(), "cases": found}, indent=1))
-    return 0
+    names = (CALLS, *LOOPS)
+    description = "The cost of graph breaks in compiled calls."
+    return by_engine("benchmarks.breaks", description, names, ENGINES, measure, head, rows, argv)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,6 @@ break, and the results of eager.
 import argparse
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -26,7 +25,7 @@ from torch import nn
 from benchmarks.zoo.cases import ZOO
 from benchmarks.zoo.engines import Engine, load
 from benchmarks.zoo.measure import error_line, import_libraries, seed, warm_up
-from benchmarks.zoo.server import chunks, die_with_parent
+from benchmarks.zoo.server import die_with_parent, in_child
 from benchmarks.zoo.values import difference, flat
 from benchmarks.zoo_shapes import MODELS, SHAPES, Given, Model
 
@@ -114,53 +113,29 @@ def measured(engine: Engine, model: Model, dynamic: bool | None, fullgraph: bool
 def measure(engine: Engine, model: Model) -> Iterator[Result]:
     """The result after each mode, so that what hangs loses nothing else."""
     whole: Result = {"name": model.name, "backend": model.backend}
-    for mode, dynamic in MODES.items():
-        result = measured(engine, model, dynamic, fullgraph=True)
-        if "error" in result:
-            split = measured(engine, model, dynamic, fullgraph=False)
-            result = split | {"broken": result["error"]}
-        whole[mode] = result
-        yield whole
-    for mode, dynamic in (("true", True), ("false", False)):
-        whole[f"first_{mode}"] = first_call(engine, model, dynamic)
+    try:
+        for mode, dynamic in MODES.items():
+            result = measured(engine, model, dynamic, fullgraph=True)
+            if "error" in result:
+                split = measured(engine, model, dynamic, fullgraph=False)
+                result = split | {"broken": result["error"]}
+            whole[mode] = result
+            yield whole
+        for mode, dynamic in (("true", True), ("false", False)):
+            whole[f"first_{mode}"] = first_call(engine, model, dynamic)
+    except Exception as error:
+        whole["failed"] = error_line(error)
     yield whole
 
 
 # ---------------------------------------------------------------- processes
 
 
-def in_child(engine: Engine, model: Model, limit_s: float) -> Result:
-    """Forks, measures, collects; the child is killed at the time limit."""
-    reading, writing = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            die_with_parent()
-            os.close(reading)
-            with os.fdopen(writing, "w") as out:
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-                try:
-                    for part in measure(engine, model):
-                        print(json.dumps(part), file=out, flush=True)
-                except BaseException as error:
-                    failed = {"name": model.name, "failed": error_line(error)}
-                    print(json.dumps(failed), file=out, flush=True)
-        finally:
-            os._exit(0)
-    os.close(writing)
-    deadline = time.monotonic() + limit_s
-    lines = b"".join(chunks(reading, deadline)).splitlines()
-    os.close(reading)
-    late = time.monotonic() >= deadline
-    if late:
-        os.kill(pid, signal.SIGKILL)
-    _, status = os.waitpid(pid, 0)
-    found: Result = {"name": model.name, "backend": model.backend}
-    for line in lines:
-        found |= json.loads(line)
-    if late or status:
-        found["failed"] = f"{limit_s:.0f} s limit" if late else f"wait status {status}"
-    return found
+def isolated(engine: Engine, model: Model, limit_s: float) -> Result:
+    """What a child measures, as far as it comes."""
+    ended = in_child(lambda: measure(engine, model), limit_s)
+    found = ended.last or {"name": model.name, "backend": model.backend}
+    return found | ({"failed": ended.how} if ended.status else {})
 
 
 def work(spec: str, names: Iterable[str], limit_s: float, backend: str) -> None:
@@ -175,7 +150,7 @@ def work(spec: str, names: Iterable[str], limit_s: float, backend: str) -> None:
             model = MODELS[name]
             if backend:
                 model = model._replace(backend=backend)
-            print(json.dumps(in_child(engine, model, limit_s)), file=out, flush=True)
+            print(json.dumps(isolated(engine, model, limit_s)), file=out, flush=True)
 
 
 def results(spec: str, names: Sequence[str], options: Any) -> Iterator[Result]:

@@ -8,9 +8,6 @@ gradients are dropped after it. Each case has its own process, in which all take
 CPU time with one thread count.
 """
 
-import argparse
-import json
-import platform
 import sys
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -19,10 +16,11 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from benchmarks.calls import DEFAULT_ENGINES, in_process, interleaved, problems, shown
+from benchmarks.runner import by_case, shown
 from benchmarks.zoo.case import ids, library
 from benchmarks.zoo.engines import PEER, load
 from benchmarks.zoo.measure import error_line, import_libraries
+from stator.cli.timing import Call, interleaved
 
 EAGER, GRAPH = "eager", "graph"
 TOLERANCE: Final = 1e-4
@@ -115,7 +113,7 @@ class InductorGraph:
         return first
 
 
-def bare_graph(name: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def bare_graph(name: str) -> Call:
     """Inductor's compiled graph and its inputs, by way of torch.compile."""
     model, tokens = built(name)
     backend = InductorGraph()
@@ -126,7 +124,7 @@ def bare_graph(name: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     return callable_for(model, backend.run), backend.inputs
 
 
-def compiled(name: str, spec: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def compiled(name: str, spec: str) -> Call:
     model, tokens = built(name)
     expected = model(tokens)
     fn = load(spec).compile(model, backend="inductor", fullgraph=True)
@@ -137,7 +135,7 @@ def compiled(name: str, spec: str) -> tuple[Callable[..., Any], tuple[Any, ...]]
 
 def measure(name: str, engines: list[str], rounds: int) -> dict[str, Any]:
     import_libraries()
-    calls: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
+    calls: dict[str, Call] = {}
     errors: dict[str, str] = {}
     with torch.set_grad_enabled(CASES[name][1]):
         model, tokens = built(name)
@@ -153,16 +151,17 @@ def measure(name: str, engines: list[str], rounds: int) -> dict[str, Any]:
     return {"name": name, "times": times, "errors": errors}
 
 
-def head(columns: list[str]) -> str:
+def head(engines: list[str]) -> str:
+    columns = [EAGER, GRAPH, *engines]
     names = "".join(f"{name:>17}" for name in columns)
     units = "".join(f"{'µs (× eager)':>17}" for _ in columns)
     return f"{'case':<12}{names}\n{'':<12}{units}"
 
 
-def row(result: dict[str, Any], columns: list[str]) -> str:
+def row(result: dict[str, Any], engines: list[str]) -> str:
     times = result.get("times") or {}
     line = f"{result['name']:<12}"
-    for name in columns:
+    for name in (EAGER, GRAPH, *engines):
         seconds = times.get(name)
         share = f" ({seconds / times[EAGER]:.2f})" if seconds else ""
         line += f"{shown(seconds, digits=0) + share:>17}"
@@ -170,37 +169,8 @@ def row(result: dict[str, Any], columns: list[str]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Time per call with Inductor on the CPU.")
-    parser.add_argument("--quick", action="store_true", help="fewer rounds")
-    parser.add_argument("--json", action="store_true", help="machine-readable output")
-    parser.add_argument("--engines", default=DEFAULT_ENGINES, help="default: %(default)s")
-    parser.add_argument("--child", default="", help=argparse.SUPPRESS)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(CASES)}")
-    options = parser.parse_args(argv)
-    engines = options.engines.split(",")
-    rounds = 5 if options.quick else 15
-    if options.child:
-        print(json.dumps(measure(options.child, engines, rounds)))
-        return 0
-    if unknown := set(options.names) - set(CASES):
-        parser.error(f"no such case: {', '.join(sorted(unknown))}")
-    columns = [EAGER, GRAPH, *engines]
-    if not options.json:
-        versions = f"Python {platform.python_version()}, torch {torch.__version__}"
-        print(f"{versions}, one thread, CPU time, median of {rounds} rounds\n{head(columns)}")
-    results = []
-    passed = ["--engines", options.engines, *(["--quick"] if options.quick else [])]
-    for name in options.names or CASES:
-        child = ["--child", name, *passed]
-        results.append({"name": name} | in_process("benchmarks.end_to_end", child))
-        if not options.json:
-            print(row(results[-1], columns), flush=True)
-    if options.json:
-        print(json.dumps({"python": platform.python_version(), "cases": results}, indent=1))
-    else:
-        for line in problems(results):
-            print(line)
-    return 0
+    description = "Time per call with Inductor on the CPU."
+    return by_case("benchmarks.end_to_end", description, CASES, measure, head, row, argv)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from torch import Tensor
 
 import stator
 from benchmarks.breaks import Counting
-from benchmarks.calls import in_process
+from benchmarks.runner import in_process
 from benchmarks.zoo.measure import error_line
 from stator import evaluator
 

@@ -10,11 +10,9 @@ Kept memory is what Python has allocated more after a compilation than before it
 dropped, it belongs to the backend); the last row is the growth of the process per small function.
 """
 
-import argparse
 import gc
 import json
 import os
-import platform
 import statistics
 import sys
 import time
@@ -26,13 +24,23 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from benchmarks.calls import DEFAULT_ENGINES, PresetBackend, in_process, problems, shown
+from benchmarks.runner import (
+    DEFAULT_ENGINES,
+    arguments,
+    in_process,
+    parsed,
+    print_json,
+    problems,
+    shown,
+    versions,
+)
 from benchmarks.zoo.case import Case, hf, ids
 from benchmarks.zoo.cases import ZOO
 from benchmarks.zoo.cases.shared import LLM, labelled, pair, text
 from benchmarks.zoo.engines import load
 from benchmarks.zoo.measure import error_line, import_libraries, warm_up
 from benchmarks.zoo.report import geometric_mean
+from stator.cli.timing import PresetBackend
 
 SMALL_FUNCTIONS: Final = 100
 SMALL: Final = "small functions"
@@ -233,32 +241,25 @@ def row(result: dict[str, Any], engines: list[str]) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Tracing time and memory.")
-    parser.add_argument("--quick", action="store_true", help="one round")
-    parser.add_argument("--json", action="store_true", help="machine-readable output")
+    names = (*MODELS, SMALL)
+    parser = arguments("Tracing time and memory.", names)
     parser.add_argument("--engines", default=DEFAULT_ENGINES, help="default: %(default)s")
-    parser.add_argument("--child", default="", help=argparse.SUPPRESS)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MODELS)}, {SMALL}")
-    options = parser.parse_args(argv)
-    if unknown := set(options.names) - set(MODELS) - {SMALL}:
-        parser.error(f"no such model: {', '.join(sorted(unknown))}")
+    options = parsed(parser, names, argv)
     if options.child:
         print(json.dumps(child(options.child, options.names[0])))
         return 0
     engines, rounds = options.engines.split(","), 1 if options.quick else 3
     if not options.json:
-        versions = f"Python {platform.python_version()}, torch {torch.__version__}"
-        print(f"{versions}, one thread, median of {rounds}\n{head(engines)}")
+        print(f"{versions()}, median of {rounds}\n{head(engines)}")
     results = []
-    for name in options.names or (*MODELS, SMALL):
+    for name in options.names or names:
         results.append(measure(name, engines, rounds))
         if not options.json:
             print(row(results[-1], engines), flush=True)
     ratios = [ratio(each, engines, "trace_cpu_s") for each in results if each["name"] != SMALL]
     mean = geometric_mean(each for each in ratios if each is not None and each > 0)
     if options.json:
-        document = {"python": platform.python_version(), "models": results, "mean_ratio": mean}
-        print(json.dumps(document, indent=1))
+        print_json(models=results, mean_ratio=mean)
     else:
         width = 17 * len(engines)
         print(f"{'geometric mean':<16}{'':{width}} {shown(mean, 1, 3):>8}")

@@ -88,6 +88,15 @@ class Subject:
         if self.module is not None:
             self.module.train(train)
 
+    def compiled(
+        self, engine: Engine, backend: CountingBackend, options: Options, fullgraph: bool
+    ) -> Callable[..., Any]:
+        target, dynamic = self.case.target, options.dynamic
+        made: Callable[..., Any] = engine.compile(
+            target, backend=backend, fullgraph=fullgraph, dynamic=dynamic
+        )
+        return made
+
     def drive(self, fn: Callable[..., Any]) -> Any:
         return self.case.driver(fn, self.case.args, self.case.kwargs)
 
@@ -218,9 +227,7 @@ def with_breaks_allowed(
     engine.clear()
     try:
         subject = Subject(entry, train)
-        fn = engine.compile(
-            subject.case.target, backend=backend, fullgraph=False, dynamic=options.dynamic
-        )
+        fn = subject.compiled(engine, backend, options, fullgraph=False)
         first = subject.run(fn)
         result["first_s"] = first.wall_s
         result["trace_s"] = first.wall_s - reference.wall_s
@@ -259,10 +266,7 @@ def with_fullgraph(
     engine.clear()
     try:
         subject = Subject(entry, train)
-        fn = engine.compile(
-            subject.case.target, backend=backend, fullgraph=True, dynamic=options.dynamic
-        )
-        run = subject.run(fn)
+        run = subject.run(subject.compiled(engine, backend, options, fullgraph=True))
         result["fullgraph"] = True
         result["fullgraph_graphs"] = len(backend.ops)
         result["fullgraph_mismatch"] = against(reference, run, entry, result)

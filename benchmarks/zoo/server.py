@@ -18,10 +18,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from benchmarks.zoo.case import Entry
 from benchmarks.zoo.cases import ZOO
@@ -168,23 +168,32 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def in_child(entry: Entry, engine: Engine, job: Job) -> Result:
+class Ended(NamedTuple):
+    """A child that has ended: the last part it gave, and how it ended."""
+
+    last: Result | None
+    status: str  # "timeout", "crash", or "" if it came to its end
+    how: str
+
+
+def in_child(measure: Callable[[], Iterable[Result]], limit_s: float, log: str = "") -> Ended:
     """Fork, measure, collect; the child is killed at the time limit."""
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
+        code = 1
         try:
             die_with_parent()
             os.close(reading)
             with os.fdopen(writing, "w") as out:
-                redirect(entry, job)
-                for part in measure_all(entry, engine, job.options):
-                    out.write(json.dumps(part) + "\n")
-                    out.flush()
+                redirect(log or os.devnull)
+                for part in measure():
+                    print(json.dumps(part), file=out, flush=True)
+            code = 0
         finally:
-            os._exit(0)
+            os._exit(code)
     os.close(writing)
-    deadline = time.monotonic() + job.timeout_s
+    deadline = time.monotonic() + limit_s
     said = b"".join(chunks(reading, deadline))
     os.close(reading)
     late = time.monotonic() >= deadline
@@ -193,18 +202,24 @@ def in_child(entry: Entry, engine: Engine, job: Job) -> Result:
     _, wait_status = os.waitpid(pid, 0)
     lines = [line for line in said.splitlines() if line.endswith(b"}")]
     last = json.loads(lines[-1]) if lines else None
-    code = os.waitstatus_to_exitcode(wait_status)
-    ended = f"signal {-code}" if code < 0 else f"exit status {code}"
     if late:
-        return completed(entry, job, last, "timeout", f"{job.timeout_s:.0f} s limit")
-    return completed(entry, job, last, "crash", ended)
+        return Ended(last, "timeout", f"{limit_s:.0f} s limit")
+    code = os.waitstatus_to_exitcode(wait_status)
+    how = f"signal {-code}" if code < 0 else f"exit status {code}"
+    return Ended(last, "crash" if code else "", how)
 
 
-def redirect(entry: Entry, job: Job) -> None:
-    """The child's output goes to its log, or nowhere."""
-    path = os.devnull
+def measured(entry: Entry, engine: Engine, job: Job) -> Result:
+    """The result of a case, measured in a child."""
+    log = ""
     if job.log_folder:
-        path = str(Path(job.log_folder, f"{entry.name.replace('/', '_')}.log"))
+        log = str(Path(job.log_folder, f"{entry.name.replace('/', '_')}.log"))
+    ended = in_child(lambda: measure_all(entry, engine, job.options), job.timeout_s, log)
+    return completed(entry, job, ended.last, ended.status or "crash", ended.how)
+
+
+def redirect(path: str) -> None:
+    """The process's output goes to a file; its input is empty."""
     log = os.open(path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o644)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -227,7 +242,7 @@ def serve(job: Job) -> None:
                 problem = error_line(error)
         print(json.dumps({"problem": problem}), file=out, flush=True)
         for line in sys.stdin:
-            result = in_child(ZOO[line.strip()], engine, job)
+            result = measured(ZOO[line.strip()], engine, job)
             print(json.dumps(result), file=out, flush=True)
 
 

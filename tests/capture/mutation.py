@@ -24,8 +24,9 @@ from typing import Any, Final, TypeAlias
 import torch
 from torch import nn
 
+from tests.walk import inherits
+
 from . import harness
-from .describe import inherits
 from .harness import Given, MismatchError, Outcome, Program, Recording
 
 Undo: TypeAlias = Callable[[], object]

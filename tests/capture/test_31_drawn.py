@@ -81,17 +81,22 @@ def _leave_no_trace():
     torch.set_rng_state(before[2])
 
 
+def assert_same_draws(program, compiled, x, start) -> None:
+    """From the same seed: the same result, and the same states after it."""
+    seed(start)
+    expected, after = program(x), states()
+    seed(start)
+    assert torch.equal(compiled(x), expected)
+    assert states() == after
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("program", [masked, masked_by_a_mask, scaled], ids=lambda f: f.__name__)
 def test_drawn_before_the_graph(program, backend) -> None:
     compiled = stator.compile(program, backend=backend, fullgraph=True)
     x = torch.randn(2, 8)
     for start in range(6):
-        seed(start)
-        expected, after = program(x), states()
-        seed(start)
-        assert torch.equal(compiled(x), expected)
-        assert states() == after
+        assert_same_draws(program, compiled, x, start)
     assert compiled.statistics()["misses"] == 1
 
 
@@ -114,11 +119,7 @@ def test_another_mask() -> None:
         x = torch.randn(2, 8)
         if start % 2:
             x[:, 5:] = 1000.0
-        seed(start)
-        expected, after = masked_by_a_mask(x), states()
-        seed(start)
-        assert torch.equal(compiled(x), expected)
-        assert states() == after
+        assert_same_draws(masked_by_a_mask, compiled, x, start)
 
 
 def of_any_length(limit):
@@ -140,11 +141,7 @@ def test_a_result_of_another_shape() -> None:
     compiled = stator.compile(program, backend=backend)
     x = torch.randn(3)
     for start in range(12):
-        seed(start)
-        expected, after = program(x), states()
-        seed(start)
-        assert torch.equal(compiled(x), expected)
-        assert states() == after
+        assert_same_draws(program, compiled, x, start)
     # Where it is not taken for granted, the program is split: `cos` stays in a graph.
     assert len(graphs) > 1 and "cos" in graphs[1]
 
@@ -158,11 +155,7 @@ def test_drawn_before_a_break() -> None:
     compiled = stator.compile(program, backend="eager")
     x = torch.randn(2, 8)
     for start in range(4):
-        seed(start)
-        expected, after = program(x), states()
-        seed(start)
-        assert torch.equal(compiled(x), expected)
-        assert states() == after
+        assert_same_draws(program, compiled, x, start)
 
 
 def raising(limit):

@@ -216,8 +216,8 @@ def observe(engine: Callable[..., Any], prepare: Callable[[], Prepared]) -> Outc
             outcome["events"] = describe(prepared.events)
             # One walk, so that an argument inside the value is recognised as such.
             both = Describer()
-            outcome["arguments"] = both.describe([*prepared.args, prepared.kwargs])
-            outcome["value"] = both.describe(value)
+            outcome["arguments"] = both.describe("", [*prepared.args, prepared.kwargs])
+            outcome["value"] = both.describe("", value)
             del value, both
         outcome["sys.exc_info()"] = describe(sys.exc_info())
     return outcome

@@ -1,14 +1,13 @@
 """Several threads at once, and signals that arrive in the middle of evaluated code."""
 
 import signal
-import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from stator import evaluator
 from stator._native import _core as core
+from tests.threads import outcomes
 
 from .oracle import Program, each
 
@@ -35,40 +34,20 @@ def work(seed: int) -> list[int]:
     return out
 
 
-def in_threads(*calls: Callable[[], Any]) -> list[Any]:
-    """Start all calls at the same moment; returns their results in order."""
-    start = threading.Barrier(len(calls))
-    results: list[Any] = [None] * len(calls)
-
-    def body(position: int, call: Callable[[], Any]) -> None:
-        start.wait()
-        try:
-            results[position] = call()
-        except BaseException as error:
-            results[position] = error
-
-    threads = [threading.Thread(target=body, args=pair) for pair in enumerate(calls)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
-
-
 def test_two_threads_evaluate_at_once() -> None:
     before = evaluator.statistics().frames
-    found = in_threads(*(lambda n=n: evaluator.run(work, n) for n in range(2)))
+    found = outcomes(*(lambda n=n: evaluator.run(work, n) for n in range(2)))
     assert found == [work(0), work(1)]
     assert evaluator.statistics().frames > before
 
 
 def test_four_threads_evaluate_at_once() -> None:
-    found = in_threads(*(lambda n=n: evaluator.run(work, n) for n in range(4)))
+    found = outcomes(*(lambda n=n: evaluator.run(work, n) for n in range(4)))
     assert found == [work(n) for n in range(4)]
 
 
 def test_one_thread_evaluates_while_another_runs_natively() -> None:
-    found = in_threads(
+    found = outcomes(
         lambda: evaluator.run(work, 5),
         lambda: [work(6) for _ in range(20)],
         lambda: evaluator.run(work, 7),
@@ -81,7 +60,7 @@ def test_an_exception_in_one_thread_does_not_disturb_another() -> None:
         work(1)
         raise ValueError("in a thread")
 
-    found = in_threads(lambda: evaluator.run(fails), lambda: evaluator.run(work, 2))
+    found = outcomes(lambda: evaluator.run(fails), lambda: evaluator.run(work, 2))
     assert isinstance(found[0], ValueError)
     assert found[0].args == ("in a thread",)
     assert found[1] == work(2)
@@ -91,7 +70,7 @@ def test_deep_recursion_in_two_threads() -> None:
     def deep(n: int) -> int:
         return 0 if n == 0 else deep(n - 1) + 1
 
-    found = in_threads(lambda: evaluator.run(deep, 800), lambda: evaluator.run(deep, 850))
+    found = outcomes(lambda: evaluator.run(deep, 800), lambda: evaluator.run(deep, 850))
     assert found == [800, 850]
 
 
@@ -99,7 +78,7 @@ def test_endless_recursion_in_one_thread_only() -> None:
     def endless() -> None:
         endless()
 
-    found = in_threads(lambda: evaluator.run(endless), lambda: evaluator.run(work, 3))
+    found = outcomes(lambda: evaluator.run(endless), lambda: evaluator.run(work, 3))
     assert isinstance(found[0], RecursionError)
     assert found[1] == work(3)
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from stator._native._core import CompiledFunction
+from tests.threads import in_threads
 
 from .dispatching import echo, type_is, when, wrap
 
@@ -28,27 +29,6 @@ def frequent_switches() -> Iterator[None]:
 
 def identity(x: Any, y: Any = 1) -> Any:
     return "original", x, y
-
-
-def run_threads(*bodies: Callable[[], Any]) -> None:
-    """Run them at once; the first exception of any fails the test."""
-    errors: list[BaseException] = []
-    barrier = threading.Barrier(len(bodies))
-
-    def guarded(body: Callable[[], Any]) -> None:
-        try:
-            barrier.wait()
-            body()
-        except BaseException as exc:
-            errors.append(exc)
-
-    threads = [threading.Thread(target=guarded, args=(body,)) for body in bodies]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if errors:
-        raise errors[0]
 
 
 def until_time_is_up() -> Iterator[int]:
@@ -78,7 +58,7 @@ def test_calls_while_entries_change() -> None:
             else:
                 c.clear()
 
-    run_threads(call, call, call, change, change)
+    in_threads(call, call, call, change, change)
     assert set(c.statistics()) == {"hits", "misses"}
 
 
@@ -102,7 +82,7 @@ def test_guards_that_let_other_threads_run() -> None:
             if len(c.entries()) > 6:
                 c.clear()
 
-    run_threads(call, call, change)
+    in_threads(call, call, change)
 
 
 def test_entry_freed_while_its_target_runs_elsewhere() -> None:
@@ -122,7 +102,7 @@ def test_entry_freed_while_its_target_runs_elsewhere() -> None:
             c.add_entry(None, target)
             c.clear()
 
-    run_threads(call, call, change)
+    in_threads(call, call, change)
 
 
 def test_two_threads_miss_at_once() -> None:
@@ -140,7 +120,7 @@ def test_two_threads_miss_at_once() -> None:
         for n in range(100):
             assert c(n) == (n, 1)
 
-    run_threads(call, call)
+    in_threads(call, call)
     assert len(set(compiles)) == len(compiles) == 2
     assert len(c.entries()) == 2
     assert c.statistics() == {"hits": 198, "misses": 2}
@@ -161,7 +141,7 @@ def test_a_driver_may_lock_and_look_again() -> None:
             return found
 
     c = wrap(identity, miss)
-    run_threads(*[lambda: c(1)] * 4)
+    in_threads(*[lambda: c(1)] * 4)
     assert compiles == [(1, 1)]
     assert len(c.entries()) == 1
 
@@ -185,7 +165,7 @@ def test_code_replaced_while_others_call() -> None:
             f.__code__ = codes[n % 2]
             c.add_entry(when(lambda x: True), lambda *bound: bound[:2])
 
-    run_threads(call, call, change)
+    in_threads(call, call, change)
 
 
 def test_recursion_in_a_thread() -> None:
@@ -203,7 +183,7 @@ def test_recursion_in_a_thread() -> None:
             with pytest.raises(RecursionError):
                 c(10**5)
 
-        run_threads(deep, deep)
+        in_threads(deep, deep)
     finally:
         sys.setrecursionlimit(limit)
 

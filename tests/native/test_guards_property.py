@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stator import guards
-from stator._native import _core
 from stator.guards import reference
 
+from .guard_versions import VERSIONS, WALKED, noticing
 from .guard_worlds import World
 
 # More with STATOR_EXAMPLES=1000; these take a few seconds.
@@ -26,18 +26,9 @@ relaxed = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=l
 seeds = st.integers(0, 2**32)
 
 
-@pytest.fixture(
-    params=["watchers", "tags", "watchers, walked", "tags, walked"], autouse=True, scope="module"
-)
+@pytest.fixture(params=(*VERSIONS, *WALKED), autouse=True, scope="module")
 def versions(request: pytest.FixtureRequest) -> Iterator[str]:
-    """How changes of dicts are noticed; whether all levels are walked even if none is known."""
-    kind, _, walked = request.param.partition(", ")
-    if _core.guard_use_watchers(kind == "watchers") != (kind == "watchers"):
-        pytest.skip("this Python has no dict watchers")
-    before = _core.guard_quiet_from(10**6 if walked else 1)
-    yield kind
-    _core.guard_quiet_from(before)
-    _core.guard_use_watchers(True)
+    yield from noticing(request.param)
 
 
 class Agreement:

@@ -15,17 +15,14 @@ import pytest
 from stator import guards as G  # noqa: N812
 from stator._native import _core
 
+from .guard_versions import VERSIONS, noticing
+
 X = G.Local(0, "x")
 
 
-@pytest.fixture(params=["watchers", "tags"], autouse=True)
+@pytest.fixture(params=VERSIONS, autouse=True)
 def versions(request: pytest.FixtureRequest) -> Iterator[str]:
-    if _core.guard_use_watchers(request.param == "watchers") != (request.param == "watchers"):
-        pytest.skip("this Python has no dict watchers")
-    before = _core.guard_quiet_from(1)
-    yield request.param
-    _core.guard_quiet_from(before)
-    _core.guard_use_watchers(True)
+    yield from noticing(request.param)
 
 
 class Module:

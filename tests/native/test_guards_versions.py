@@ -11,22 +11,16 @@ from typing import Any
 import pytest
 
 from stator import guards as G  # noqa: N812
-from stator._native import _core
+
+from .guard_versions import VERSIONS, WALKED, noticing
 
 X = G.Local(0, "x")
 M = G.Attr(X, "m")
 
 
-@pytest.fixture(params=["watchers", "tags", "watchers, walked", "tags, walked"], autouse=True)
+@pytest.fixture(params=(*VERSIONS, *WALKED), autouse=True)
 def versions(request: pytest.FixtureRequest) -> Iterator[str]:
-    """How changes of dicts are noticed; whether all levels are walked even if none is known."""
-    kind, _, walked = request.param.partition(", ")
-    if _core.guard_use_watchers(kind == "watchers") != (kind == "watchers"):
-        pytest.skip("this Python has no dict watchers")
-    before = _core.guard_quiet_from(10**6 if walked else 1)
-    yield kind
-    _core.guard_quiet_from(before)
-    _core.guard_use_watchers(True)
+    yield from noticing(request.param)
 
 
 class Node:

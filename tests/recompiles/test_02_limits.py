@@ -1,8 +1,6 @@
 """Limits: per bucket and accumulated, whose they are, what happens at them."""
 
 import itertools
-import time
-import warnings
 from typing import Any
 
 import pytest
@@ -13,21 +11,9 @@ import stator
 from stator import config
 from stator.testing import count
 
-from .tools import Counting, X, compiled, scaled
+from .tools import Counting, X, compiled, guarded, scaled, split
 
-
-@pytest.fixture(autouse=True)
-def no_warnings() -> Any:
-    """A warning that no test expects is an error."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
-
-
-def split(x: torch.Tensor, n: int) -> torch.Tensor:
-    x = x + 1
-    time.sleep(0)
-    return x * n
+pytestmark = pytest.mark.usefixtures("no_warnings")
 
 
 class TestRecompileLimit:
@@ -102,24 +88,15 @@ class TestContinuations:
 
     def test_a_limit_behind_a_break_leaves_the_program(self) -> None:
         """An error there: the part before has run, so the program is left as by an exception."""
-        left: list[str] = []
-
-        def guarded(x: torch.Tensor, n: int) -> torch.Tensor:
-            try:
-                x = x + 1
-                time.sleep(0)
-                return x * n
-            finally:
-                left.append("left")
-
-        made = compiled(guarded, recompile_limit=1)
+        left: list[int] = []
+        made = compiled(guarded(left), recompile_limit=1)
         made(X, 1)
         with (
             config.patch(fail_on_recompile_limit_hit=True),
             pytest.raises(stator.RecompileLimitError, match="resumed in"),
         ):
             made(X, 2)
-        assert left == ["left", "left"]
+        assert left == [1, 2]
 
 
 class TestAccumulated:

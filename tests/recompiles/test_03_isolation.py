@@ -15,13 +15,7 @@ from stator.testing import compilations, count, function_of
 
 from .tools import Counting, X, are_freed, compiled, scaled
 
-
-@pytest.fixture(autouse=True)
-def no_warnings() -> Any:
-    """A warning is an error: no test here is to reach a limit that it does not expect."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        yield
+pytestmark = pytest.mark.usefixtures("no_warnings")
 
 
 def split(x: torch.Tensor, n: int) -> torch.Tensor:

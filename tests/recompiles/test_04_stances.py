@@ -15,19 +15,13 @@ from stator.driver import stance
 from stator.driver.stance import STANCES
 from stator.testing import compilations, count
 
-from .tools import Counting, X, compiled, scaled
+from .tools import Counting, X, compiled, guarded, scaled, split
 
 
 @pytest.fixture(autouse=True)
 def default() -> Iterator[None]:
     yield
     stator.set_stance("default")
-
-
-def split(x: torch.Tensor, n: int) -> torch.Tensor:
-    x = x + 1
-    time.sleep(0)
-    return x * n
 
 
 class Ran:
@@ -189,16 +183,7 @@ class TestStances:
 
     def test_fail_on_recompile_behind_a_break(self) -> None:
         left: list[int] = []
-
-        def guarded(x: torch.Tensor, n: int) -> torch.Tensor:
-            try:
-                x = x + 1
-                time.sleep(0)
-                return x * n
-            finally:
-                left.append(n)
-
-        made = compiled(guarded)
+        made = compiled(guarded(left))
         made(X, 1)
         with stator.set_stance("fail_on_recompile"):
             made(X, 1)

@@ -1,7 +1,6 @@
 """`stator.reset_code`: what is compiled for one function is forgotten, and nothing else."""
 
 import functools
-import time
 import warnings
 from typing import Any
 
@@ -12,17 +11,11 @@ from torch import nn
 import stator
 from stator.testing import compilations, count, recompiles
 
-from .tools import Counting, X, compiled, scaled
+from .tools import Counting, X, compiled, scaled, split
 
 
 def other(x: torch.Tensor, n: int) -> torch.Tensor:
     return x + n
-
-
-def split(x: torch.Tensor, n: int) -> torch.Tensor:
-    x = x + 1
-    time.sleep(0)
-    return x * n
 
 
 class Holder:

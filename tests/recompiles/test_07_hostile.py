@@ -13,35 +13,9 @@ import torch
 
 import stator
 from stator.testing import count, recompiles
+from tests.threads import in_threads
 
-from .tools import Counting, X, compiled, scaled
-
-
-def split(x: torch.Tensor, n: int) -> torch.Tensor:
-    x = x + 1
-    time.sleep(0)
-    return x * n
-
-
-def in_threads(*bodies: Callable[[], Any]) -> None:
-    """Runs them at once; what one of them raises is raised here."""
-    errors: list[BaseException] = []
-    start = threading.Barrier(len(bodies))
-
-    def run(body: Callable[[], Any]) -> None:
-        start.wait()
-        try:
-            body()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(body,)) for body in bodies]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    if errors:
-        raise errors[0]
+from .tools import Counting, X, compiled, scaled, split
 
 
 @pytest.mark.parametrize("isolate", [False, True])

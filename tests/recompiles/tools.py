@@ -1,6 +1,7 @@
 """What these tests share."""
 
 import gc
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,6 +36,27 @@ def compiled(function: Callable[..., Any], **options: Any) -> Any:
 
 def scaled(x: torch.Tensor, n: Any) -> Any:
     return x * n
+
+
+def split(x: torch.Tensor, n: int) -> torch.Tensor:
+    """Two graphs, of which the one behind the break depends on `n`."""
+    x = x + 1
+    time.sleep(0)
+    return x * n
+
+
+def guarded(left: list[int]) -> Callable[[torch.Tensor, int], torch.Tensor]:
+    """The same in a `try` whose `finally` notes each call."""
+
+    def guarded(x: torch.Tensor, n: int) -> torch.Tensor:
+        try:
+            x = x + 1
+            time.sleep(0)
+            return x * n
+        finally:
+            left.append(n)
+
+    return guarded
 
 
 def are_freed(*references: weakref.ref[Any]) -> bool:

@@ -119,7 +119,7 @@ typedef struct {
     union {
         Py_ssize_t n;    /* LENGTH */
         Py_hash_t hash;  /* of arg, where arg is a key */
-        int32_t *nodes;  /* n_nodes > 0: what a relation compares, a callback gets */
+        int32_t *nodes;  /* n_nodes > 0: what a relation compares, a callback gets; in a tree: of values */
     };
     union {
         Py_hash_t *hashes;       /* KEYS, KEY_SET: of each key */
@@ -144,8 +144,9 @@ typedef struct {
     Check *checks;       /* on the value itself */
     Check *tensors;
     int32_t n_checks;
-    int32_t n_tensors;
-    int32_t deferred;    /* tensor checks run in the flat loop after the levels */
+    int16_t n_tensors;
+    int16_t deferred;    /* tensor checks run in the flat loop after the levels */
+    int32_t value;       /* where the tree keeps it, 0: nobody reads it again */
     int32_t hint;        /* where the attribute was found last time */
     PyObject *key;
     union {
@@ -220,7 +221,7 @@ typedef struct {
  * been skipped. */
 typedef struct {
     struct TensorSpec *spec;
-    int32_t node, guard;
+    int32_t value, guard;
     const char *impl, *meta; /* where the tensor's metadata was the last time; only compared */
 } TensorTest;
 
@@ -242,7 +243,7 @@ typedef struct {
     int watchers;         /* dict changes are events; otherwise tags are compared */
     Py_ssize_t n_nodes, n_levels, n_checks, n_locals, n_outputs;
     Node *nodes;          /* in preorder; 0 is the root */
-    PyObject **values;    /* of the nodes: borrowed, current when the parent's level is */
+    PyObject **values;    /* of nodes that are read again: borrowed, current when the parent's level is */
     Level *levels;        /* in preorder; 0 is the root's */
     Word *words;          /* of the levels but the root's, in order, and one that never holds */
     int32_t *word_levels; /* whose they are */
@@ -257,7 +258,7 @@ typedef struct {
     Py_ssize_t n_specs;
     Check *posts;         /* relations between nodes, then callbacks */
     Py_ssize_t n_posts, n_callbacks;
-    int32_t *outputs;
+    int32_t *outputs;     /* of values */
     PyObject **distinct;  /* scratch hash table of the DISTINCT checks */
     size_t distinct_mask;
     TypeTag types[TYPE_TAGS];

@@ -86,8 +86,7 @@ static int
 read_nodes(GuardTree *t, const Lowering *l)
 {
     t->nodes = PyMem_Calloc(l->n_steps, sizeof *t->nodes);
-    t->values = PyMem_Calloc(l->n_steps, sizeof *t->values);
-    if (t->nodes == NULL || t->values == NULL) {
+    if (t->nodes == NULL) {
         PyErr_NoMemory();
         return -1;
     }
@@ -506,6 +505,40 @@ read_outputs(GuardTree *t, Lowering *l)
     return 0;
 }
 
+static void
+number_value(GuardTree *t, int32_t *node, int32_t *n)
+{
+    Node *read = &t->nodes[*node];
+    if (read->value == 0)
+        read->value = ++*n;
+    *node = read->value;
+}
+
+/* Give the values that are read after the levels their places, side by side in the
+ * order in which they are read: a model's parameters are thousands. */
+static int
+make_values(GuardTree *t)
+{
+    int32_t n = 0;
+    for (Py_ssize_t i = 0; i < t->n_tests; i++)
+        number_value(t, &t->tests[i].value, &n);
+    for (Py_ssize_t i = 0; i < t->n_outputs; i++)
+        number_value(t, &t->outputs[i], &n);
+    for (Py_ssize_t i = 0; i < t->n_posts; i++)
+        for (int32_t j = 0; j < t->posts[i].n_nodes; j++)
+            number_value(t, &t->posts[i].nodes[j], &n);
+    for (Py_ssize_t i = 0; i < t->n_tensors; i++) {
+        int32_t node = t->tensors[i].node; /* asked for by eval_foreign() */
+        number_value(t, &node, &n);
+    }
+    t->values = PyMem_Calloc(n + 1, sizeof *t->values);
+    if (t->values == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    return 0;
+}
+
 /* Fill an empty tree; -1 with an exception when the guards are malformed. */
 int
 tree_fill(GuardTree *t, PyObject *guards, PyObject *outputs)
@@ -517,7 +550,7 @@ tree_fill(GuardTree *t, PyObject *guards, PyObject *outputs)
     }
     int status = lower(l, guards, outputs) < 0 || read_nodes(t, l) < 0 || read_checks(t, l, guards) < 0 || make_levels(t) < 0
             || make_tests(t) < 0 || make_scratch(t) < 0 || read_outputs(t, l) < 0
-            || state_number(t) < 0
+            || make_values(t) < 0 || state_number(t) < 0
         ? -1
         : 0;
     lowering_free(l);

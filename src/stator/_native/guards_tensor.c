@@ -173,7 +173,7 @@ TensorTest *
 tensors_failing(TensorTest *test, TensorTest *end, PyObject *const *values)
 {
     for (; test < end; test++) {
-        PyObject *value = values[test->node];
+        PyObject *value = values[test->value];
         const TensorSpec *s = test->spec;
         if (end - test > AHEAD) {
             const char *impl = test[AHEAD].impl;

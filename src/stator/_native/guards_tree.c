@@ -112,7 +112,7 @@ eval_level(GuardTree *t, Py_ssize_t index, PyObject *const *locals, PyObject *fu
         PyObject *value = eval_source(node, base, locals, function);
         if (value == NULL)
             return fail(t, node->guard, NULL);
-        t->values[level->children[i]] = value;
+        t->values[node->value] = value;
         if (node->level >= 0) {
             Level *below = &t->levels[node->level];
             if (below->value != value || below->pinned) {
@@ -305,9 +305,9 @@ eval_foreign(GuardTree *t)
         if (!is_foreign(t, c))
             continue;
         for (Py_ssize_t j = 0; j < (c->op == CHECK_TENSOR ? 1 : c->n_nodes); j++) {
-            int32_t node = c->op == CHECK_TENSOR ? c->node : c->nodes[j];
+            int32_t value = c->op == CHECK_TENSOR ? t->nodes[c->node].value : c->nodes[j];
             checks[n] = c;
-            held[n++] = Py_NewRef(t->values[node]);
+            held[n++] = Py_NewRef(t->values[value]);
         }
     }
     Py_INCREF(t);
@@ -355,7 +355,7 @@ eval_flat(GuardTree *t, PyObject *const *locals)
     const Level *level = &t->levels[0];
     for (int32_t i = 0; i < level->n_children; i++) {
         Node *node = &t->nodes[level->children[i]];
-        PyObject *value = t->values[level->children[i]] = locals[node->index];
+        PyObject *value = t->values[node->value] = locals[node->index];
         if (value == NULL)
             return fail(t, node->guard, NULL);
         if (!eval_checks(t, node, value))
@@ -382,7 +382,7 @@ eval_native(GuardTree *t, PyObject *const *locals, PyObject *function, int *fore
     if (t->n_tests != 0 && tensors_are_native()) {
         TensorTest *end = t->tests + t->n_tests, *failing = tensors_failing(t->tests, end, t->values);
         if (failing != end)
-            return fail(t, failing->guard, t->values[failing->node]);
+            return fail(t, failing->guard, t->values[failing->value]);
     }
     return t->n_posts == 0 || eval_posts(t, foreign);
 }

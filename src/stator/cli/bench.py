@@ -7,10 +7,8 @@ so that the front end alone is measured. All take turns; medians of CPU time cou
 
 import argparse
 import json
-import statistics
 import sys
 import time
-import timeit
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +17,7 @@ from torch import Tensor, nn
 
 from stator import api
 from stator.cli import screen
+from stator.cli.timing import Call, PresetBackend, interleaved
 
 _ROUNDS: Final = 15
 _SAMPLE_SECONDS: Final = 0.01
@@ -81,61 +80,21 @@ _PROGRAMS: Final[Mapping[str, Callable[[], tuple[Any, tuple[Tensor, ...]]]]] = {
 # ---------------------------------------------------------------------- measuring
 
 
-class _Preset:
-    """A backend whose graphs compute once, and repeat their answer."""
-
-    def __init__(self) -> None:
-        self.run: Callable[..., Any] = lambda *args: None
-        self.inputs: tuple[Any, ...] = ()
-
-    def __call__(self, module: Any, inputs: Any) -> Callable[..., Any]:
-        forward = module.forward
-        answer: Any = None
-
-        def run(*args: Any) -> Any:
-            nonlocal answer
-            if answer is None:
-                answer, self.inputs = forward(*args), args
-            return answer
-
-        self.run = run
-        return run
-
-
 def _measured(name: str, make: Callable[[], tuple[Any, tuple[Tensor, ...]]]) -> Result:
     target, args = make()
-    calls: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {"eager": (target, args)}
+    calls: dict[str, Call] = {"eager": (target, args)}
     first: dict[str, float] = {}
     for engine, compile in ENGINES.items():
-        backend = _Preset()
+        backend = PresetBackend()
         compiled = compile(target, backend=backend, fullgraph=True)
         start = time.perf_counter()
         compiled(*args)
         first[engine] = time.perf_counter() - start
         calls[engine] = compiled, args
         calls[f"{engine}, graph"] = backend.run, backend.inputs
-    times = _in_turns(calls)
+    times = interleaved(calls, _ROUNDS, _SAMPLE_SECONDS)
     overhead = {engine: times[engine] - times[f"{engine}, graph"] for engine in ENGINES}
     return Result(name, times["eager"], overhead, first)
-
-
-def _in_turns(
-    calls: Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]],
-) -> dict[str, float]:
-    """Median seconds per call of each; the order changes every round."""
-    timers = {
-        name: timeit.Timer("fn(*args)", globals={"fn": fn, "args": args}, timer=time.process_time)
-        for name, (fn, args) in calls.items()
-    }
-    repeats = {}
-    for name, timer in timers.items():
-        timer.timeit(3)
-        repeats[name] = max(1, round(_SAMPLE_SECONDS / max(timer.timeit(20) / 20, 1e-8)))
-    samples: dict[str, list[float]] = {name: [] for name in timers}
-    for turn in range(_ROUNDS):
-        for name in list(timers) if turn % 2 == 0 else reversed(list(timers)):
-            samples[name].append(timers[name].timeit(repeats[name]) / repeats[name])
-    return {name: statistics.median(each) for name, each in samples.items()}
 
 
 # ---------------------------------------------------------------------- showing

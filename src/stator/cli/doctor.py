@@ -20,7 +20,7 @@ from stator.cli import screen
 
 State = Literal["ok", "slow", "missing", "note"]
 SUPPORTED: Final = ((3, 11), (3, 12), (3, 13))
-TESTED: Final = "2.13"
+TESTED: Final = ((2, 11), (2, 13))  # the oldest and the newest torch
 _COLOURS: Final[dict[State, str]] = {
     "ok": "green",
     "slow": "yellow",
@@ -119,10 +119,12 @@ def _torch() -> Iterator[Finding]:
         return
     torch: Any = import_module("torch")
     version: str = torch.__version__
-    if version.startswith(TESTED):
+    oldest, newest = TESTED
+    if oldest <= tuple(map(int, version.split(".")[:2])) <= newest:
         yield Finding("torch", "ok", version)
     else:
-        fix = f"stator is tested with torch {TESTED}; `stator explain` something small first"
+        known = " to ".join(f"{major}.{minor}" for major, minor in TESTED)
+        fix = f"stator is tested with torch {known}; `stator explain` something small first"
         yield Finding("torch", "note", version, fix)
     yield from _tensor_checks()
 

@@ -20,7 +20,7 @@ from stator.driver import regions, story
 from stator.driver.ledger import Compilation, Label, Recompile
 from stator.driver.records import arguments, name
 from stator.effects import Effect
-from stator.effects.steps import Plan
+from stator.effects.steps import Apply, Plan
 from stator.evaluator import statistics
 
 _INDENT: Final = "\n  "
@@ -159,7 +159,7 @@ def compiled(
     if logs.on("guards", label):
         logs.write("guards", _titled(label, "guards", map(str, done.guards)))
     if logs.on("side_effects", label) and plan is not None and plan.effects:
-        words = [_words(step.effect, str(step)) for step in plan.effects]
+        words = _effects(plan)
         logs.write("side_effects", _titled(label, "side effects", words))
     if logs.on("bytecode", label) and done.residual:
         lines = done.residual.splitlines()
@@ -170,8 +170,7 @@ def compiled(
         text = f"{label}: backend took {done.backend_seconds * 1000:.1f} ms"
         logs.write("dynamo", text if done.graph is not None else f"{label}: no graph")
     if journal.on():
-        effects = () if plan is None else plan.effects
-        words = [_words(step.effect, str(step)) for step in effects]
+        words = [] if plan is None else _effects(plan)
         story.compiled(label, done, words, function)
 
 
@@ -230,6 +229,11 @@ _WORDS: Final = {
     "SlotDel": "the attribute {1} of {0} is deleted",
     "SlotSet": "the attribute {1} of {0} is set",
 }
+
+
+def _effects(plan: Plan) -> list[str]:
+    written = (step for step in plan.effects if isinstance(step, Apply))
+    return [_words(step.effect, str(step)) for step in written]
 
 
 def _words(effect: Effect, text: str) -> str:

@@ -6,6 +6,7 @@ has the graph's name where it is ours or torch.fx's.
 """
 
 import copy
+import re
 import warnings
 from collections.abc import Callable
 from types import FunctionType
@@ -57,6 +58,7 @@ _UNCOMPILED: Final = (
     "a graph with sizes or numbers that depend on the values in tensors runs uncompiled, since the "
     "backend would need the values:"
 )
+_UNKNOWN: Final = re.compile(r"\b(u|zuf)\d+\b")  # torch's names for numbers that only a run knows
 
 
 def _depends_on_values(module: fx.GraphModule) -> bool:
@@ -64,9 +66,12 @@ def _depends_on_values(module: fx.GraphModule) -> bool:
 
 
 def _needs_values(error: BaseException | None) -> bool:
+    """Whether a backend asks for such a value, or Inductor fails over one that it names."""
     while error is not None:
         text = str(error)
         if "GuardOnDataDependentSymNode" in text or "PendingUnbackedSymbolNotFound" in text:
+            return True
+        if type(error).__name__ == "InductorError" and _UNKNOWN.search(text):
             return True
         error = error.__cause__
     return False

@@ -572,8 +572,8 @@ class Compiler:
         if text not in ledger.warned:
             ledger.warned.add(text)
             announcements.warned(self.label, text)
-            progress.clear()
-            warnings.warn(text, stacklevel=_level_outside())
+            with progress.aside():
+                warnings.warn(text, stacklevel=_level_outside())
 
 
 def _same(backend: Any, other: Any) -> bool:

@@ -17,7 +17,7 @@ from stator.driver.options import Options
 from stator.guards import Equal, Guard, Holds
 from stator.guards.reference import Call, holds
 from stator.guards.sources import Missing
-from stator.guards.tensors import TensorMatch, tensor_match
+from stator.guards.tensors import TensorMatch
 
 
 class Dynamics:
@@ -121,19 +121,7 @@ def _difference(guard: Guard, call: Call) -> list[_Change] | None:
         if kind is int and abs(value) > LARGEST:
             return None
         return [_Change(text, kind, check.constant, value)]
-    if type(check) is not TensorMatch or type(value) is not check.type:
-        return None
-    tensor: Any = value
-    found = tensor_match(tensor)
-    same = (
-        found.keys == check.keys
-        and found.requires_grad == check.requires_grad
-        and found.dtype == check.dtype
-        and found.device == check.device
-        and len(found.sizes) == len(check.sizes)
-        and (found.strides is None) == (check.strides is None)
-    )
-    if not same:
+    if type(check) is not TensorMatch or (found := check.alike(value)) is None:
         return None
     sizes = _differing(check.sizes, found.sizes)
     strides = _differing(check.strides or (), found.strides or ())

@@ -6,14 +6,13 @@ is; and, for each line of it, the frames of the program.
 """
 
 import linecache
-import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch.fx as fx
 from torch.fx.graph_module import _loader
 
-from stator.diagnostics.artefacts import Title, publish
+from stator.diagnostics.artefacts import Title, publish, when_gone
 from stator.diagnostics.places import Place, library
 from stator.driver.records import places_in
 
@@ -68,7 +67,7 @@ def _annotated(code: str, places: Lines, title: Title) -> str:
 
 def _forget_with(module: fx.GraphModule, file: str) -> None:
     """torch.fx keeps the source of every graph module for tracebacks; ours goes with the module."""
-    weakref.finalize(module, _forget, file).atexit = False
+    when_gone(module, _forget, file)
 
 
 def _forget(file: str) -> None:

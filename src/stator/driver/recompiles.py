@@ -39,7 +39,7 @@ from stator.guards import (
 from stator.guards.expressions import Leaf, Undefined
 from stator.guards.reference import Call, failing
 from stator.guards.sources import Missing as NoSource
-from stator.guards.tensors import NoOverlap, TensorMatch, tensor_match
+from stator.guards.tensors import NoOverlap, TensorMatch
 from stator.guards.tree import Missing
 
 # ---------------------------------------------------------------------- reasons
@@ -125,7 +125,7 @@ def cause_of(guard: Guard, value: Any) -> Cause:
     if value is Missing:
         return Cause.CONTENTS
     if isinstance(check, TensorMatch):
-        return _of_tensor(check, value)
+        return Cause.TENSOR if check.alike(value) is None else Cause.SIZES
     if isinstance(check, Equal):
         return _of_constant(guard.source, check.constant, value)
     for checks, cause in _CAUSES:
@@ -138,21 +138,6 @@ def _root(source: Source | None) -> Source | None:
     while source is not None and source.base is not None:
         source = source.base
     return source
-
-
-def _of_tensor(check: TensorMatch, value: Any) -> Cause:
-    if type(value) is not check.type:
-        return Cause.TENSOR
-    tensor: Any = value
-    found = tensor_match(tensor)
-    same = (
-        found.keys == check.keys
-        and found.requires_grad == check.requires_grad
-        and found.dtype == check.dtype
-        and found.device == check.device
-        and len(found.sizes) == len(check.sizes)
-    )
-    return Cause.SIZES if same else Cause.TENSOR
 
 
 def _of_constant(source: Source | None, constant: Any, value: Any) -> Cause:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 from stator._native import _core
 
-from .expressions import Binary, Constant, Expr, Leaf, Unary, holds
+from .expressions import Binary, Constant, Expr, Leaf, Real, Unary, holds
 from .fields import rename
 from .layout import class_attributes, instance_dict, is_ordered, length_of, typed_equal
 from .sources import Source
@@ -425,6 +425,8 @@ class Holds(Check):
             match step:
                 case Constant(number=constant):
                     code.append((EXPRS["CONST"], 0, constant))
+                case Real():
+                    code.append((EXPRS["FLOAT"], 0, step.bits))
                 case Leaf():
                     place = places.setdefault(step.source, len(places))
                     code.append((EXPRS[step.op], place, step.dim))

@@ -1,15 +1,19 @@
-"""Integer expressions over what guards read: the relations between symbolic sizes.
+"""Expressions over what guards read: the relations between symbolic sizes.
 
-Stage: guards. Leaves are integers found at sources (`Int`), lengths (`LenOf`) and extents of
-tensors (`SizeOf`, `StrideOf`, `OffsetOf`). Arithmetic is that of 64-bit integers: an expression
-that overflows or divides by zero does not hold.
+Stage: guards. Leaves are numbers found at sources (`Int`, `Float`), lengths (`LenOf`) and extents
+of tensors (`SizeOf`, `StrideOf`, `OffsetOf`). Arithmetic is that of 64-bit integers: an expression
+that overflows or divides by zero does not hold. Floats, and those that follow from integers
+(`n / 2`), have operations of their own (`TRUEDIV`, `TOFLOAT`, and those with an F). They are
+CPython's floats to the bit; where they would not be, or get infinite, the expression does not hold.
 
     SizeOf(Local(0), 0) * 2 == SizeOf(Local(1), 0)
 """
 
 from __future__ import annotations
 
+import math
 import operator
+import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,9 +23,31 @@ from .sources import Missing, Source
 
 MINIMUM: Final = -(2**63)
 MAXIMUM: Final = 2**63 - 1
+_EXACT: Final = 2**53  # as far as a float tells integers apart
+
+
+class Undefined(Exception):  # noqa: N818 - an answer, not an error
+    """The expression has no 64-bit value."""
+
+
+def _to_float(number: int) -> float:
+    if not -_EXACT <= number <= _EXACT:
+        raise Undefined
+    return float(number)
+
+
+def _power(base: float, exponent: float) -> float:
+    if base <= 0:  # other bases have rules of their own
+        raise Undefined
+    return math.pow(base, exponent)
+
+
+def _quotient(dividend: int, divisor: int) -> float:
+    return _to_float(dividend) / _to_float(divisor)
+
 
 # name → (how it is printed, its meaning)
-BINARY: Final[dict[str, tuple[str, Callable[[int, int], int]]]] = {
+BINARY: Final[dict[str, tuple[str, Callable[[Any, Any], Any]]]] = {
     "ADD": ("+", operator.add),
     "SUB": ("-", operator.sub),
     "MUL": ("*", operator.mul),
@@ -37,27 +63,66 @@ BINARY: Final[dict[str, tuple[str, Callable[[int, int], int]]]] = {
     "GE": (">=", operator.ge),
     "AND": ("and", lambda a, b: bool(a) and bool(b)),
     "OR": ("or", lambda a, b: bool(a) or bool(b)),
+    "TRUEDIV": ("/", _quotient),
+    "FADD": ("+", operator.add),
+    "FSUB": ("-", operator.sub),
+    "FMUL": ("*", operator.mul),
+    "FDIV": ("/", operator.truediv),
+    "FPOW": ("**", _power),
+    "FMIN": ("min", min),
+    "FMAX": ("max", max),
+    "FEQ": ("==", operator.eq),
+    "FNE": ("!=", operator.ne),
+    "FLT": ("<", operator.lt),
+    "FLE": ("<=", operator.le),
+    "FGT": (">", operator.gt),
+    "FGE": (">=", operator.ge),
 }
-UNARY: Final[dict[str, tuple[str, Callable[[int], int]]]] = {
+UNARY: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
     "NEG": ("-", operator.neg),
     "ABS": ("abs", abs),
     "NOT": ("not ", operator.not_),
+    "TOFLOAT": ("float", _to_float),
+    "FNEG": ("-", operator.neg),
+    "FABS": ("abs", abs),
+    "FSQRT": ("sqrt", math.sqrt),
+    "FLOG2": ("log2", math.log2),
+    "FFLOOR": ("floor", math.floor),
+    "FCEIL": ("ceil", math.ceil),
+    "FTRUNC": ("int", math.trunc),
+    "FROUND": ("round", round),
 }
-
-
-class Undefined(Exception):  # noqa: N818 - an answer, not an error
-    """The expression has no 64-bit value."""
+_FLOAT_FUNCTIONS: Final = ("TOFLOAT", "FNEG", "FABS", "FSQRT", "FLOG2")
+_FLOAT_OPERATORS: Final = ("TRUEDIV", "FADD", "FSUB", "FMUL", "FDIV", "FPOW", "FMIN", "FMAX")
+REAL: Final = frozenset({*_FLOAT_FUNCTIONS, *_FLOAT_OPERATORS})
+"""What gives a float."""
 
 
 @dataclass(frozen=True, eq=False)
 class Expr:
-    """An integer expression; operators build larger ones."""
+    """An expression; operators build larger ones, of integers."""
+
+    @property
+    def real(self) -> bool:
+        """Whether it is a float."""
+        return False
+
+    @property
+    def operands(self) -> tuple[Expr, ...]:
+        """What an operator is applied to."""
+        return ()
 
     def postfix(self) -> Iterator[Expr]:
         """The expression's nodes, operands before operators."""
-        yield self
+        left: list[Expr] = [self]
+        found: list[Expr] = []
+        while left:
+            node = left.pop()
+            found.append(node)
+            left += node.operands
+        return reversed(found)
 
-    def value(self, read: Callable[[Source], Any]) -> int:
+    def value(self, read: Callable[[Source], Any]) -> Any:
         raise NotImplementedError
 
     def __add__(self, other: Expr | int) -> Expr:
@@ -120,6 +185,29 @@ class Constant(Expr):
 
 
 @dataclass(frozen=True, eq=False)
+class Real(Expr):
+    """A float that is the same for all calls."""
+
+    number: float
+
+    @property
+    def real(self) -> bool:
+        return True
+
+    @property
+    def bits(self) -> int:
+        """What the native tree reads as a double."""
+        (found,) = struct.unpack("<q", struct.pack("<d", self.number))
+        return int(found)
+
+    def value(self, read: Callable[[Source], Any]) -> float:
+        return self.number
+
+    def __str__(self) -> str:
+        return str(self.number)
+
+
+@dataclass(frozen=True, eq=False)
 class Leaf(Expr):
     """Something read from a source."""
 
@@ -138,6 +226,26 @@ class Int(Leaf):
     def value(self, read: Callable[[Source], Any]) -> int:
         found = read(self.source)
         if type(found) is not int or not MINIMUM <= found <= MAXIMUM:
+            raise Undefined
+        return found
+
+    def __str__(self) -> str:
+        return str(self.source)
+
+
+@dataclass(frozen=True, eq=False)
+class Float(Leaf):
+    """A float at a source."""
+
+    op = "REAL"
+
+    @property
+    def real(self) -> bool:
+        return True
+
+    def value(self, read: Callable[[Source], Any]) -> float:
+        found = read(self.source)
+        if type(found) is not float:
             raise Undefined
         return found
 
@@ -216,12 +324,19 @@ class Unary(Expr):
     op: str
     operand: Expr
 
-    def postfix(self) -> Iterator[Expr]:
-        yield from self.operand.postfix()
-        yield self
+    @property
+    def operands(self) -> tuple[Expr, ...]:
+        return (self.operand,)
 
-    def value(self, read: Callable[[Source], Any]) -> int:
-        return bounded(UNARY[self.op][1](self.operand.value(read)))
+    @property
+    def real(self) -> bool:
+        return self.op in REAL
+
+    def value(self, read: Callable[[Source], Any]) -> Any:
+        try:
+            return bounded(UNARY[self.op][1](self.operand.value(read)))
+        except ValueError:  # of a number for which a function is not defined
+            raise Undefined from None
 
     def __str__(self) -> str:
         return f"{UNARY[self.op][0]}({self.operand})"
@@ -233,16 +348,19 @@ class Binary(Expr):
     left: Expr
     right: Expr
 
-    def postfix(self) -> Iterator[Expr]:
-        yield from self.left.postfix()
-        yield from self.right.postfix()
-        yield self
+    @property
+    def operands(self) -> tuple[Expr, ...]:
+        return self.left, self.right
 
-    def value(self, read: Callable[[Source], Any]) -> int:
+    @property
+    def real(self) -> bool:
+        return self.op in REAL
+
+    def value(self, read: Callable[[Source], Any]) -> Any:
         left, right = self.left.value(read), self.right.value(read)
         try:
             return bounded(BINARY[self.op][1](left, right))
-        except ZeroDivisionError:
+        except (ZeroDivisionError, OverflowError):
             raise Undefined from None
 
     def __str__(self) -> str:
@@ -252,7 +370,11 @@ class Binary(Expr):
         return f"({self.left} {sign} {self.right})"
 
 
-def bounded(value: int) -> int:
+def bounded(value: Any) -> Any:
+    if type(value) is float:
+        if not math.isfinite(value):
+            raise Undefined
+        return value
     if not MINIMUM <= value <= MAXIMUM:
         raise Undefined
     return int(value)
@@ -261,6 +383,6 @@ def bounded(value: int) -> int:
 def holds(expr: Expr, read: Callable[[Source], Any]) -> bool:
     """The slow meaning of a relation."""
     try:
-        return expr.value(read) != 0
+        return bool(expr.value(read) != 0)
     except (Undefined, Missing):
         return False

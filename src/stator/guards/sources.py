@@ -167,52 +167,32 @@ class Step(Source):
 rename(Step, "of", "base")
 
 
-def function_field(op: str, attribute: str) -> type[Step]:
-    """A step to one of a function's own fields."""
-    member = types.FunctionType.__dict__[attribute]
+def own_field(op: str, owner: type, attribute: str) -> type[Step]:
+    """A step to a field that objects of exactly this type have."""
+    member: Any = owner.__dict__[attribute]
 
-    class FunctionField(Step):
+    class OwnField(Step):
         __slots__ = ()
 
         def read(self, base: Any, call: Call) -> Any:
-            if type(base) is not types.FunctionType:
+            if type(base) is not owner:
                 raise Missing
             return member.__get__(base)
 
         def text(self) -> str:
             return f"{self.of}.{attribute}"
 
-    return reads(op)(FunctionField)
+    return reads(op)(OwnField)
 
 
-GlobalsOf: Final = function_field("GLOBALS", "__globals__")
-BuiltinsOf: Final = function_field("BUILTINS", "__builtins__")
-Closure: Final = function_field("CLOSURE", "__closure__")
-Defaults: Final = function_field("DEFAULTS", "__defaults__")
-KwDefaults: Final = function_field("KWDEFAULTS", "__kwdefaults__")
-Code: Final = function_field("CODE", "__code__")
-
-
-def method_field(op: str, attribute: str) -> type[Step]:
-    """A step to one of a bound method's own fields."""
-    member = types.MethodType.__dict__[attribute]
-
-    class MethodField(Step):
-        __slots__ = ()
-
-        def read(self, base: Any, call: Call) -> Any:
-            if type(base) is not types.MethodType:
-                raise Missing
-            return member.__get__(base)
-
-        def text(self) -> str:
-            return f"{self.of}.{attribute}"
-
-    return reads(op)(MethodField)
-
-
-MethodFunction: Final = method_field("METHOD_FUNC", "__func__")
-MethodSelf: Final = method_field("METHOD_SELF", "__self__")
+GlobalsOf: Final = own_field("GLOBALS", types.FunctionType, "__globals__")
+BuiltinsOf: Final = own_field("BUILTINS", types.FunctionType, "__builtins__")
+Closure: Final = own_field("CLOSURE", types.FunctionType, "__closure__")
+Defaults: Final = own_field("DEFAULTS", types.FunctionType, "__defaults__")
+KwDefaults: Final = own_field("KWDEFAULTS", types.FunctionType, "__kwdefaults__")
+Code: Final = own_field("CODE", types.FunctionType, "__code__")
+MethodFunction: Final = own_field("METHOD_FUNC", types.MethodType, "__func__")
+MethodSelf: Final = own_field("METHOD_SELF", types.MethodType, "__self__")
 
 
 @reads("CELL")

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import torch
 from torch.overrides import BaseTorchFunctionMode
+from torch.utils._python_dispatch import BaseTorchDispatchMode
 
 from stator._native import _core
 
@@ -25,6 +26,7 @@ AUTOCAST_DEVICES: Final = ("cpu", "cuda", "xpu", "mps", "mtia", "hpu", "privateu
 STATES: Final[dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]] = {
     # First: where a mode is active, torch may run its Python code to answer the others.
     "torch_function_modes": (torch._C._len_torch_function_stack, ()),
+    "torch_dispatch_modes": (torch._C._len_torch_dispatch_stack, ()),
     "torch_function": (torch._C._is_torch_function_enabled, ()),
     "grad_mode": (torch.is_grad_enabled, ()),
     "inference_mode": (torch.is_inference_mode_enabled, ()),
@@ -44,6 +46,7 @@ for _module, _name in ((torch, "is_autocast_any_enabled"), (torch._C, "_is_any_a
 
 DEFAULT: Final = (
     "torch_function_modes",
+    "torch_dispatch_modes",
     "grad_mode",
     "inference_mode",
     "autocast",
@@ -126,6 +129,9 @@ DTYPES: Final = {torch.float16: 5, torch.float32: 6, torch.float64: 7, torch.bfl
 PROBES: Final = {
     "torch_function_modes": Known(
         "_ZN2at4impl22PythonTorchFunctionTLS9stack_lenEv", 64, int, BaseTorchFunctionMode
+    ),
+    "torch_dispatch_modes": Known(
+        "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv", 64, int, BaseTorchDispatchMode
     ),
     "grad_mode": Known(
         "_ZN3c108GradMode10is_enabledEv",

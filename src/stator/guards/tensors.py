@@ -92,6 +92,22 @@ class TensorMatch(Check):
     def holds(self, value: Any, read: Reader) -> bool:
         return type(value) is self.type and matches(self, value)
 
+    def alike(self, value: Any) -> TensorMatch | None:
+        """What holds for a tensor that differs in sizes and strides at most; None for others."""
+        if type(value) is not self.type:
+            return None
+        tensor: Any = value
+        found = tensor_match(tensor)
+        same = (
+            found.keys == self.keys
+            and found.requires_grad == self.requires_grad
+            and found.dtype == self.dtype
+            and found.device == self.device
+            and len(found.sizes) == len(self.sizes)
+            and (found.strides is None) == (self.strides is None)
+        )
+        return found if same else None
+
     def actual(self, value: Any) -> str:
         if torch._C.TensorBase not in type(value).__mro__:
             return show(value)

@@ -1,0 +1,35 @@
+"""Calls in several threads, all started at the same moment."""
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+LIMIT_S: Final = 120.0
+
+
+def outcomes(*calls: Callable[[], Any]) -> list[Any]:
+    """What each call returns or raises, in order."""
+    found: list[Any] = [None] * len(calls)
+    start = threading.Barrier(len(calls))
+
+    def run(position: int, call: Callable[[], Any]) -> None:
+        start.wait()
+        try:
+            found[position] = call()
+        except BaseException as error:
+            found[position] = error
+
+    threads = [threading.Thread(target=run, args=pair, daemon=True) for pair in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT_S)
+    assert not any(thread.is_alive() for thread in threads), "a thread hangs"
+    return found
+
+
+def in_threads(*calls: Callable[[], Any]) -> None:
+    """Runs them at once; what one of them raises is raised here."""
+    for outcome in outcomes(*calls):
+        if isinstance(outcome, BaseException):
+            raise outcome
