@@ -1,9 +1,23 @@
-"""Marks for tests that need a certain torch."""
+"""Marks for tests that need a certain torch, or a machine with or without a GPU."""
+
+from typing import Final
 
 import pytest
 import torch
 
-known_layers = pytest.mark.skipif(
-    tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13), reason="other layers before 2.13"
-)
+TORCH: Final = tuple(map(int, torch.__version__.split(".")[:2]))
+
+known_layers = pytest.mark.skipif(TORCH < (2, 13), reason="other layers before 2.13")
 """Before 2.13, torch has other layers around Inductor's code: there the shortcut is refused."""
+
+newest_names = pytest.mark.skipif(TORCH < (2, 13), reason="torch 2.11 has fewer names")
+"""The pages and some programs tell of what torch 2.13 offers."""
+
+fake_encoder = pytest.mark.skipif(
+    TORCH < (2, 13), reason="torch 2.11 can't run _transformer_encoder_layer_fwd on fake tensors"
+)
+"""Its sizes can't be left open there."""
+
+without_gpu = pytest.mark.skipif(
+    torch.cuda.is_available(), reason="with a GPU, its settings and its generators count: a break"
+)

@@ -393,6 +393,8 @@ instruction.NOTHING.add(id(graph_break))
 marks.put(skip_frame, Mark(Kind.SKIP))
 for _forgetting in (reset, reset_code):
     marks.put(_forgetting, Mark(Kind.DISABLE, "it is about the whole process"))
+for _making in (compile, _compiled, compile_module_, explain, disable, _disabled, _marked):
+    marks.put(_making, Mark(Kind.DISABLE, "it says how functions are compiled"))
 for _marking, _instead in MARKING.items():
     marks.put(_marking, Mark(Kind.SUBSTITUTE, substitute=_instead))
 marks.put(is_compiling, Mark(Kind.SUBSTITUTE, substitute=_yes))

@@ -26,7 +26,7 @@ def mine(module: Any, example_inputs: Any) -> Any:
 
 
 def test_built_in() -> None:
-    assert {"eager", "aot_eager", "inductor"} <= set(list_backends())
+    assert {"eager", "aot_eager", "inductor", "cudagraphs"} <= set(list_backends())
     assert callable(lookup("eager"))
 
 
@@ -69,7 +69,7 @@ def test_unknown() -> None:
         lookup("inductr")
     text = str(caught.value)
     assert "Did you mean 'inductor'?" in text
-    assert "aot_eager, eager, inductor" in text
+    assert "aot_eager, cudagraphs, eager, inductor" in text
 
 
 def test_entry_points_are_loaded_on_lookup(monkeypatch: pytest.MonkeyPatch) -> None:

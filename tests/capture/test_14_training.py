@@ -9,6 +9,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+from tests.versions import TORCH
+
 from . import harness
 from .harness import Program, Programs, Recording, check, ints, module, t
 
@@ -95,7 +97,8 @@ def block(x, w):
     return torch.tanh(x @ w) * 2
 
 
-@programs(lambda: (t(3, 3, grad=True), t(3, 3, grad=True)))
+# Before 2.13, torch itself makes empty tensors in eager.
+@programs(lambda: (t(3, 3, grad=True), t(3, 3, grad=True)), free=TORCH < (2, 13))
 def checkpointed(x, w):
     return checkpoint(block, x, w, use_reentrant=False).sum()
 

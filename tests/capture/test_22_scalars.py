@@ -637,21 +637,39 @@ def test_aot_eager(program):
     compare(program, "aot_eager")
 
 
+class InductorError(RuntimeError):
+    """As Inductor wraps what goes wrong in it."""
+
+
 def needs_values(module, inputs):
     raise RuntimeError("GuardOnDataDependentSymNode: Eq(u0, 1)")
 
 
-def test_a_backend_that_needs_values_is_done_without():
+def fails_over_a_size(module, inputs):
+    raise InductorError("RuntimeError: can not broadcast Size([6, 2]) to Size([6, u20])")
+
+
+@pytest.mark.parametrize("backend", [needs_values, fails_over_a_size])
+def test_a_backend_that_needs_values_is_done_without(backend):
     def sliced(x, n):
         return x[: n.item()] + 1
 
     stator.reset()
     x, n = integer()()
     with pytest.warns(UserWarning, match="runs uncompiled"):
-        found = stator.compile(sliced, backend=needs_values, fullgraph=True)(x, n)
+        found = stator.compile(sliced, backend=backend, fullgraph=True)(x, n)
     assert torch.equal(found, sliced(x, n))
     with pytest.raises(stator.BackendError):
-        stator.compile(lambda x: x + 1, backend=needs_values)(x)
+        stator.compile(lambda x: x + 1, backend=backend)(x)
+
+
+def test_other_failures_of_inductor_are_told():
+    def fails(module, inputs):
+        raise InductorError("RuntimeError: there is no compiler")
+
+    stator.reset()
+    with pytest.raises(stator.BackendError, match="no compiler"):
+        stator.compile(lambda x, n: x[: n.item()] + 1, backend=fails)(*integer()())
 
 
 INDUCTOR = (

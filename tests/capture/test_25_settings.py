@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import stator
+from tests.versions import without_gpu
 
 from .harness import Program, Programs, call, check, compile_with, module, reset_engine, t
 from .test_23_tensor_state import plain
@@ -116,12 +117,19 @@ def tools_of_contextlib(x):
     return x
 
 
-@pytest.mark.parametrize("program", programs, ids=str)
+# With a GPU, the flags of cuDNN change which kernels run.
+marked = [
+    pytest.param(program, marks=without_gpu if "cudnn" in program.name else ())
+    for program in programs
+]
+
+
+@pytest.mark.parametrize("program", marked, ids=str)
 def test_program(program: Program) -> None:
     check(program)
 
 
-@pytest.mark.parametrize("program", programs, ids=str)
+@pytest.mark.parametrize("program", marked, ids=str)
 def test_through_autograd_of_the_backend(program: Program) -> None:
     reset_engine()
     expected = [plain(line) for line in call(program, program.fn, 1).lines]
@@ -161,6 +169,21 @@ def test_refused_without_a_trace(program: Callable[..., Any]) -> None:
     assert after == before
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+def test_flags_of_cudnn_where_they_count() -> None:
+    def switched(x: torch.Tensor) -> torch.Tensor:
+        with torch.backends.cudnn.flags(enabled=False):
+            return x + 1
+
+    stator.reset()
+    before = torch.backends.cudnn.enabled
+    with pytest.raises(stator.CaptureError, match="changes which kernels run"):
+        stator.compile(switched, backend="eager", fullgraph=True)(torch.ones(3))
+    assert torch.equal(stator.compile(switched, backend="eager")(torch.ones(3)), torch.ones(3) + 1)
+    assert torch.backends.cudnn.enabled is before
+
+
+@without_gpu
 def test_a_flag_that_stays_changed() -> None:
     def switch(x: torch.Tensor) -> torch.Tensor:
         torch._C._set_cudnn_benchmark(True)

@@ -129,7 +129,7 @@ def fibonacci(n):
 
 @functools.lru_cache(None)
 def listed(n):
-    return [n]
+    return (n, str(n))
 
 
 def _clear():

@@ -7,6 +7,7 @@ all of them, side by side.
 import pytest
 
 from tests.cli.compare import QUICK, RECORDED, names, numbers, under_stator
+from tests.versions import newest_names
 
 # Functions, graphs, graph breaks and recompiles that the summary must tell.
 SUMMARIES = {
@@ -19,7 +20,11 @@ SUMMARIES = {
 ROWS = ("functions", "graphs", "graph breaks", "recompiles")
 
 
-@pytest.mark.parametrize("name", QUICK)
+# This one sets a default backend.
+MARKS = {"settings": newest_names}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=MARKS.get(name, ())) for name in QUICK])
 def test_program(name: str) -> None:
     found = under_stator(name)
     assert found.recorded() == (RECORDED / f"{name}.txt").read_text(), found.errors

@@ -23,6 +23,7 @@ from stator.dropin.modules import OptimizedModule
 from stator.dropin.patches import Patches
 from stator.dropin.settings import Settings
 from tests.cli.compare import run
+from tests.versions import newest_names
 
 
 @pytest.fixture
@@ -170,6 +171,11 @@ def test_refused() -> None:
         torch.compile(len, options={"use_aoti": True})
     with pytest.raises(stator.UnknownBackendError, match="Did you mean 'eager'"):
         torch.compile(backend="eagr")
+
+
+@newest_names
+@pytest.mark.usefixtures("installed")
+def test_a_refused_default() -> None:
     with pytest.raises(TypeError, match="not int"):
         torch.compiler.set_default_backend(3)  # type: ignore[arg-type]
 

@@ -395,9 +395,35 @@ def as_numbers(x):
     return x * (n + 1), x / (n + 2), x + torch.tensor(n), torch.full((2,), n)
 
 
-@program(2, compiles=13, open=False)
+@program(2)
 def as_floats(x):
-    return x * x.shape[0] ** 2 / 4, x.shape[0] / 2
+    return x * x.shape[0] ** 2 / 4, x.shape[0] / 2, float(x.shape[1]), x.shape[1] * 0.1 + 0.2
+
+
+@program(2, compiles=8)
+def scaled(x):
+    n = x.shape[1] + 1
+    return x / math.sqrt(n), x * n**-0.5, x * (1.0 / n), x * max(1.0, n / 4), x * min(n / 2, 3.0)
+
+
+@program(2, compiles=8)
+def rounded(x):
+    n = x.shape[0] + 2
+    return math.ceil(n / 2), math.floor(n / 3), int(n * 0.5), int(n / 4.0), round(n / 2), x * 1
+
+
+@program(2, compiles=8, coarse=True)
+def a_part(x):
+    n = x.shape[0] + 3
+    return x.new_zeros(math.ceil(n / 2)), x.new_zeros(int(n * 0.7) + 2), x.new_ones(int(n * 1.5))
+
+
+@program(2, compiles=8, open=False)
+def decided_by_floats(x):
+    n = x.shape[0] + 1
+    if n / 3 > 1.5:
+        return x + n / 3
+    return x - 1 if n * 0.7 == 0.7 * 4 else x * n
 
 
 @program(2)

@@ -2,16 +2,30 @@
 """From torch's conditions to native guards."""
 
 import itertools
+import math
 import random
 
 import pytest
 import sympy
 import torch
-from torch.utils._sympy.functions import FloatTrueDiv, FloorDiv, Mod, PythonMod
+from torch.utils._sympy.functions import (
+    CeilToInt,
+    FloatPow,
+    FloatTrueDiv,
+    FloorDiv,
+    IntTrueDiv,
+    Mod,
+    OpaqueUnaryFn_sqrt,
+    PythonMod,
+    RoundToInt,
+    ToFloat,
+    TruncToInt,
+)
 
 from stator.guards import Guard, Holds, Int, Local, OffsetOf, compile
 from stator.guards.reference import check
 from stator.guards.symbolic import translated
+from stator.guards.tensors import calibrate
 
 A, B, C = (sympy.Symbol(name, integer=True) for name in "abc")
 PLACES = {A: Int(Local(0)), B: Int(Local(1)), C: Int(Local(2))}
@@ -48,6 +62,46 @@ def test_means_the_same(condition):
     assert answers == {True, False}
 
 
+# With what CPython says.
+FLOATS = [
+    (sympy.Gt(IntTrueDiv(A, B), 1.5), lambda a, b: a / b > 1.5),
+    (sympy.Eq(FloatTrueDiv(ToFloat(A), ToFloat(B)), 0.1), lambda a, b: a / b == 0.1),
+    (sympy.Le(0.1 * ToFloat(A), 0.7), lambda a, b: a * 0.1 <= 0.7),
+    (sympy.Ge(ToFloat(A) + 0.5, ToFloat(B)), lambda a, b: a + 0.5 >= b),
+    (sympy.Eq(TruncToInt(0.7 * ToFloat(A)), B), lambda a, b: int(a * 0.7) == b),
+    (sympy.Eq(CeilToInt(IntTrueDiv(A, 3)), B), lambda a, b: math.ceil(a / 3) == b),
+    (sympy.Eq(RoundToInt(IntTrueDiv(A, 2)), B), lambda a, b: round(a / 2) == b),
+    (sympy.Lt(OpaqueUnaryFn_sqrt(ToFloat(A)), B), lambda a, b: math.sqrt(a) < b),
+    (sympy.Lt(FloatPow(ToFloat(A), -0.5), 0.4), lambda a, b: a**-0.5 < 0.4),
+    (sympy.Gt(sympy.Max(0.3 * ToFloat(A), 1.5), B), lambda a, b: max(a * 0.3, 1.5) > b),
+    (sympy.Ne(ToFloat(A), 2.0), lambda a, b: a != 2.0),
+]
+
+
+@pytest.mark.parametrize(("condition", "meaning"), FLOATS, ids=lambda each: str(each)[:40])
+def test_floats_mean_the_same(condition, meaning):
+    expr = translated(condition, PLACES.get)
+    assert expr is not None
+    guards = [Guard(None, Holds(expr))]
+    tree = compile(guards)
+    for values in itertools.product(range(-7, 30), repeat=2):
+        try:
+            expected = meaning(*values) is True
+        except (ZeroDivisionError, ValueError, TypeError):  # of a complex number
+            expected = False
+        assert tree.check((*values, 0), None) is expected, values
+        assert check(guards, (*values, 0)) is expected, values
+
+
+def test_large_integers_are_no_floats():
+    expr = translated(sympy.Gt(IntTrueDiv(A, B), 0.5), PLACES.get)
+    guards = [Guard(None, Holds(expr))]
+    for a, b in ((2**53, 3), (2**53 + 1, 3), (3, -(2**53) - 1), (2**62, 2**62)):
+        expected = max(abs(a), abs(b)) <= 2**53 and a / b > 0.5
+        assert compile(guards).check((a, b, 0), None) is expected
+        assert check(guards, (a, b, 0)) is expected
+
+
 def test_division_by_zero_does_not_hold():
     expr = translated(sympy.Eq(FloorDiv(A, B), FloorDiv(A, B + 1), evaluate=False), PLACES.get)
     assert not compile([Guard(None, Holds(expr))]).check((4, 0), None)
@@ -56,7 +110,8 @@ def test_division_by_zero_does_not_hold():
 @pytest.mark.parametrize(
     "condition",
     [
-        sympy.Eq(FloatTrueDiv(A, B), 2.5),
+        ToFloat(A) * ToFloat(B) * 0.1 > 2.5,
+        sympy.Eq(FloatTrueDiv(A, B), sympy.Rational(1, 3), evaluate=False),
         sympy.Eq(A, sympy.Integer(2) ** 70),
         A**9 > B,
         sympy.Eq(sympy.Symbol("unknown"), 3),
@@ -86,6 +141,7 @@ def test_nonnegative_remainders():
 def test_offsets():
     x = Local(0)
     guards = [Guard(None, Holds(OffsetOf(x) == 6))]
+    calibrate()  # a guard on the tensor does so in a program
     tree = compile(guards)
     base = torch.arange(12).reshape(4, 3)
     for start in range(4):

@@ -150,7 +150,9 @@ def test_transformers(name, cache, graphs):
     with torch.no_grad():
         expected = run(model)
         actual = run(stator.compile(model, backend=counting, fullgraph=True))
-    assert torch.equal(actual, expected)
+    # In its first step the model takes another way where it is compiled, which may round otherwise.
+    torch.testing.assert_close(actual, expected)
+    assert torch.equal(actual.argmax(-1), expected.argmax(-1))
     assert len(counting.graphs) <= graphs
 
 

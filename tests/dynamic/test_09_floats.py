@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Floats that change: two graphs, unless the program decides something by them."""
+"""Floats that change: two graphs, and one more for each way that the program takes by them."""
 
 import math
 import random
@@ -97,12 +97,57 @@ def key(x, f):
     return x * {0.1: 1, 0.2: 2}.get(f, 3)
 
 
-@pytest.mark.parametrize("program", [branch, c_function, power, key], ids=lambda p: p.__name__)
-def test_decisions_are_for_one_float(program):
+@pytest.mark.parametrize("program", [c_function, power, key], ids=lambda p: p.__name__)
+def test_where_only_the_float_will_do(program):
     values = [0.1, 0.2, 0.3, 0.1, 0.3, -2.0]
     calls = [lambda f=f: (tensor(3, 4), f) for f in values]
     result = compare(program, calls, fullgraph=True)
     assert result.compiles == len(set(values))
+
+
+def several(x, f):
+    if not f:
+        return x
+    return x * 2 if (f * 2 - 1) / 4 >= -0.175 and abs(f) < 2.5 else x - f
+
+
+def chained(x, f):
+    return x - f if -1 < f <= 0.25 else x * f
+
+
+@pytest.mark.parametrize(
+    ("program", "ways"), [(branch, 2), (several, 7), (chained, 3)], ids=lambda p: str(p)
+)
+def test_decisions(program, ways):
+    """One graph for the first float, and one for each way through the program."""
+    calls = [lambda f=f: (tensor(3, 4), f) for f in numbers()]
+    result = compare(program, calls, fullgraph=True)
+    assert result.compiles <= 1 + ways
+    assert all(entry.guards.callbacks == 0 for entry in result.compiled.entries())
+
+
+def test_a_decision_by_one_leaves_the_others_open():
+    def program(x, f, g):
+        return x * g if f > 0.15 else x - g * math.exp(f)
+
+    cases = [(f, g) for g in (0.1, 0.2, 0.3, 0.4) for f in (0.2, 0.3, 0.4)]
+    calls = [lambda case=case: (tensor(3, 4), *case) for case in cases]
+    assert compare(program, calls, fullgraph=True).compiles == 3  # none, f and both left open
+    stator.reset()
+    cases = [(f, g) for f in (0.1, 0.05) for g in (0.1, 0.2, 0.3, 0.4)]
+    calls = [lambda case=case: (tensor(3, 4), *case) for case in cases]
+    assert compare(program, calls, fullgraph=True).compiles == 3  # then one for each f
+
+
+def test_the_guard_tells_the_line():
+    counting = Counting()
+    compiled = stator.compile(branch, backend=counting)
+    compiled(tensor(3), 0.1)
+    compiled(tensor(3), 0.2)
+    (entry, *_) = compiled.entries()
+    told = [str(each.guards.explain((tensor(3), -1.0), branch)) for each in compiled.entries()]
+    assert any("(f > 0.15)" in text and "test_09_floats.py" in text for text in told), told
+    assert entry is not None
 
 
 def test_never():

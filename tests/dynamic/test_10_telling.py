@@ -7,7 +7,6 @@ import random
 import pytest
 import sympy
 import torch
-import torch.nn.functional as F
 
 import stator
 from stator.graph.implied import needed
@@ -124,8 +123,11 @@ def chained(x, y, other):
     return other + y, z
 
 
-def shrunk(x):
-    return F.interpolate(x[None, None], scale_factor=0.5)
+def folded(x):
+    n = x.shape[0]
+    for step in range(60):
+        n = 1000 % (n + step + 2)
+    return x if n > 3 else x + 1
 
 
 def specialized(function, *args):
@@ -166,10 +168,10 @@ def test_the_error_tells_the_way():
 
 
 def test_what_guards_can_not_compute_is_no_secret():
-    text = specialized(shrunk, open_rows(6, 5))
+    text = specialized(folded, open_rows(6, 5))
     assert text[1].startswith("  x.size(0) must be 6, because of ")
     assert text[1].endswith(", which guards can't compute")
-    assert text[3].strip() == "return F.interpolate(x[None, None], scale_factor=0.5)"
+    assert text[3].strip() == "return x if n > 3 else x + 1"
 
 
 def test_what_to_do():

@@ -13,8 +13,8 @@ WALKED: Final = ("watchers, walked", "tags, walked")
 
 
 def noticing(name: str) -> Iterator[str]:
-    """Changes of dicts are noticed in this way. Trees of any size make lists of what is left to look
-    at, unless the name says that all levels are walked.
+    """Changes of dicts are noticed in this way. Trees of any size make lists of what is left to
+    look at, unless the name says that all levels are walked.
     """
     kind, _, walked = name.partition(", ")
     if _core.guard_use_watchers(kind == "watchers") != (kind == "watchers"):

@@ -10,6 +10,7 @@ import torch
 import torch._dynamo
 
 import stator
+from tests.versions import newest_names
 from tools import configuration
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
@@ -38,15 +39,18 @@ def first_column(table: str) -> set[str]:
     return {name.removesuffix("()") for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
 
 
+@newest_names
 def test_every_parameter_of_torch_compile_is_told() -> None:
     told = first_column(section("torch.compile"))
     assert told == {*inspect.signature(torch.compile).parameters, "nn.Module.compile"}
 
 
+@newest_names
 def test_every_name_of_torch_compiler_is_told() -> None:
     assert first_column(section("torch.compiler")) == set(torch.compiler.__all__)
 
 
+@newest_names
 def test_every_name_of_dynamo_is_told() -> None:
     told = first_column(section("torch._dynamo"))
     inner = {"decorators.mark_unbacked", "utils.counters", "testing.CompileCounter"}

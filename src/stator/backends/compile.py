@@ -41,7 +41,7 @@ def compile_graph(
     """
     function = lookup(backend)
     name = backend_name(backend)
-    text = graph_text(module)  # taken now: the backend may change the graph
+    as_given = _copied(module.graph)  # the backend may change the graph
     context = TracingContext(fake_mode)
     try:
         with preserved(), tracing(context):
@@ -50,11 +50,21 @@ def compile_graph(
         if is_interrupt(error):
             raise
         problem = f"failed: {type(error).__name__}: {error}"
-        raise BackendError(name, problem, text) from error
+        raise BackendError(name, problem, _text(module, as_given)) from error
     if not callable(compiled):
         problem = f"returned {type(compiled).__name__} instead of a callable"
-        raise BackendError(name, problem, text)
+        raise BackendError(name, problem, _text(module, as_given))
     return CompiledGraph(compiled, context)
+
+
+def _copied(graph: fx.Graph) -> fx.Graph:
+    found = fx.Graph()
+    found.output(found.graph_copy(graph, {}))
+    return found
+
+
+def _text(module: fx.GraphModule, graph: fx.Graph) -> str:
+    return graph_text(fx.GraphModule(module, graph))
 
 
 def graph_text(module: fx.GraphModule) -> str:

@@ -21,6 +21,7 @@ ENTRY_POINTS: Final = "torch_dynamo_backends"
 # name -> (module in this package, function)
 _BUILT_IN: Final[dict[str, tuple[str, str]]] = {
     "aot_eager": ("aot", "aot_eager"),
+    "cudagraphs": ("cudagraphs", "cudagraphs"),
     "eager": ("eager", "eager"),
     "inductor": ("inductor", "inductor"),
 }

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import NULL, Frame, is_python_class
+from stator.capture.facts import function_field, function_part, guard_class_field, guard_mro
 from stator.capture.locks import is_lock
 from stator.capture.names import Names
 from stator.capture.printing import file_method
@@ -24,9 +25,10 @@ from stator.diagnostics.catalogue import (
     UnknownCFunction,
     ValueNeeded,
 )
-from stator.guards import Attr, Fixed, NoAttr
+from stator.guards import Attr, Fixed, NoAttr, TypeIs
 from stator.objects.attributes import is_data_descriptor, is_descriptor
 from stator.world import MISSING, Record, World
+from stator.world.fields import same_names
 from stator.world.world import is_frozen_class
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ _UNREAD: Final = object()
 _PLAIN_KIND: Final = object()
 _HOOKS: Final = frozenset({"__getattribute__", "__setattr__", "__delattr__"})  # of C types
 _FUNCTION_FIELDS: Final = frozenset({"__closure__", "__code__", "__name__", "__qualname__"})
+_FUNCTION_PARTS: Final = frozenset(
+    {"__defaults__", "__kwdefaults__", "__dict__", "__annotations__"}
+)
 
 
 def is_c_method(hook: Any) -> bool:
@@ -53,7 +58,9 @@ class Attributes(Names):
     def __init__(self, tensors: Tensors, world: World) -> None:
         super().__init__(tensors, world)
         self._kinds: dict[int, Any] = {}
-        self._opaque_values: dict[tuple[int, str], Any] = {}
+        self._raw_values: dict[tuple[int, str], Any] = {}
+        self._described: set[int] = set()  # ids of classes, see `_is_descriptor`
+        self._modules: set[int] = set()  # ids of those whose class is guarded
 
     def getattr(self, frame: Frame, obj: Any, name: str) -> Any:
         cls = type(obj)
@@ -95,6 +102,8 @@ class Attributes(Names):
             kind = self._class_getattr
         elif objects.is_subtype(cls, types.ModuleType):
             kind = self._module_getattr
+        elif cls is types.MethodType:
+            kind = self._method_getattr
         elif cls is super:
             kind = self._super_getattr
         elif self.tensors.types.holds(cls):
@@ -113,7 +122,7 @@ class Attributes(Names):
         """
         world, cls = self.world, type(obj)
         found = world.class_attribute(cls, name)
-        if found is not None and is_data_descriptor(found.value):
+        if found is not None and self._is_data(found.value):
             if record is not None:
                 if name == "__dict__":
                     return world.dict_of(record)
@@ -130,8 +139,7 @@ class Attributes(Names):
         if record is not None:
             value = self.world.attribute(record, name)
         else:
-            own = objects.instance_dict(obj)
-            value = MISSING if own is None else dict.get(own, name, MISSING)
+            value = self._raw_attribute(obj, name)
         if value is not MISSING:
             return value
         if found is None:
@@ -142,10 +150,39 @@ class Attributes(Names):
         if type(found.value) is types.FunctionType:
             world.know(found.value)
             return types.MethodType(found.value, obj)
-        if is_descriptor(found.value):
+        if self._is_descriptor(found.value):
             world.class_attribute(cls, "__getattr__")
             return native(frame, obj, name)
         return self.world.class_value(found.owner, name, found.value)
+
+    def _raw_attribute(self, obj: Any, name: str) -> Any:
+        """What an object has in its own dict: one made in the trace, or held raw (an enum's)."""
+        own = objects.instance_dict(obj)
+        value = MISSING if own is None else dict.get(own, name, MISSING)
+        source = self.world.origins.get(id(obj))
+        if own is None or source is None:
+            return value
+        key = id(obj), name
+        if key not in self._raw_values:
+            if value is MISSING:
+                self.world.guard(source, NoAttr(name))
+            else:
+                value = self.world.wrap(value, Attr(source, name))
+            self._raw_values[key] = value
+        return self._raw_values[key]
+
+    def _is_data(self, value: Any) -> bool:
+        """Whether an attribute of a class is a data descriptor: a fact of the attribute's class."""
+        self._is_descriptor(value)
+        return is_data_descriptor(value)
+
+    def _is_descriptor(self, value: Any) -> bool:
+        cls = type(value)
+        if is_python_class(cls) and id(cls) not in self._described:
+            self._described.add(id(cls))
+            for name in ("__get__", "__set__", "__delete__"):
+                self.world.class_attribute(cls, name)
+        return is_descriptor(value)
 
     def descriptor(self, raw: Any, *holders: Any) -> Any:
         """What stands for a descriptor that C code has found in a class and calls.
@@ -170,23 +207,24 @@ class Attributes(Names):
         """As `type_getattro`."""
         world = self.world
         meta = type(cls)
-        getter = objects.lookup(meta, "__getattribute__")
+        getter = world.class_attribute(meta, "__getattribute__")
         if getter is not None and type(getter.value) is types.FunctionType:
             return core.getattr(frame, cls, name)
         on_meta = world.class_attribute(meta, name)
-        if on_meta is not None and is_data_descriptor(on_meta.value):
+        if on_meta is not None and self._is_data(on_meta.value):
             if name == "__dict__":
                 return self._class_dict(cls)
+            guard_class_field(world, cls, name, on_meta.value)
             return core.getattr(frame, cls, name)
         found = world.class_attribute(cls, name)
         if found is not None:
             value = found.value
             if type(value) is types.FunctionType:
                 return world.know(value)
-            if is_descriptor(value):
+            if self._is_descriptor(value):
                 return core.getattr(frame, cls, name)
             return self.world.class_value(found.owner, name, value)
-        if on_meta is None or is_descriptor(on_meta.value):
+        if on_meta is None or self._is_descriptor(on_meta.value):
             return core.getattr(frame, cls, name)
         return self.world.class_value(on_meta.owner, name, on_meta.value)
 
@@ -204,14 +242,25 @@ class Attributes(Names):
             found = self.world.class_attribute(cls, name)
             assert found is not None
             namespace[name] = self.world.class_value(cls, name, found.value)
+        self.world.guard(Fixed(cls), same_names(cls))
         return types.MappingProxyType(namespace)
 
     def _module_getattr(self, frame: Frame, module: Any, name: str) -> Any:
         namespace = objects.instance_dict(module)
         if namespace is None or not self.world.is_world(module):
             return core.getattr(frame, module, name)
+        if id(module) not in self._modules:
+            self._modules.add(id(module))
+            self.world.guard(Fixed(module), TypeIs(type(module)))
         if name == "__dict__":
             return self.namespace(namespace).shadow
+        if type(module) is not types.ModuleType:
+            self.world.protocol(type(module), ("__getattr__", "__getattribute__"))
+            getter = self.world.class_attribute(type(module), "__getattribute__")
+            found = self.world.class_attribute(type(module), name)
+            evaluated = getter is not None and type(getter.value) is types.FunctionType
+            if evaluated or (found is not None and self._is_data(found.value)):
+                return core.getattr(frame, module, name)
         if name == "__warningregistry__":  # a cache, which is not followed
             core.raise_user(AttributeError(f"a module has no attribute {name!r}"))
         value = self.namespace_value(namespace, name)
@@ -221,9 +270,14 @@ class Attributes(Names):
             made: dict[str, Any] = {}  # CPython makes them when they are asked for
             self.store_namespace(namespace, name, made)
             return made
-        if type(module) is not types.ModuleType:
-            self.world.protocol(type(module), ("__getattr__", "__getattribute__", name))
+        self.namespace_value(namespace, "__getattr__")
         return core.getattr(frame, module, name)
+
+    def _method_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
+        """As `method_getattro`: what a method has not itself, its function has."""
+        if objects.lookup(types.MethodType, name) is not None:
+            return core.getattr(frame, obj, name)
+        return self.getattr(frame, obj.__func__, name)
 
     def _super_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
         """As `super_getattro`: the MRO of the object's class, behind the class named."""
@@ -233,6 +287,7 @@ class Attributes(Names):
         if start is None or name == "__class__":
             return core.getattr(frame, obj, name)
         order = objects.mro(start)
+        guard_mro(self.world, start)
         position = next((i for i, cls in enumerate(order) if cls is this), len(order))
         for owner in order[position + 1 :]:
             self.world.class_attribute(owner, name)  # guarded, also if it is not there
@@ -242,7 +297,7 @@ class Attributes(Names):
             if type(value) is types.FunctionType:
                 self.world.know(value)
                 return value if target is start else types.MethodType(value, target)
-            if is_descriptor(value):
+            if self._is_descriptor(value):
                 if type(value) is types.GetSetDescriptorType and name == "__dict__":
                     return self.getattr(frame, target, name)
                 return core.getattr(frame, obj, name)
@@ -253,21 +308,16 @@ class Attributes(Names):
         """Fields of a function that existed before the call."""
         if name not in _FUNCTION_FIELDS:
             self.world.pin(function)
-        own = function.__dict__
-        if name == "__defaults__":
-            return self.world.wrap(function.__defaults__, Fixed(function.__defaults__))
-        if name == "__kwdefaults__":
-            return self.world.wrap(function.__kwdefaults__, Fixed(function.__kwdefaults__))
-        if name == "__dict__":
-            return self.world.wrap(own, Fixed(own))
-        if name == "__annotations__":
-            return self.world.wrap(function.__annotations__, Fixed(function.__annotations__))
+        if name in _FUNCTION_PARTS:
+            return function_part(self.world, function, name)
         if name == "__globals__":
             return self.namespace(function.__globals__).shadow
         if objects.lookup(types.FunctionType, name) is None:
-            value = self.namespace_value(own, name)
+            function_part(self.world, function, "__dict__")
+            value = self.namespace_value(function.__dict__, name)
             if value is not MISSING:
                 return value
+        function_field(self.world, function, name)
         return core.getattr(frame, function, name)
 
     def _opaque_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
@@ -277,14 +327,14 @@ class Attributes(Names):
             raise unseen(world, obj, f"an attribute of {{}} is read: {name}")
         found = world.class_attribute(cls, name)
         own = objects.instance_dict(obj)
-        if found is None or not is_data_descriptor(found.value):
+        if found is None or not self._is_data(found.value):
             raw = MISSING if own is None else dict.get(own, name, MISSING)
             if raw is not MISSING:
                 key = id(obj), name
-                if key not in self._opaque_values:
+                if key not in self._raw_values:
                     source = Attr(world.origins[id(obj)], name)
-                    self._opaque_values[key] = self.world.wrap(raw, source)
-                return self._opaque_values[key]
+                    self._raw_values[key] = self.world.wrap(raw, source)
+                return self._raw_values[key]
             if own is not None:
                 world.guard(world.origins[id(obj)], NoAttr(name))
         if found is not None and type(found.value) is types.FunctionType:
@@ -384,6 +434,7 @@ class Attributes(Names):
 
     def store_ready(self, obj: Any, name: str) -> None:
         """An attribute is about to be written; slots are filled all at once."""
+        self.world.touch(obj, name)
         record = self.world.records.get(id(obj))
         if record is not None and objects.slots(type(obj)).get(name) is not None:
             self.world.fill_slots(record)
@@ -402,6 +453,7 @@ class Attributes(Names):
 
     def delete_ready(self, obj: Any, name: str) -> None:
         """An attribute is about to be deleted: whether it was there matters."""
+        self.world.touch(obj, name)
         record = self.world.records.get(id(obj))
         if record is None:
             return

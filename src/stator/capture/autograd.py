@@ -6,12 +6,13 @@ a function its backward as another one. The user's code is evaluated like any ot
 """
 
 import functools
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.fx as fx
 import torch.utils.checkpoint
-from torch.autograd.function import BackwardCFunction
+from torch.autograd.function import BackwardCFunction, once_differentiable
 from torch.nn.modules._functions import BackwardHookFunction
 
 from stator import objects
@@ -79,20 +80,42 @@ class _Apply(torch.autograd.Function):
         return None, *ctx.region.backward_graph(*gradients, *ctx.saved_tensors)
 
 
+class _ApplyOnce(_Apply):
+    """The same, if gradients of the gradient are refused."""
+
+    backward: Any = staticmethod(once_differentiable(_Apply.backward))
+
+
+# What `once_differentiable` makes of a backward has this code.
+_ONCE: Final = once_differentiable(_Apply.backward).__code__
+
+
 class FunctionRegion(torch.nn.Module):
     """A traced `torch.autograd.Function`: outputs and saved tensors; gradients of the inputs."""
 
     def __init__(
-        self, forward: fx.GraphModule, backward: fx.GraphModule, not_differentiable: tuple[int, ...]
+        self,
+        forward: fx.GraphModule,
+        backward: fx.GraphModule,
+        not_differentiable: tuple[int, ...],
+        name: str,
+        once: bool,
     ) -> None:
         super().__init__()
         self.forward_graph = forward
         self.backward_graph = backward
         self.not_differentiable = not_differentiable
+        self.name = name
+        self.once = once
 
     def forward(self, *inputs: Any) -> Any:
-        apply: Any = _Apply.apply
-        return apply(self, *inputs)
+        return _applied(self.name, self.once).apply(self, *inputs)
+
+
+@functools.cache
+def _applied(name: str, once: bool) -> Any:
+    """A function of the program's name: messages and `grad_fn` tell it."""
+    return type(name, (_ApplyOnce if once else _Apply,), {})
 
 
 class CheckpointRegion(torch.nn.Module):
@@ -104,8 +127,14 @@ class CheckpointRegion(torch.nn.Module):
         self.options = options
 
     def forward(self, *inputs: Any) -> Any:
+        if inputs and all(type(value) in _REAL for value in inputs):
+            # The operator leaves random numbers to the backend that traces it.
+            return torch.utils.checkpoint.checkpoint(self.body, *inputs, **self.options)
         hop = torch.ops.higher_order.tag_activation_checkpoint
-        return hop(self.body, *inputs, **self.options)
+        return hop(self.body, *inputs, use_reentrant=False)
+
+
+_REAL: Final = (torch.Tensor, torch.nn.Parameter)
 
 
 def evaluated(frame: Frame, function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -179,7 +208,7 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
             outputs = _fresh(calls, frame, outputs, tensors)
             for value in tensors:
                 inner.require(value)
-            saved, backward = _backward(calls, frame, cls, context, given, outputs, inner)
+            saved, backward, once = _backward(calls, frame, cls, context, given, outputs, inner)
             skipped = context._not_differentiable
     finally:
         torch._C._set_grad_enabled(True)
@@ -187,6 +216,8 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
         inner.finish((outputs, tuple(saved))),
         backward,
         tuple(i for i, value in enumerate(outputs) if any(value is each for each in skipped)),
+        cls.__name__,
+        once,
     )
     trace = calls.tracer.stack_trace(frame)
     made = graph.call_region("function", region, inner.inputs, stack_trace=trace)
@@ -201,8 +232,11 @@ def _backward(
     given: list[Any],
     outputs: tuple[Any, ...],
     inner: Subgraph,
-) -> tuple[list[torch.Tensor], fx.GraphModule]:
-    """The graph of `backward`: (gradients of the outputs, saved tensors) -> those of the inputs."""
+) -> tuple[list[torch.Tensor], fx.GraphModule, bool]:
+    """The graph of `backward`: (gradients of the outputs, saved tensors) -> those of the inputs.
+
+    It is traced without gradients of its own. Whether it can have them is the last answer.
+    """
     behind = Subgraph(calls.tensors.graph)
     with torch._C.DisableTorchFunction(), calls.tensors.graph.fake_mode:
         gradients = [torch.empty_like(value) for value in outputs]
@@ -213,9 +247,13 @@ def _backward(
             behind.arguments.bind(gradient, node)
         backward = calls.tracer.getattr(frame, cls, "backward")
         before = calls.changed()
+        switched = calls.tensors.state.switched
         answer = evaluated(frame, backward, context, *gradients)
         if calls.changed() != before:
             raise RegionContents(f"{cls.__name__}.backward changes objects from before the call")
+        once = type(backward) is FunctionType and backward.__code__ is _ONCE
+        if calls.tensors.state.switched != switched and not once:
+            raise RegionContents(f"{cls.__name__}.backward changes grad mode")
         answers = answer if type(answer) is tuple else (answer,)
         if len(answers) < len(given):
             raise RegionContents(
@@ -229,7 +267,7 @@ def _backward(
     for tensor in saved:
         inner.require(tensor)
     module = behind.finish(tuple(by_input.get(id(tensor)) for tensor in inner.inputs))
-    return saved, module
+    return saved, module, once
 
 
 def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) -> Any:
@@ -241,6 +279,10 @@ def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: An
         return evaluated(frame, function, *given, **kwargs)
     if options.get("context_fn") is not None or options.get("debug"):
         raise RegionContents("torch.utils.checkpoint with a context or debugging")
+    if options.get("use_reentrant") is not False:
+        with torch._C.DisableTorchFunction():
+            if not any(_is_tensor(calls, value) and value.requires_grad for value in given):
+                raise RegionContents("torch.utils.checkpoint drops gradients, being reentrant")
     inner = Subgraph(tensors.graph)
     try:
         with inner:
@@ -252,8 +294,9 @@ def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: An
             if not all(_is_tensor(calls, value) for value in outputs):
                 raise RegionContents("a checkpointed function returns more than tensors")
         body = inner.finish(outputs)
-        used = {name: options[name] for name in ("use_reentrant",) if name in options}
-        region = CheckpointRegion(body, {"use_reentrant": False, **used})
+        names = ("use_reentrant", "preserve_rng_state")
+        used = {name: options[name] for name in names if options.get(name) is not None}
+        region = CheckpointRegion(body, {"use_reentrant": True, **used})
         made = tensors.graph.call_region(
             "checkpoint", region, inner.inputs, stack_trace=calls.tracer.stack_trace(frame)
         )

@@ -22,15 +22,18 @@ from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture import changes, marks, warned
 from stator.capture.abandoned import GENERATORS, Abandoned
+from stator.capture.behind import cached_behind, compiled_behind
+from stator.capture.cached import CACHED, Answer, Once, known, once
 from stator.capture.controls import CONTROLS, Errors, function_behind, is_for_dynamo
 from stator.capture.copies import COPIES
 from stator.capture.decimals import Decimals, is_decimal
+from stator.capture.defaults import guard_function, guard_misfit, wrap_defaults
 from stator.capture.formatting import FORMATTING
 from stator.capture.getters import GETTERS, twin
 from stator.capture.library import LIBRARY
 from stator.capture.locks import Locks, is_lock
 from stator.capture.logged import LOGGING
-from stator.capture.printing import PRINTING, Once, cache_key, once
+from stator.capture.printing import PRINTING
 from stator.capture.refusals import FORBIDDEN, MARKED
 from stator.capture.scalar_calls import SCALARS
 from stator.capture.settings import DEVICES
@@ -39,6 +42,7 @@ from stator.capture.text import makes_text
 from stator.capture.values import is_torch_value
 from stator.capture.vmapped import VMAP
 from stator.capture.warned import WARNINGS
+from stator.capture.weakly import WEAK, referent
 from stator.contracts import Contract, Depth, SymInt, Verdict
 from stator.diagnostics.catalogue import (
     ArrayChanged,
@@ -49,11 +53,10 @@ from stator.diagnostics.catalogue import (
     ValueNeeded,
 )
 from stator.graph import leaves
-from stator.guards import Code, Defaults, Fixed, Index, Is, Key, KwDefaults, Source
+from stator.guards import Fixed
 from stator.objects import TypeSet
 from stator.world import MISSING
 from stator.world.kinds import CONSTANTS
-from stator.world.world import is_fixed
 
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
@@ -64,6 +67,8 @@ SPECIAL.update(DEVICES)
 SPECIAL.update(WARNINGS)
 SPECIAL.update(FORMATTING)
 SPECIAL.update(PRINTING)
+SPECIAL.update(CACHED)
+SPECIAL.update(WEAK)
 SPECIAL.update(LOGGING)
 SPECIAL.update(SCALARS)
 SPECIAL.update(CONTROLS)
@@ -141,9 +146,11 @@ class Calls:
         self.tensors = tracer.tensors
         self.arrays = tracer.arrays
         self.made = tracer.world.made
+        self.stand_ins: dict[int, Any] = {}  # what a function given to C code stands for
         self.locks = Locks(tracer.world)
         self.errors = Errors(tracer.world)
         self.generators: list[weakref.ref[Any]] = []
+        self.references: list[weakref.ref[Any]] = []  # the program's own, to what it made
         self.abandoned = Abandoned(tracer)
         self._noted: dict[int, weakref.ref[Any]] = {}  # the same by id
         self.cached_at: dict[types.CodeType, int] = {}  # when one behind a cache was called
@@ -157,6 +164,7 @@ class Calls:
         self._alive: list[Any] = []
         self.made_caches: set[int] = set()  # ids of what `functools.lru_cache` made in the trace
         self.once: list[Once] = []  # calls of functions with a cache
+        self.cached: list[Answer] = []  # tensors among their answers
         self.answers: dict[Any, Any] = {}  # of such functions to constants
         self.warned: set[tuple[Any, ...]] = set()  # what was shown since the filters changed
         self.filters_mutated = False
@@ -196,18 +204,18 @@ class Calls:
                 return self._native_call(frame, callable, args, kwnames)
             elif cls is functools._lru_cache_wrapper:
                 # The cache would keep objects of the trace, and answers of another one.
-                cache, callable = callable, callable.__wrapped__
-                self.world.know(callable)
+                cache, callable = callable, cached_behind(self.world, callable)
                 if type(callable) is types.FunctionType:
                     packed = _packed(args, kwnames)
-                    key = cache_key(cache, *packed)
-                    if key in self.answers:
-                        return self.answers[key]
+                    answer = known(self, cache, *packed)
+                    if answer is not MISSING:
+                        return answer
                     self.cached_at[once.__code__] = self.tracer.steps - 1
                     return self.function(frame, once, [cache, callable, *packed], None)
             elif cls is CompiledFunction:
-                callable = callable.__wrapped__
-                self.world.know(callable)
+                callable = compiled_behind(self.world, callable)
+            elif cls is weakref.ref and not args:
+                return referent(self, callable)
             elif cls is staticmethod:
                 callable = callable.__func__
             elif GETTERS.holds(cls) and len(args) == 1 and not kwnames:
@@ -291,9 +299,10 @@ class Calls:
         else:
             self.values.ready(args, Depth.SHALLOW)
         positional = list(args)
+        if kwargs is not None:
+            self.values.ready(kwargs, Depth.SHALLOW)  # before it is looked at: it may be a shadow
         if not kwargs:
             return self.call(frame, callable, positional, None)
-        self.values.ready(kwargs, Depth.SHALLOW)
         if any(type(key) is not str for key in kwargs):
             return core.call_ex(frame, callable, args, kwargs)  # raises
         return self.call(
@@ -361,7 +370,12 @@ class Calls:
     def _evaluate(
         self, frame: Frame, function: Any, args: list[Any], kwnames: tuple[str, ...] | None
     ) -> Any:
-        result = core.call(frame, function, args, kwnames)
+        try:
+            result = core.call(frame, function, args, kwnames)
+        except TypeError:  # its parameters, and their defaults, say that the arguments don't fit
+            if id(function) not in self.made:
+                guard_misfit(self.world, self.world.know(function))
+            raise
         if type(result) is Frame:
             self.admit(result, function)
         else:
@@ -388,18 +402,7 @@ class Calls:
         if id(function) in self.made:
             return
         self.know_function(function)
-        code, defaults, keywords = function.__code__, function.__defaults__, function.__kwdefaults__
-        source = self.world.origins[id(function)]
-        if defaults:
-            first = code.co_argcount - len(defaults)
-            for index, raw in enumerate(defaults):
-                self._wrap_default(frame, first + index, raw, Index(Defaults(source), index))
-        if keywords:
-            for index in range(code.co_argcount, code.co_argcount + code.co_kwonlyargcount):
-                name = code.co_varnames[index]
-                if name in keywords:
-                    where = Key(KwDefaults(source), name)
-                    self._wrap_default(frame, index, keywords[name], where)
+        wrap_defaults(self.world, frame, function)
 
     def know_function(self, function: Any) -> None:
         """A function of the world is called: what it does is guarded, once."""
@@ -408,28 +411,7 @@ class Calls:
         self._called.add(id(function))
         self._alive.append(function)
         self.world.know(function)
-        self._guard_function(function)
-
-    def _guard_function(self, function: Any) -> None:
-        source = self.world.origins[id(function)]
-        if type(source) is Fixed:
-            source = Fixed(function, function.__qualname__)
-        self.world.guard(Code(source), Is(function.__code__))
-        fixed = type(source) is Fixed
-        if function.__defaults__ is not None and fixed:
-            self.world.guard(Defaults(source), Is(function.__defaults__))
-        if function.__kwdefaults__ is not None and fixed:
-            self.world.guard(KwDefaults(source), Is(function.__kwdefaults__))
-
-    def _wrap_default(self, frame: Frame, index: int, raw: Any, source: Source) -> None:
-        if CONSTANTS.holds(type(raw)) and is_fixed(source):
-            return
-        if frame[index] is raw:
-            frame[index] = self.tracer.world.wrap(raw, source)
-        elif type(frame[index]) is types.CellType:  # a generator's, which CPython has begun
-            cell = frame[index]
-            if core.load_cell(frame, cell) is raw:
-                cell.cell_contents = self.tracer.world.wrap(raw, source)
+        guard_function(self.world, function)
 
     def answer_frame(self, frame: Frame) -> bool:
         """A frame that C code has started: a leaf of torch is answered instead of evaluated."""
@@ -596,6 +578,8 @@ class Calls:
                     args[given] = value
             if spec.hashed:
                 self.world.hashed(value)
+            if spec.mutated:
+                self.world.touch(value)
             if spec.mutated and self.world.is_world(value) and id(value) not in self.world.records:
                 raise OpaqueObject(
                     f"{describe(callable)} changes an object of type {type(value).__qualname__} "
@@ -647,6 +631,7 @@ class Calls:
             return value(*args, **kwargs)
 
         self.made[id(call)] = call  # type: ignore[assignment]
+        self.stand_ins[id(call)] = value
         return call
 
     def result(self, callable: Any, result: Any) -> Any:
@@ -659,8 +644,8 @@ class Calls:
         if made and _is_c_type(objects.layout_base(cls), "_lru_cache_wrapper"):
             self.made_caches.add(id(result))
             self.world.keep(result)
-        if cls is types.FunctionType and not self.world.is_world(result):
-            if callable is types.FunctionType:
+        if cls is types.FunctionType:
+            if callable is types.FunctionType and id(result) not in self.world.origins:
                 self.made[id(result)] = result
         elif objects.is_subtype(cls, type) and id(callable) in _CLASS_MAKERS:
             self.world.made_classes.add(id(result))

@@ -64,11 +64,14 @@ class Decisions:
         places: Callable[[int], Places],
         traced: int,
         beyond: Mapping[Any, tuple[sympy.Basic, Places]],
+        derived: Mapping[Any, set[Any]],
     ) -> None:
         """`places` is where the program was at an assumption, of which `traced` are its own.
 
-        `beyond` has the symbols that are fixed since no guard can check what is assumed of them.
+        `beyond` has the symbols that are fixed since no guard can check what is assumed of them,
+        `derived` those that are computed from others, and from which.
         """
+        self._derived = derived
         self._env = env
         self._names = names
         self._places = places
@@ -81,7 +84,7 @@ class Decisions:
             symbols = [s for s in self._names if s in condition.free_symbols]
             if len(symbols) == 1:
                 (symbol,) = symbols
-                number = self._env.replace(symbol)
+                number = self._number(symbol, condition)
                 if symbol not in fixed and number.is_number:
                     fixed.add(symbol)
                     yield self._decision(
@@ -101,11 +104,31 @@ class Decisions:
 
     def fixed(self, symbol: Any) -> bool:
         """Whether a symbol can have one value only."""
-        return symbol in self._beyond or bool(self._env.replace(symbol).is_number)
+        if symbol in self._beyond or self._env.replace(symbol).is_number:
+            return True
+        floats = set(self._floats_of(symbol))
+        return any(
+            each in part.args and self._number(each, part).is_number
+            for _, part in self._equalities()
+            for each in floats
+        )
+
+    def _number(self, symbol: Any, equality: sympy.Basic) -> Any:
+        """What a symbol is replaced by; torch replaces no floats."""
+        if symbol in self._derived and symbol in equality.args:
+            (number,) = (side for side in equality.args if side != symbol)
+            return number
+        return self._env.replace(symbol)
+
+    def _floats_of(self, symbol: Any) -> Iterator[Any]:
+        """Floats that follow from this symbol alone: who fixes one, fixes it."""
+        for each, roots in self._derived.items():
+            if roots == {symbol} and not each.is_integer:
+                yield each
 
     def reasons(self, symbol: Any) -> list[Decision]:
         """Why a symbol is fixed: all that connects it with a number."""
-        known, found = {symbol}, list[Decision]()
+        known, found = {symbol, *self._floats_of(symbol)}, list[Decision]()
         decisions = list(self)
         size = 0
         while size != len(known):
@@ -118,7 +141,7 @@ class Decisions:
 
     def text(self, condition: sympy.Basic) -> str:
         """A condition in the words of guards."""
-        native = translated(condition, lambda s: _Named(self._names.get(s, str(s))))
+        native = translated(condition, lambda s: Named(self._names.get(s, str(s))))
         if native is not None:
             return str(native)
         names = {
@@ -140,7 +163,7 @@ class Decisions:
         return Decision(what, self.text(condition), places, symbols, late)
 
 
-class _Named(Leaf):
+class Named(Leaf):
     """A symbol in a message."""
 
     def __init__(self, text: str) -> None:

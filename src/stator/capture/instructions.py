@@ -17,17 +17,20 @@ from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import text
 from stator.capture.decimals import is_decimal
+from stator.capture.facts import guard_mro, module_named
 from stator.capture.locks import is_lock
 from stator.capture.operators import specials
 from stator.contracts import Depth, Verdict
 from stator.diagnostics.catalogue import Import, InterpreterState, OddNamespace, UnknownCFunction
 from stator.effects.texts import Text
+from stator.objects import TypeSet
 from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
 
 _IMPORT: Final = builtins.__import__
+_NUMBERS: Final = TypeSet(torch.SymInt, torch.SymFloat)
 _HASHING: Final = frozenset({"BUILD_SET", "BUILD_MAP", "SET_ADD", "MAP_ADD"})
 _WITH: Final = frozenset({"BEFORE_WITH", "BEFORE_ASYNC_WITH"})
 _DEEP: Final = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"})
@@ -76,6 +79,7 @@ class Instructions:
         full = importlib.util.resolve_name("." * level + name, package) if level else name
         if full not in sys.modules:
             raise Import(f"the module {full} is imported", "import it before the compiled function")
+        module_named(self.world, full)
         result = core.call_native(frame, _IMPORT, name, frame.globals, None, fromlist, level)
         return self.world.know(result)
 
@@ -99,6 +103,8 @@ class Instructions:
             return operands[0].__exit__, True
         if name == "BEFORE_WITH" and type(operands[0]) is torch.device:
             return operands[0].__exit__, self.tensors.own.settings.enter_device(operands[0])
+        if name == "MATCH_CLASS":
+            guard_mro(self.world, type(operands[0]))
         if name in _HASHING:
             for value in operands:
                 self.world.hashed(value)
@@ -110,7 +116,7 @@ class Instructions:
                 value = self._tensor_operand(frame, name, value)
             elif type(value) is Text and _is_held(name, index, len(operands)):
                 pass
-            elif type(value) is torch.SymInt and not _is_held(name, index, len(operands)):
+            elif _NUMBERS.holds(type(value)) and not _is_held(name, index, len(operands)):
                 value = self.tensors.shapes.plain(frame, value)
             elif not CONSTANTS.holds(type(value)):
                 with texts.window() if name in _DEEP else contextlib.nullcontext():

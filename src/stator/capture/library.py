@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
+from stator.capture.facts import module_named
 from stator.capture.special import Handler, _plain, _substitute
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import HiddenState, InterpreterState, OddNamespace
@@ -108,7 +109,7 @@ def _import_module(
     calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any
 ) -> Any:
     if len(args) == 1 and not kwargs and type(args[0]) is str and args[0] in sys.modules:
-        return calls.world.know(sys.modules[args[0]])
+        return module_named(calls.world, args[0])
     return calls.evaluated(frame, function, args, kwargs)
 
 

@@ -19,6 +19,7 @@ def _words(text: str) -> list[str]:
 
 # In the order of CPython's NB_* constants: plain, then in place.
 ARITHMETIC: Final = _words("add and floordiv lshift matmul mul mod or pow rshift sub truediv xor")
+INPLACE: Final = len(ARITHMETIC)  # the first in-place one
 _NAMES: Final = [*ARITHMETIC, *(f"i{name}" for name in ARITHMETIC)]
 BINARY: Final[list[Any]] = [getattr(operator, f"__{name}__") for name in _NAMES]
 

@@ -15,12 +15,14 @@ import torch
 from stator import objects
 from stator._native._core import NULL
 from stator.capture.changes import changes as changes_of
+from stator.capture.distinct import guard_distinct
 from stator.capture.names import Waiting
 from stator.capture.printing import Unknown
 from stator.capture.shapes import has_value
 from stator.capture.tensors import CONSTANT_TYPES, SYMBOLS
 from stator.capture.tracer import Tracer
 from stator.capture.warned import filters
+from stator.capture.weakly import check_dropped
 from stator.diagnostics.breaks import Place
 from stator.diagnostics.catalogue import TorchState, WarningControl
 from stator.effects import (
@@ -37,8 +39,9 @@ from stator.effects import (
     Ref,
 )
 from stator.effects.node import Node
+from stator.effects.steps import Raw
 from stator.effects.texts import Mention, Text
-from stator.guards import Fixed, NotAliased
+from stator.guards import Fixed
 from stator.objects import TypeSet
 from stator.world import Record
 
@@ -113,7 +116,10 @@ class Resolver:
         return None
 
     def remade(self, value: Any) -> Node | None:
-        """A tensor to which the program has given attributes."""
+        """A tensor to which the program has given attributes; what C code was not given itself."""
+        behind = self._tracer.calls.stand_ins.get(id(value), self)
+        if behind is not self:
+            return Node(value, Raw(behind))
         if not self._tracer.tensors.holds(type(value)):
             return None
         return self._tracer.tensors.own.recipe(value, self._output(value))
@@ -157,9 +163,11 @@ def effects(tracer: Tracer) -> Iterator[Effect]:
     records = [record for record in tracer.world.records.values() if record.owner is None]
     for record in records:
         changes = list(changes_of(record))
+        if changes or record.touched:
+            guard_distinct(tracer.world, record, records)
         if changes:
             _check_filters(tracer, record, changes)
-            _guard_distinct(tracer, record, records)
+            check_dropped(record)
         yield from changes
     for key, cls in tracer.world.written_classes.items():
         yield ClassAttrSet(Fixed(cls), key[1], tracer.world.class_writes[key])
@@ -197,17 +205,3 @@ def _check_filters(tracer: Tracer, record: Record, changes: list[Effect]) -> Non
         )
     if changed:
         raise WarningControl("the warning filters are changed for good")
-
-
-def _guard_distinct(tracer: Tracer, changed: Record, records: list[Record]) -> None:
-    """What was changed must not be something else, too, in a later call."""
-    cls = type(changed.shadow)
-    others = tuple(
-        other.source
-        for other in records
-        if other is not changed
-        and type(other.shadow) is cls
-        and not (type(other.source) is Fixed and type(changed.source) is Fixed)
-    )
-    if others:
-        tracer.world.guard(changed.source, NotAliased(others))

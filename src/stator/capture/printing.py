@@ -9,14 +9,13 @@ import io
 import sys
 import types
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.special import Handler, _plain
-from stator.diagnostics.catalogue import HiddenState, Output
+from stator.diagnostics.catalogue import Output
 from stator.effects import Perform
 from stator.effects.texts import Text
 from stator.evaluator import PACKAGE
@@ -24,7 +23,6 @@ from stator.graph.arguments import Arguments
 from stator.guards import Fixed
 from stator.objects.types import Attribute
 from stator.world import MISSING
-from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
@@ -197,94 +195,9 @@ _TEXT_FILE: Final = io.TextIOBase.__mro__[1]  # the C class, of which all text f
 _FILE_METHODS: Final[dict[str, Any]] = {"write": _write, "flush": _flush}
 
 
-# ---------------------------------------------------------------------- functions with a cache
-
-
-@dataclass
-class Once:
-    """A call of a function with a cache: what it does, it does once, if at all."""
-
-    before: list[Any]
-    nodes: int
-    spoke: bool = False
-
-
-def once(cache: Any, function: Any, args: Any, kwargs: Any) -> Any:
-    """What is evaluated for a call of `cache`, a `functools.lru_cache` of `function`."""
-    _begin()
-    try:
-        result = function(*args, **kwargs)
-    except BaseException:
-        _give_up()
-        raise
-    _end(cache, args, kwargs, result)
-    return result
-
-
-def cache_key(cache: Any, args: Any, kwargs: Any) -> Any:
-    """What a cache finds an answer by, if it was given constants; None otherwise."""
-    given = (*args, *kwargs.values())
-    if not all(CONSTANTS.holds(type(each)) for each in given):
-        return None
-    return id(cache), tuple(kwargs), tuple((type(each), each) for each in given)
-
-
-def _begin() -> None:
-    """Evaluating this asks `_begun`."""
-
-
-def _give_up() -> None:
-    """Evaluating this asks `_given_up`."""
-
-
-def _end(cache: Any, args: Any, kwargs: Any, result: Any) -> None:
-    """Evaluating this asks `_ended`."""
-
-
-def _begun(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    calls.once.append(Once(calls.changed(), _count(calls)))
-
-
-def _given_up(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    call = calls.once.pop()
-    if call.spoke:
-        raise Output("a function with a cache shows something and raises")
-    if calls.changed() != call.before:
-        raise HiddenState("a function with a cache changes objects from before the call")
-
-
-def _ended(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """If it has shown something, the cache itself is asked again, when the graph has run.
-
-    It runs the function, or does not. So the function must do nothing else.
-    """
-    cache, given, keywords, result = args
-    call = calls.once.pop()
-    before = calls.changed()
-    if not call.spoke:
-        if before != call.before:  # which it does not do each time that it is called
-            raise HiddenState("a function with a cache changes objects from before the call")
-        key = cache_key(cache, given, keywords)
-        if key is not None:
-            calls.answers[key] = result
-        return
-    if result is not None or _count(calls) != call.nodes or before != call.before:
-        raise Output("a function with a cache shows something, and does other things, too")
-    if any(not name.isidentifier() for name in keywords):
-        raise Output("a function with a cache is called with odd keywords")
-    perform(calls, frame, cache, "cached", tuple(given), dict(keywords))
-
-
-def _count(calls: "Calls") -> int:
-    return len(calls.tensors.graph.graph.nodes)
-
-
 PRINTING: Final[dict[int, Handler]] = {
     id(builtins.print): _print,
     id(_show): _put_off,
     id(_write): _put_off_write,
     id(_flush): _put_off_flush,
-    id(_begin): _begun,
-    id(_give_up): _given_up,
-    id(_end): _ended,
 }

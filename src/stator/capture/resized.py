@@ -1,8 +1,9 @@
-"""Inputs that a graph would resize: `out=` arguments that are empty, `resize_`.
+"""Inputs that a graph gives another shape: `out=` arguments that are empty, `resize_`, `t_`.
 
 In: the graph at the end of a trace. Out: steps that resize such tensors before the graph, or a
 `Break`. A backend gets inputs whose memory is as large as the graph needs it: most can't make it
-larger.
+larger. And AOTAutograd lets tensors of another shape begin where their memory begins: only those
+that do so anyway are given one.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 import torch.fx as fx
 
+from stator.capture.strided import extent
 from stator.diagnostics.catalogue import TensorStateChanged
 from stator.graph.fakes import FakeInput
 from stator.graph.prologue import Step
@@ -25,6 +27,10 @@ def resize_early(tensors: "Tensors") -> None:
     for given in tensors.graph.fakes.inputs:
         if tensors.own.is_made(given.real) or id(given.fake) in tensors.own.replaced:
             continue  # its memory is new, or another's
+        if not given.lies_as_made():
+            tensors.shapes.begins(given.real, tensors.sources[id(given.real)])
+            if given.real.storage_offset():
+                raise TensorStateChanged("a part of a tensor is given another shape")
         if not _grows(given):
             continue
         node = tensors.graph.arguments.node(given.fake)
@@ -47,12 +53,16 @@ def resize_early(tensors: "Tensors") -> None:
 
 
 def _grows(given: FakeInput) -> bool:
-    before = given.real.untyped_storage().nbytes()
-    after: Any = given.fake.untyped_storage().nbytes()
-    known: Any = given.memory
-    if type(known) is torch.SymInt and type(after) is torch.SymInt:
-        return bool(known.node.expr != after.node.expr)
-    return type(after) is not int or after > before
+    """Whether it takes more of its memory than before, also where the memory is large enough.
+
+    How large memory is, is not guarded.
+    """
+    if given.lies_as_made():
+        return False
+    dims = given.real.dim()
+    before = extent(given.layout[:dims], given.layout[dims : 2 * dims])
+    after = extent(given.fake.shape, given.fake.stride())
+    return bool(after > before)
 
 
 def _first_user(node: fx.Node) -> fx.Node | None:

@@ -29,6 +29,8 @@ def split(task: Task, first: Trace) -> Trace | None:
         # A recursion that breaks at every level would make continuations of ever more frames.
         deep = len(last.suspension.way.points) > _DEEPEST
         return None if deep else last
+    if last.broken is not None and last.broken.whole:
+        return None
     found = None
     for step in _earlier(last):
         attempt = trace(task, step.at)

@@ -28,17 +28,12 @@ Handler = Callable[["Calls", Frame, Any, list[Any], dict[str, Any]], Any]
 Answer = Callable[["Scalars", Frame, list[Any]], Any]
 
 
-def _on_numbers(answer: Answer, *, tensors: bool, floats: bool = False) -> Handler:
-    """A handler for calls with a symbolic number (or a tensor) among the arguments.
-
-    `floats`: what it computes are floats, for which sizes and ints that are left open are fixed.
-    """
+def _on_numbers(answer: Answer, *, tensors: bool) -> Handler:
+    """A handler for calls with a symbolic number (or a tensor) among the arguments."""
 
     def handler(
         calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: dict[str, Any]
     ) -> Any:
-        if floats:
-            args = [calls.tensors.shapes.plain(frame, value) for value in args]
         for value in args:
             kind = type(value)
             if SYMBOLS.holds(kind) or (tensors and kind is FakeTensor):
@@ -109,7 +104,11 @@ def _round(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
 
 
 def _sqrt(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
-    return scalars.compute(frame, torch.sqrt, args[0], least=0.0)
+    return scalars.sqrt(frame, args[0]) if len(args) == 1 else MISSING
+
+
+def _log2(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
+    return scalars.log2(frame, args[0]) if len(args) == 1 else MISSING
 
 
 def _test(function: Any) -> Answer:
@@ -176,7 +175,7 @@ def _of_items(handler: Handler) -> Handler:
 
 SCALARS: Final[dict[int, Handler]] = {
     id(builtins.int): _on_numbers(_to_int(torch.trunc), tensors=True),
-    id(builtins.float): _on_numbers(_to_float, tensors=True, floats=True),
+    id(builtins.float): _on_numbers(_to_float, tensors=True),
     id(builtins.bool): _on_numbers(_truth, tensors=False),
     id(builtins.abs): _on_numbers(_operator(operator.abs), tensors=False),
     id(builtins.divmod): _on_numbers(_divmod, tensors=False),
@@ -188,11 +187,12 @@ SCALARS: Final[dict[int, Handler]] = {
     id(math.floor): _on_numbers(_to_int(torch.floor, by_float=True), tensors=True),
     id(math.ceil): _on_numbers(_to_int(torch.ceil, by_float=True), tensors=True),
     id(math.trunc): _on_numbers(_to_int(torch.trunc), tensors=False),
-    id(math.sqrt): _on_numbers(_sqrt, tensors=True, floats=True),
-    id(math.isnan): _on_numbers(_test(torch.isnan), tensors=True, floats=True),
-    id(math.isinf): _on_numbers(_test(torch.isinf), tensors=True, floats=True),
+    id(math.sqrt): _on_numbers(_sqrt, tensors=True),
+    id(math.log2): _on_numbers(_log2, tensors=False),
+    id(math.isnan): _on_numbers(_test(torch.isnan), tensors=True),
+    id(math.isinf): _on_numbers(_test(torch.isinf), tensors=True),
     id(symbolic_shapes.expect_true): _expect_true,
     id(symbolic_shapes._advise_is_size): _advise,
     id(symbolic_shapes._advise_is_bounded): _advise,
-    id(math.isfinite): _on_numbers(_test(torch.isfinite), tensors=True, floats=True),
+    id(math.isfinite): _on_numbers(_test(torch.isfinite), tensors=True),
 }

@@ -22,6 +22,7 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture import branches
+from stator.capture.autograd_leaves import user_call
 from stator.capture.operators import ARITHMETIC, NOT_IN_PLACE
 from stator.capture.shapes import EXACT, has_value
 from stator.capture.speculation import Speculation, negated
@@ -233,12 +234,20 @@ class Scalars:
             return self._bit(value)
         if type(value) is not torch.SymFloat:
             return value if type(value) is torch.SymInt else _INTEGERS[rounding](value)
+        if has_value(value):
+            return self._rounded(frame, rounding, value)
         double = self._double(frame, value)
         fits = self._record(frame, torch.lt, self._record(frame, torch.abs, double), _LONG)
         self.require(self.item(frame, fits), "a float is not an integer")  # nan, inf, too large
         rounded = self._record(frame, rounding, double)
         whole = self.tensors.record(frame, ("method", "to"), (rounded, torch.int64))
         return self.item(frame, whole)
+
+    def _rounded(self, frame: Frame | None, rounding: Any, value: Any) -> Any:
+        """An int from a float that follows from sizes."""
+        shapes = self.tensors.shapes
+        found = shapes.reals.rounded(frame, rounding, value)
+        return _INTEGERS[rounding](shapes.number(frame, value)) if found is MISSING else found
 
     def _bit(self, value: torch.SymBool) -> torch.SymInt:
         """A bool that was read from a tensor, as an int."""
@@ -251,11 +260,19 @@ class Scalars:
     def to_float(self, frame: Frame | None, value: Any) -> Any:
         if type(value) is FakeTensor:
             value = self.item(frame, value)
-        if has_value(value):
-            return float(self.tensors.shapes.number(frame, value))
         if type(value) is torch.SymFloat:
             return value
+        if has_value(value):
+            return self._of_value(frame, "TOFLOAT", float, value)
         return self._float(frame, self._double(frame, value))
+
+    def _of_value(self, frame: Frame | None, op: str, function: Any, value: Any) -> Any:
+        """A function of a number with a value."""
+        shapes = self.tensors.shapes
+        found = shapes.reals.function(frame, op, value)
+        if found is not MISSING:
+            return found
+        return user_call(function, shapes.number(frame, value))
 
     # ------------------------------------------------------------------ operators
 
@@ -320,23 +337,57 @@ class Scalars:
     def _float_operator(self, frame: Frame | None, function: Any, operands: tuple[Any, ...]) -> Any:
         target = _FLOAT.get(function)
         if target is None:
+            floats = self.tensors.shapes.floats
+            known = [floats.fixed(value) for value in operands]
+            if all(_PLAIN.holds(type(value)) for value in known):
+                return user_call(function, *known)
             name = getattr(function, "__name__", "?")
             raise ValueNeeded(f"the operator {name} on a float that is read from a tensor")
         result = self._record(frame, target, *(self._double(frame, each) for each in operands))
-        return self.item(frame, result) if function in _COMPARE else self._float(frame, result)
+        compared = function in _COMPARE
+        number = self.item(frame, result) if compared else self._float(frame, result)
+        self.tensors.shapes.floats.define(number, function, operands)
+        return number
 
     def extreme(self, frame: Frame, compare: Any, choose: Any, found: Any, value: Any) -> Any:
         """The greater (smaller) of two numbers: the first, unless the second is `compare` to it."""
         kinds = {type(found), type(value)}
         if kinds <= {int, torch.SymInt}:
             return self.known(lambda: choose(found, value))
+        if has_value(found) and has_value(value):
+            return self._extreme(frame, compare, found, value, kinds)
         if not kinds <= {float, torch.SymFloat}:
             raise ValueNeeded("the greatest of several numbers, of different types")
         first, second = self._double(frame, found), self._double(frame, value)
         second_wins = self._record(frame, _COMPARE[compare], second, first)
         return self._float(frame, self._record(frame, torch.where, second_wins, second, first))
 
-    def compute(self, frame: Frame, function: Any, value: Any, least: float) -> Any:
+    def _extreme(self, frame: Frame, compare: Any, found: Any, value: Any, kinds: set[type]) -> Any:
+        """The same of numbers that follow from sizes."""
+        if kinds <= {float, torch.SymFloat}:
+            op = "FMAX" if compare is operator.gt else "FMIN"
+            real = self.tensors.shapes.reals.extreme(op, found, value)
+            if real is not MISSING:
+                return real
+        return value if self.operate(frame, compare, value, found) else found
+
+    def sqrt(self, frame: Frame, value: Any) -> Any:
+        """`math.sqrt`."""
+        value = self._read_float(frame, value)
+        if has_value(value):
+            return self._of_value(frame, "FSQRT", math.sqrt, value)
+        return self._compute(frame, torch.sqrt, value, 0.0)
+
+    def log2(self, frame: Frame, value: Any) -> Any:
+        """`math.log2`, of what follows from sizes; MISSING for other numbers."""
+        if type(value) is FakeTensor or not has_value(value):
+            return MISSING
+        return self._of_value(frame, "FLOG2", math.log2, value)
+
+    def _read_float(self, frame: Frame | None, value: Any) -> Any:
+        return self.item(frame, value) if type(value) is FakeTensor else value
+
+    def _compute(self, frame: Frame, function: Any, value: Any, least: float) -> Any:
         """A function of a float that is no less than a bound."""
         value = self.to_float(frame, value)
         why = f"{function.__name__} of a number that is out of range"
@@ -345,6 +396,9 @@ class Scalars:
 
     def test(self, frame: Frame, function: Any, value: Any) -> Any:
         """`math.isnan` and the like."""
+        value = self._read_float(frame, value)
+        if has_value(value):
+            return function is torch.isfinite
         double = self._double(frame, self.to_float(frame, value))
         return self.item(frame, self._record(frame, function, double))
 
@@ -407,6 +461,9 @@ class Scalars:
         condition = self._condition(frame, value)
         if type(condition) is bool:
             return condition
+        known = self.tensors.shapes.floats.decided(frame, condition)
+        if known is not None:
+            return known
         try:
             with torch._C.DisableTorchFunction():
                 return bool(condition)

@@ -4,6 +4,7 @@ In: what context managers of torch call. Out: answers, changes that the rest of 
 effects behind the graph, or a `Break` where a graph would be wrong.
 """
 
+import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,8 @@ from stator.capture.special import Handler
 from stator.diagnostics.catalogue import TorchState
 from stator.effects import Effect, Perform
 from stator.graph import leaves
-from stator.guards import Equal, Fixed, State
+from stator.graph.state import FLAGS
+from stator.guards import Callback, Equal, Fixed, State
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
@@ -34,6 +36,42 @@ class Settings:
         self._devices: list[torch.device | None] = []  # what was the default before
         self._ranges = 0  # that are open
         self._flags: dict[tuple[Any, ...], tuple[Any, Any]] = {}  # before and now, by getter
+        self._told: set[tuple[Any, ...]] = set()  # what is guarded
+
+    # ------------------------------------------------------------------ what torch tells
+
+    def told(self, function: Any, args: list[Any], kwargs: Any, answer: Any) -> None:
+        """The program has asked torch for something. If that is a setting, it is guarded.
+
+        Those that a graph may change must be at its start what they were in the trace.
+        """
+        start = self._tensors.state.start
+        if id(function) in _DTYPES and not kwargs:
+            device = _DTYPES[id(function)] or args[0]
+            if device in start.autocast:
+                self._guard_told(torch.get_autocast_dtype, (device,), start.autocast[device].dtype)
+        elif id(function) in _FLAGS:
+            self._guard_told(function, (), start.flags[_FLAGS[id(function)]])
+        elif not args and not kwargs and leaves.is_setting(function):
+            self._guard_told(function, (), answer)
+
+    def _guard_told(self, function: Any, args: tuple[Any, ...], value: Any) -> None:
+        key = (id(function), *args)
+        if key in self._told or type(value) not in (bool, int, str, torch.dtype):
+            return
+        self._told.add(key)
+        text = f"{function.__name__}({', '.join(map(repr, args))})"
+        if type(function) is types.BuiltinFunctionType:
+            self._world.guard(State(function, args, text), Equal(value))
+        else:
+            check = Callback(lambda asked: bool(asked() == value), f"answers {value}")
+            self._world.guard(Fixed(function, text), check)
+
+    def autocast_cache(self, frame: Frame | None) -> bool:
+        """`torch.is_autocast_cache_enabled`."""
+        state = self._tensors.state
+        self._guard_told(torch.is_autocast_cache_enabled, (), state.start.autocast_cache)
+        return state.caching
 
     # ------------------------------------------------------------------ the default device
 
@@ -51,10 +89,10 @@ class Settings:
     def default_device(self, frame: Frame | None) -> torch.device:
         """`torch.get_default_device`."""
         device = self._tensors.graph.default_device
-        if not self._devices:
+        if device is None:
             answer: torch.device = leaves.answer(torch.get_default_device, (), {})
             return answer
-        if device is None or device.type not in _PLAIN_DEVICES:
+        if device.type not in _PLAIN_DEVICES:
             raise TorchState("torch.get_default_device inside of a default device")
         return device
 
@@ -122,8 +160,16 @@ class Settings:
                 yield Perform(Fixed(getattr(torch._C, setter)), (*which, now))
 
 
+# Functions that tell autocast's dtype: the device, if it is not their argument.
+_DTYPES: Final = {
+    id(torch.get_autocast_dtype): None,
+    id(torch.get_autocast_cpu_dtype): "cpu",
+    id(torch.get_autocast_gpu_dtype): "cuda",
+}
+_FLAGS: Final = {id(flag.read): name for name, flag in FLAGS.items()}
 _ANOMALY: Final = (torch.is_anomaly_enabled, torch.is_anomaly_check_nan_enabled)
 _GETTERS: Final[dict[str, str]] = {
+    "_cuda_set_cudnn_benchmark_limit": "_cuda_get_cudnn_benchmark_limit",
     "_set_cudnn_allow_tf32": "_get_cudnn_allow_tf32",
     "_set_cudnn_benchmark": "_get_cudnn_benchmark",
     "_set_cudnn_depthwise_kernel": "_get_cudnn_depthwise_kernel",

@@ -6,7 +6,8 @@ that say for which sizes and ints the trace is right.
 
 A symbolic int with a value behaves as the int it stands for: arithmetic gives expressions, a
 comparison is answered at once and becomes a condition, and where only the number itself will do
-(a key, a range, C code, a float), it is *specialized*: it must be this number from then on.
+(a key, a range, C code), it is *specialized*: it must be this number from then on. Floats that
+follow from it are `capture.reals`.
 """
 
 import operator
@@ -23,10 +24,11 @@ from stator._native._core import Frame
 from stator.bytecode import decode
 from stator.capture.autograd_leaves import user_call
 from stator.capture.blame import blame
-from stator.capture.decisions import Created, Decisions
+from stator.capture.decisions import Created, Decisions, Named
 from stator.capture.dimensions import marks_of
 from stator.capture.floats import Floats
 from stator.capture.operators import NOT_IN_PLACE
+from stator.capture.reals import Reals, hint
 from stator.diagnostics.breaks import Place, stack
 from stator.diagnostics.catalogue import ValueNeeded
 from stator.diagnostics.places import library, users_own
@@ -37,9 +39,9 @@ from stator.graph.shape_guards import shape_guards
 from stator.graph.symbols import Origin
 from stator.guards import Guard, Int, Key, Local, OffsetOf, SizeOf, Source, StrideOf, TypeIs
 from stator.guards.checks import Relation
-from stator.guards.expressions import Binary, Constant, Expr, Leaf, Unary
+from stator.guards.expressions import Binary, Constant, Expr, Leaf, Real, Unary
 from stator.guards.sources import Attr, Index
-from stator.guards.symbolic import translated
+from stator.guards.symbolic import Translator
 from stator.guards.tensors import TensorMatch, tensor_match
 from stator.objects import TypeSet
 from stator.world import MISSING
@@ -75,7 +77,8 @@ _COMPARISONS: Final = frozenset(
 _DIVISIONS: Final = frozenset((operator.floordiv, operator.mod))
 _WHOLE: Final = TypeSet(int, bool, torch.SymInt)
 _INTS: Final = TypeSet(int, torch.SymInt)
-_PLAIN: Final = TypeSet(int, bool, float, complex, torch.SymInt)
+_KNOWN: Final = TypeSet(torch.SymInt, torch.SymFloat)
+_PLAIN: Final = TypeSet(int, bool, float, complex, torch.SymInt, torch.SymFloat)
 _BESIDE: Final = TypeSet(
     int, bool, float, complex, torch.SymInt, torch.SymFloat, torch.SymBool, FakeTensor, Text
 )
@@ -130,6 +133,7 @@ class Shapes:
         self._world: Any = tensors.world
         self._wanted = wanted
         self.floats = Floats(tensors, wanted)
+        self.reals = Reals(self, tensors.graph)
         self._inputs: dict[str, Source] = {}  # by name of the placeholder
         self._ints: dict[int, tuple[torch.SymInt, Source]] = {}  # by id
         self._marked: list[tuple[Source, int, int, Any, Mapping[int, Bounds]]] = []
@@ -257,26 +261,29 @@ class Shapes:
     # ------------------------------------------------------------------ in the trace
 
     def operands(self, frame: Frame | None, a: Any, b: Any) -> tuple[Any, Any]:
-        """Of an operator: a symbolic int next to anything but a number or tensor is fixed."""
-        if type(a) is torch.SymInt and not _BESIDE.holds(type(b)):
+        """Of an operator: a symbolic number next to anything but a number or tensor is fixed."""
+        if _KNOWN.holds(type(a)) and not _BESIDE.holds(type(b)):
             a = self.plain(frame, a)
-        elif type(b) is torch.SymInt and not _BESIDE.holds(type(a)):
+        elif _KNOWN.holds(type(b)) and not _BESIDE.holds(type(a)):
             b = self.plain(frame, b)
         return a, b
 
     def operate(self, frame: Frame | None, function: Any, operands: Sequence[Any]) -> Any:
-        """An operator on symbolic ints with values; MISSING if there is a number without one."""
+        """An operator on symbolic numbers with values; MISSING if there is one without."""
         if not all(_PLAIN.holds(type(value)) and has_value(value) for value in operands):
             return MISSING
         function = NOT_IN_PLACE.get(function, function)
         whole = all(_WHOLE.holds(type(value)) for value in operands)
         if whole and function is operator.abs:
             (number,) = operands
-            return number if self._holds(frame, number >= 0) else -number
+            return number if self.decided(frame, number >= 0) else -number
         if whole and self._is_exact(frame, function, operands):
             with torch._C.DisableTorchFunction():
                 found = function(*map(_counted, operands))
-            return self._holds(frame, found) if function in _COMPARISONS else found
+            return self.decided(frame, found) if function in _COMPARISONS else found
+        real = self.reals.operate(frame, function, operands)
+        if real is not MISSING:
+            return real
         return user_call(function, *(self.number(frame, value) for value in operands))
 
     def _is_exact(self, frame: Frame | None, function: Any, operands: Sequence[Any]) -> bool:
@@ -288,17 +295,17 @@ class Shapes:
         return function in EXACT or function in _COMPARISONS
 
     def _divides(self, frame: Frame | None, operands: Sequence[Any]) -> bool:
-        return self._holds(frame, _counted(operands[1]) != 0)
+        return self.decided(frame, _counted(operands[1]) != 0)
 
     def method(self, frame: Frame | None, name: str, args: Sequence[Any]) -> Any:
-        """A method of a symbolic int that C code calls, on the number itself."""
+        """A method of a symbolic number that C code calls, on the number itself."""
         known, *rest = (self.plain(frame, value) for value in args)
-        found = objects.type_dict(int).get(name)
+        found = objects.type_dict(type(known)).get(name)
         if found is None:
-            raise ValueNeeded(f"C code calls the method {name} of an int that is left open")
+            raise ValueNeeded(f"C code calls the method {name} of a number that is left open")
         return user_call(found, known, *rest)
 
-    def _holds(self, frame: Frame | None, condition: Any) -> bool:
+    def decided(self, frame: Frame | None, condition: Any) -> bool:
         """Whether a condition is true, which it has to be from now on, or false."""
         with torch._C.DisableTorchFunction():
             answer = bool(condition)
@@ -307,6 +314,12 @@ class Shapes:
 
     def number(self, frame: Frame | None, value: Any) -> Any:
         """The number itself, which it has to be from now on."""
+        if type(value) is torch.SymFloat:
+            if not has_value(value):
+                return self.floats.fixed(value)
+            for leaf in self.reals.leaves_of(value):
+                self.number(frame, leaf)
+            return hint(value)
         if type(value) is not torch.SymInt:
             return value
         with torch._C.DisableTorchFunction():
@@ -319,6 +332,8 @@ class Shapes:
         kind = type(value)
         if kind is torch.SymInt:
             return self.number(frame, value) if value.node.has_hint() else value
+        if kind is torch.SymFloat:
+            return self.number(frame, value)
         if kind is tuple and any(map(_may_hold, value)):
             return tuple(self.plain(frame, item) for item in value)
         if kind is torch.Size and any(map(_may_hold, value)):
@@ -357,7 +372,9 @@ class Shapes:
                 record.initial[index] = number
 
     def identical(self, frame: Frame | None, a: Any, b: Any) -> bool:
-        """`a is b`, one of them a symbolic int: large ones may be two objects."""
+        """`a is b`, one of them a symbolic number: equal ones may be two objects."""
+        if type(a) is torch.SymFloat and type(b) is torch.SymFloat:
+            raise ValueNeeded("whether two floats are the same object")
         if not _INTS.holds(type(a)) or not _INTS.holds(type(b)):
             return False
         a, b = self.plain(frame, a), self.plain(frame, b)
@@ -386,13 +403,14 @@ class Shapes:
         self._env.freeze()  # as in torch: of what comes later, it warns
         found = shape_guards(self._graph)
         leaves = {symbol: self._leaf(origin) for symbol, origin in found.symbols.items()}
+        translated = Translator(self._place(leaves))
         made: dict[tuple[Any, ...], Guard] = {}
 
         def add(expr: Expr | None, meant: sympy.Basic, index: int = -1) -> None:
             why = self._why(index)
             if expr is None:
                 # The native tree can't compute it, but it is true for these numbers.
-                for symbol in meant.free_symbols:
+                for symbol in self.reals.roots(meant.free_symbols):
                     if symbol not in leaves or symbol not in self._env.backed_var_to_val:
                         raise UnknownSymbolError(f"of the size {symbol} no input tells")
                     number = int(self._env.backed_var_to_val[symbol])
@@ -404,7 +422,7 @@ class Shapes:
                 made[key] = _holds(expr, why)
 
         for origin, expr in found.equal:
-            number = translated(expr, leaves.get)
+            number = translated(expr)
             relation = None if number is None else self._leaf(origin) == number
             if relation is None:
                 hint = int(expr.xreplace(self._env.backed_var_to_val))
@@ -419,10 +437,19 @@ class Shapes:
         ranges = sum(index < 0 for index, _ in parts)
         for position in needed([part for _, part in parts], ranges):
             index, part = parts[position]
-            add(translated(part, leaves.get), part, index)
-        for condition in self._of_unbacked(set(leaves)):
-            add(translated(condition, leaves.get), condition)
+            add(translated(part), part, index)
+        for condition in (*self._of_unbacked(set(leaves)), *self.reals.conditions()):
+            add(translated(condition), condition)
         return list(made.values())
+
+    def _place(self, leaves: Mapping[Any, Leaf]) -> Callable[[Any], Expr | None]:
+        """What a symbol is of the sizes and ints of a call."""
+
+        def place(symbol: Any) -> Expr | None:
+            leaf = leaves.get(symbol)
+            return self.reals.expression(symbol, place) if leaf is None else leaf
+
+        return place
 
     def _of_unbacked(self, known: set[Any]) -> Iterator[sympy.Basic]:
         """What is assumed of sizes without a value: no graph checks that of its own inputs."""
@@ -469,8 +496,11 @@ class Shapes:
         for fact in self._graph.symbols.facts:
             if fact.origin.input in self._inputs:
                 names.setdefault(fact.number.node._expr, str(self._leaf(fact.origin)))
+        named = self._place({symbol: Named(name) for symbol, name in names.items()})
+        names.update(self.reals.names(named))
         traced = len(self._env.guards) if self._traced is None else self._traced
-        return Decisions(self._env, names, self._places_of, traced, self._beyond)
+        derived = self.reals.derived()
+        return Decisions(self._env, names, self._places_of, traced, self._beyond, derived)
 
     def broken_marks(self) -> list[Specialized]:
         """Sizes that were marked as dynamic, and that the program or the backend has fixed."""
@@ -522,6 +552,8 @@ def _key(expr: Expr) -> tuple[Any, ...]:
                 steps.append((step.op, id(step.source), step.dim))
             case Constant():
                 steps.append(("", step.number, 0))
+            case Real():
+                steps.append(("FLOAT", step.bits, 0))
             case Unary() | Binary():
                 steps.append((step.op, 0, 0))
     return tuple(steps)
@@ -534,9 +566,9 @@ def _known(extent: Any) -> int | None:
 def has_value(value: Any) -> bool:
     """Everything has one, but numbers that are read from tensors."""
     kind = type(value)
-    if kind is torch.SymInt:
+    if kind is torch.SymInt or kind is torch.SymFloat:
         return bool(value.node.has_hint())
-    return kind is not torch.SymFloat and kind is not torch.SymBool
+    return kind is not torch.SymBool
 
 
 def _counted(value: Any) -> Any:
@@ -544,7 +576,7 @@ def _counted(value: Any) -> Any:
 
 
 def _may_hold(value: Any) -> bool:
-    return type(value) in (torch.SymInt, tuple, torch.Size, slice)
+    return type(value) in (torch.SymInt, torch.SymFloat, tuple, torch.Size, slice)
 
 
 def _within(size: int, least: int | None, most: int | None) -> bool:

@@ -4,6 +4,7 @@ In: a call of one of these functions. Out: the result. `getattr(x, "name")` is t
 to read an attribute, so it reads the world as the LOAD_ATTR instruction does.
 """
 
+import abc
 import builtins
 import copy
 import logging
@@ -18,6 +19,7 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import autograd, scalars
+from stator.capture.facts import guard_mro, guard_not_registered
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import (
     ClassChanged,
@@ -26,7 +28,8 @@ from stator.diagnostics.catalogue import (
     UnknownCFunction,
 )
 from stator.graph import leaves
-from stator.guards import Callback, Fixed, IsWeak
+from stator.guards import Fixed, IsWeak
+from stator.world.fields import same_names
 from stator.world.world import is_frozen_class
 
 if TYPE_CHECKING:
@@ -202,6 +205,7 @@ def _append(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs
     if not kwargs and len(args) == 2:
         record = calls.world.records.get(id(args[0]))
         if record is not None and not record.filled and record.base is list:
+            calls.world.touch(args[0])
             list.append(args[0], args[1])
             return None
     return _method(calls, frame, function, args, kwargs)
@@ -241,14 +245,8 @@ def _dir(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: A
         cls = value if objects.is_subtype(type(value), type) else type(value)
         for owner in objects.mro(cls):
             if not is_frozen_class(owner) and not calls.world.is_made(owner):
-                check = Callback(_same_names(owner), "has the same attributes")
-                calls.world.guard(Fixed(owner), check)
+                calls.world.guard(Fixed(owner), same_names(owner))
     return _plain(calls, frame, function, args, kwargs)
-
-
-def _same_names(cls: type) -> Callable[[Any], bool]:
-    names = frozenset(objects.type_dict(cls))
-    return lambda owner: frozenset(objects.type_dict(owner)) == names
 
 
 def _is_changed(calls: "Calls", value: Any) -> bool:
@@ -285,7 +283,28 @@ def _isinstance(calls: "Calls", frame: Frame, function: Any, args: list[Any], kw
             if found:
                 return True
         return False
+    if args:
+        guard_mro(calls.world, type(args[0]))
     return _by_contract(calls, frame, function, args, kwargs)
+
+
+def _issubclass(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    if args and objects.is_subtype(type(args[0]), type):
+        guard_mro(calls.world, args[0])
+    return _by_contract(calls, frame, function, args, kwargs)
+
+
+_INSTANCE: Final[Any] = abc._abc_instancecheck  # type: ignore[attr-defined]
+_SUBCLASS: Final[Any] = abc._abc_subclasscheck  # type: ignore[attr-defined]
+
+
+def _abstract(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """What `isinstance` and `issubclass` ask an abstract class."""
+    result = _by_contract(calls, frame, function, args, kwargs)
+    if result is False:
+        cls = args[1] if function is _SUBCLASS else type(args[1])
+        guard_not_registered(calls.world, args[0], cls)
+    return result
 
 
 def _plain_check(meta: type) -> bool:
@@ -397,6 +416,9 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(builtins.hash): _identity,
     id(builtins.id): _identity,
     id(builtins.isinstance): _isinstance,
+    id(builtins.issubclass): _issubclass,
+    id(_INSTANCE): _abstract,
+    id(_SUBCLASS): _abstract,
     id(builtins.iter): _iter,
     id(builtins.len): _len,
     id(builtins.vars): _vars,

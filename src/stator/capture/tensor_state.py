@@ -243,8 +243,8 @@ class TensorState(AutogradLeaves):
         held = self._attributes.get(id(tensor), {})
         known = held.get(name, MISSING)
         if known is MISSING and name not in held:
-            self._tensors.own_attribute(frame, tensor, name)  # raises if there is none
-        elif known is MISSING:
+            known = self._tensors.own_attribute(tensor, name)
+        if known is MISSING:
             _no_attribute(tensor, name)
         self._attributes.setdefault(id(tensor), {})[name] = MISSING
         self._holders[id(tensor)] = tensor

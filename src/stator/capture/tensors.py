@@ -19,11 +19,13 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import arrays, ranges
+from stator.capture.handled import Handled
 from stator.capture.indexing import Indexing
 from stator.capture.operators import ARITHMETIC, NOT_IN_PLACE
 from stator.capture.scalars import SYMBOLS as SYMBOLS
 from stator.capture.scalars import Scalars
 from stator.capture.shapes import Shapes, Wanted
+from stator.capture.strided import check_resized, check_strided, placing, sizes_before
 from stator.capture.tensor_state import TensorState
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break
@@ -47,7 +49,7 @@ from stator.graph import (
 )
 from stator.graph.output import storage_of
 from stator.graph.state import Scope, StateRecorder
-from stator.guards import Attr, Equal, Is, NoAttr, Source, State
+from stator.guards import Attr, Equal, Is, NoAttr, Source
 from stator.objects import TypeSet
 from stator.world import MISSING, World
 
@@ -89,7 +91,6 @@ class Tensors:
         self.sources: dict[int, Source] = {}  # of inputs, by id of the real tensor
         self.inputs: dict[int, tuple[torch.Tensor, Source]] = {}  # by id of the fake
         self.scopes: dict[int, list[Scope]] = {}
-        self._settings: set[int] = set()
         self.refusal: BaseException | None = None  # the last error of an operator
         self.frame: Frame | None = None  # the frame on whose behalf C code runs
         self.ready: Callable[..., None] = _not_set
@@ -103,6 +104,7 @@ class Tensors:
         world.symbolic = {int: self.shapes.integer, float: self.shapes.floats.number}
         self.scalars = Scalars(self)
         self.indexing = Indexing(self.scalars)
+        self.handled = Handled(graph)
 
     # ------------------------------------------------------------------ from the world
 
@@ -159,8 +161,15 @@ class Tensors:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
+                name = placing(target)
+                sizes = sizes_before(name, args, kwargs)
                 result = self.graph.call(target, args, kwargs, stack_trace=trace)
+                with torch._C.DisableTorchFunction():
+                    check_strided(self, name, args, kwargs, result)
+                    if sizes is not None:
+                        check_resized(self, sizes)
                 self.shapes.note(frame)
+                self.handled.note(frame, target, args)
                 return result
             except OperatorError as failure:
                 self.shapes.note(frame)
@@ -242,8 +251,7 @@ class Tensors:
             result = leaves.answer(function, tuple(args), kwargs)
         except Exception as error:
             core.raise_user(error)
-        if not args and not kwargs and leaves.is_setting(function):
-            self._guard_setting(function, result)
+        self.own.settings.told(function, args, kwargs, result)
         if leaves.tensor_method(function) == "storage_offset":
             self._guard_offset(args[0] if args else function.__self__)
         return result
@@ -256,12 +264,6 @@ class Tensors:
                 source = self.sources.get(id(given.real))
                 if source is not None and storage_of(given.fake) == memory:
                     self.shapes.begins(given.real, source)
-
-    def _guard_setting(self, function: Any, value: Any) -> None:
-        """The program has asked for a setting of torch that a graph can't change."""
-        if id(function) not in self._settings and type(value) in (bool, int, str, torch.dtype):
-            self._settings.add(id(function))
-            self.world.guard(State(function, (), f"{function.__name__}()"), Equal(value))
 
     # ------------------------------------------------------------------ global state
 
@@ -417,7 +419,11 @@ class Tensors:
         kind = leaves.python_type(obj)
         found = self.world.class_attribute(kind, name)
         if found is None:
-            return self.own_attribute(frame, obj, name)
+            found = self.own_attribute(obj, name)
+            if found is MISSING:
+                text = f"'{leaves.python_type(obj).__name__}' object has no attribute '{name}'"
+                core.raise_user(AttributeError(text, name=name, obj=obj))
+            return found
         value = found.value
         if type(value) is types.FunctionType:
             self.world.know(value)
@@ -444,8 +450,8 @@ class Tensors:
                 raise rule.cause(rule.reason)
         raise TensorDetail(f"the attribute {name} of a tensor is read")
 
-    def own_attribute(self, frame: Frame | None, obj: torch.Tensor, name: str) -> Any:
-        """An attribute that a program has set on a tensor before the call."""
+    def own_attribute(self, obj: torch.Tensor, name: str) -> Any:
+        """An attribute that a program has set on a tensor before the call; MISSING if none."""
         given = self.inputs.get(id(obj))
         if given is not None and not self.own.deleted(obj, name):
             raw, source = given
@@ -453,8 +459,7 @@ class Tensors:
             if own is not None and name in own:
                 return self.world.wrap(own[name], Attr(source, name))
             self.world.guard(source, NoAttr(name))
-        kind = leaves.python_type(obj).__name__
-        return core.raise_user(AttributeError(f"'{kind}' object has no attribute '{name}'"))
+        return MISSING
 
     def setattr(self, frame: Frame | None, obj: torch.Tensor, name: str, value: Any) -> None:
         with torch._C.DisableTorchFunction():

@@ -14,17 +14,20 @@ from typing import Any
 import torch
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
+from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from stator._native import _core as core
 from stator.bytecode import decode
 from stator.bytecode.liveness import FRAME_READERS
 from stator.capture import controls
 from stator.capture.blame import blame
+from stator.capture.cached import check_answers
 from stator.capture.names import Waiting
 from stator.capture.outcome import Resolver, effects, state_effects
 from stator.capture.shapes import Shapes, Wanted
 from stator.capture.tensors import RecordingMode, Tensors
 from stator.capture.tracer import Suspended, Tracer, frames, resume
+from stator.capture.weakly import check_split
 from stator.contracts import Depth
 from stator.diagnostics import logs, progress
 from stator.diagnostics.breaks import Break, Place
@@ -36,6 +39,7 @@ from stator.diagnostics.catalogue import (
     NotRebuilt,
     RegionContents,
     SharedMemory,
+    Transform,
 )
 from stator.effects import CannotRebuild, Plan, plan
 from stator.effects.exits import entries
@@ -150,15 +154,19 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
         check = Callback(_same_device(device), f"default device {device}")
         start.append(Guard(Fixed(torch, "torch"), check))
     if foreign:
-        signal = FunctionMode(f"a torch function mode is active: {foreign}")
+        signal = FunctionMode(f"a mode of torch is active: {foreign}")
         return Trace(start, None, [], None, broken=signal)
+    if _in_transform():
+        start.append(Guard(Fixed(torch, "torch"), Callback(_in_transform, "in a transform")))
+        inside = Transform("the function is called inside of torch.func.grad, vmap or the like")
+        return Trace(start, None, [], None, broken=inside)
     with preserved() as state_before:
         graph = OutputGraph()
         controls.learn()  # fake tensors may just have loaded torch._dynamo
         graph.default_device = device
         world = World()
         world.blame = blame
-        with StateRecorder(graph) as state:
+        with StateRecorder(graph, state_before) as state:
             tensors = Tensors(graph, world, state, task.wanted)
             tracer = Tracer(tensors, world)
             tracer.limit = limit
@@ -221,6 +229,7 @@ def _trace(tracer: Tracer, task: Task, start: list[Guard]) -> Trace:
     finally:
         tracer.calls.decimals.end()
         _close_generators(tracer)
+        graph.fakes.release()
 
 
 def _close_generators(tracer: Tracer) -> None:
@@ -282,6 +291,8 @@ def _running(
 
 def _function_modes() -> tuple[torch.device | None, str]:
     """The default device that a mode sets, and the name of a mode of the program's own, if any."""
+    if torch._C._len_torch_dispatch_stack():
+        return None, type(_get_current_dispatch_mode()).__qualname__
     device = None
     modes: Any = _get_current_function_mode_stack
     for mode in modes():
@@ -289,6 +300,11 @@ def _function_modes() -> tuple[torch.device | None, str]:
             return None, type(mode).__qualname__
         device = mode.device
     return device, ""
+
+
+def _in_transform(_: object = None) -> bool:
+    """Whether a transform of `torch.func` is running, under which tensors are wrapped."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def _same_device(expected: torch.device) -> Callable[[Any], bool]:
@@ -395,6 +411,7 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
     operators = tracer.operators = _operators(graph)
     resolver = Resolver(tracer)
     if middle is not None:
+        check_split(tracer.calls)
         tracer.calls.errors.wanted()  # that it is split here is right as long as this holds
     changes = [*effects(tracer), *state_effects(tracer), *tracer.calls.errors.effects()]
     try:
@@ -410,6 +427,7 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
         signal.places = resolver.places
         raise signal from None
     tracer.arrays.check_end()
+    check_answers(tracer.calls, resolver.outputs)
     tracer.world.guard_hashed()
     _guard_mutation(tracer, graph)
     own = tracer.tensors.own
@@ -427,6 +445,10 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
     needed = None if trivial and not resolver.outputs and not checked else recorded
     values = [] if needed is None else [each.identity for each in recorded.inputs]
     prologue, rest = own.prologue(values, marked)
+    if retry is None or retry.early:
+        handled = tracer.tensors.handled
+        steps = bool(prologue.steps)
+        retry = handled.retry(tracer, recorded, graph_changes, steps=steps) or retry
     inputs = [_input_source(tracer, value) for value in rest] + own.given
     edges = Edges(
         tuple(_positions(recorded, tracer.arrays.inputs)),

@@ -234,6 +234,8 @@ class Tracer(Attributes):
         if result is not MISSING:
             return result
         self._ready_operands((a, b), operators.BINARY_NAMES[op])
+        if op >= operators.INPLACE:
+            self.world.touch(a)
         return core.binary(frame, op, a, b)
 
     def compare(self, frame: Frame, op: int, a: Any, b: Any) -> Any:
@@ -375,6 +377,7 @@ class Tracer(Attributes):
         if self.arrays.holds(type(obj)):
             self.arrays.setitem(frame, obj, key, value)
             return
+        self.world.touch(obj, key)
         record = self.world.records.get(id(obj))
         unfilled = record is not None and not record.filled
         if unfilled and self._base_method(obj, "__setitem__"):
@@ -390,6 +393,7 @@ class Tracer(Attributes):
         if self.calls.abandoned.held:
             self.calls.abandoned.settle(frame)
         key = self.tensors.shapes.plain(frame, key)
+        self.world.touch(obj, key)
         self._ready_store(obj, key, "__delitem__")
         core.delitem(frame, obj, key)
 

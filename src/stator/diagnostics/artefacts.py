@@ -8,8 +8,9 @@ the code lives. With `config.artefacts`, a folder, they are real files, and stay
 import linecache
 import os
 import re
+import sys
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -64,7 +65,26 @@ def publish(file: str, text: str, owner: Any) -> None:
         return
     # Without a time of modification nobody looks for such a file.
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
-    weakref.finalize(owner, linecache.cache.pop, file, None).atexit = False
+    when_gone(owner, linecache.cache.pop, file, None)
+
+
+_watched: Final[dict[int, weakref.ref[Any]]] = {}  # by their own ids
+
+
+def when_gone(owner: Any, function: Callable[..., object], *args: Any) -> None:
+    """Calls the function when the owner is freed. `weakref.finalize` would do, but for the table
+    it keeps, which programs can see.
+    """
+
+    def forget(
+        reference: weakref.ref[Any], ending: Callable[[], bool] = sys.is_finalizing
+    ) -> None:
+        if not ending():  # the interpreter: names of modules are gone
+            _watched.pop(id(reference), None)
+            function(*args)
+
+    reference = weakref.ref(owner, forget)
+    _watched[id(reference)] = reference
 
 
 def comments(lines: Sequence[str]) -> str:

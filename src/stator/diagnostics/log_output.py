@@ -74,8 +74,8 @@ class _ToStandardError(logging.StreamHandler[TextIO]):
         return (self._coloured if coloured(self.stream) else self._plain).format(record)
 
     def emit(self, record: logging.LogRecord) -> None:
-        progress.clear()
-        super().emit(record)
+        with progress.aside():
+            super().emit(record)
 
 
 _TO_STANDARD_ERROR: Final = _ToStandardError()

@@ -36,6 +36,7 @@ class _Line:
         self.ended = _thread.allocate_lock()
         self.drawing = _thread.allocate_lock()
         self.drawn = False
+        self.held = 0  # while something else is being written
         self.began = time.monotonic()
         self.ended.acquire()
         _thread.start_new_thread(self._run, ())
@@ -45,7 +46,7 @@ class _Line:
         while not self.ended.acquire(timeout=wait):
             wait = _PERIOD
             with self.drawing:
-                if _line is self:
+                if _line is self and not self.held:
                     self._write(_ERASE + self._text().encode(errors="replace"))
                     self.drawn = True
 
@@ -54,8 +55,10 @@ class _Line:
             self.ended.release()
             self.clear()
 
-    def clear(self) -> None:
+    def clear(self, held: int = 0) -> None:
+        """Erases the line; it is not drawn again while it is held."""
         with self.drawing:
+            self.held += held
             if self.drawn:
                 self._write(_ERASE)
                 self.drawn = False
@@ -102,11 +105,19 @@ def stage(name: str, count: Callable[[], int] | None = None) -> None:
         line.stage, line.count = name, count
 
 
-def clear() -> None:
-    """Takes the line away until it is drawn again: something else is about to be written."""
+@contextlib.contextmanager
+def aside() -> Iterator[None]:
+    """The line is away while something else is written."""
     line = _line
-    if line is not None and line.process == os.getpid():
-        line.clear()
+    if line is None or line.process != os.getpid():
+        yield
+        return
+    line.clear(held=1)
+    try:
+        yield
+    finally:
+        with line.drawing:
+            line.held -= 1
 
 
 def _terminal() -> int | None:

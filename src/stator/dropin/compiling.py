@@ -39,7 +39,7 @@ forced: Final[list[Forced]] = []
 _default: Final[dict[str, Backend]] = {}
 
 # Modes and options are Inductor's; these take none.
-_PLAIN: Final = frozenset({"eager", "aot_eager"})
+_PLAIN: Final = frozenset({"eager", "aot_eager", "cudagraphs"})
 # By these names torch is told to compile nothing.
 _SWITCHES: Final = ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE")
 

@@ -6,7 +6,7 @@ Stage: effects. In: the result, the effects, and the tracer's `resolve`. Out: a 
    gets a node (`recipes`).
 2. *Order*: what an object is made from comes before it (`schedule`).
 3. *Write*: each node becomes steps; an object in no cycle is made whole, the others are made, then
-   filled.
+   filled. What reads containers that effects change comes after these (`waiting`).
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ from stator.effects.steps import (
     leaves,
     replaced,
 )
+from stator.effects.waiting import Waiting
 
 
 def plan(
@@ -78,9 +79,13 @@ def plan(
     if raises and id(result) in planner.nodes:
         forget_traceback(planner.nodes[id(result)])
     planner.share_dicts()
-    planner.order()
-    applied = tuple(Apply(planner.applied(effect)) for effect in effects)
+    waiting = Waiting(effects)
+    planner.order(waiting)
+    first, last = (
+        [Apply(planner.applied(effect)) for effect in part] for part in waiting.divide(effects)
+    )
     made, *others = (planner.bound(Raw(value), None) for value in (result, *values))
+    applied = (*first, *planner.late_steps, *last)
     return Plan(tuple(planner.steps), applied, made, raises, traceback, tuple(others))
 
 
@@ -109,6 +114,7 @@ class Planner:
         self._owners: dict[int, list[Node]] = {}
         self._numbers: dict[int, int] = {}
         self.steps: list[Make | Fill] = []
+        self.late_steps: list[Make | Fill] = []  # of nodes that wait for effects
 
     # -- collect --
 
@@ -210,17 +216,21 @@ class Planner:
 
     # -- order --
 
-    def order(self) -> None:
+    def order(self, waiting: Waiting) -> None:
         """Writes the steps of all nodes, those that others need first."""
         edges = {
             key: [k for expr in (node.make, *node.fills, *node.late) for k in self._needs(expr)]
             for key, node in self.nodes.items()
         }
+        early = self.steps
         for component in components(self.nodes, edges.__getitem__):
+            waiting.decide(component, self.nodes, self.resolve)
+            self.steps = self.late_steps if component[0] in waiting.nodes else early
             if len(component) == 1 and component[0] not in edges[component[0]]:
                 self._write_alone(component[0])
             else:
                 self._write_cycle(component)
+        self.steps = early
 
     def _needs(self, expr: Expr) -> list[int]:
         found = (id(leaf.value) for leaf in leaves(expr) if type(leaf) is Raw)

@@ -206,10 +206,13 @@ _PRINTABLE: Final = frozenset({Fetched, Output, Constant, Built, Tuple, List, Se
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
-    """What the residual function does after the graph: builds, then effects, then the result."""
+    """What the residual function does after the graph: builds, then effects, then the result.
+
+    Values that wait for an effect are built among these.
+    """
 
     builds: tuple[Make | Fill, ...]
-    effects: tuple[Apply, ...]
+    effects: tuple[Apply | Make | Fill, ...]
     result: Expr
     raises: bool = False
     """The result is an exception that leaves the function."""

@@ -96,8 +96,11 @@ def expressions(plan: steps.Plan, ending: Ending | None) -> Iterator[steps.Expr]
     """All expressions of a plan, in order, each as often as it is used."""
     for step in plan.builds:
         yield step.value
-    for apply in plan.effects:
-        yield from model.values_of(apply.effect)
+    for each in plan.effects:
+        if isinstance(each, steps.Apply):
+            yield from model.values_of(each.effect)
+        else:
+            yield each.value
     if ending is None:
         yield plan.result
     else:
@@ -144,8 +147,9 @@ class Writer:
                         self._uses_of_outputs += 1
                     case steps.Built():
                         self._uses[leaf.number] += 1
-        for apply in self._plan.effects:
-            self.fetching.add(apply.effect.target)
+        for step in self._plan.effects:
+            if isinstance(step, steps.Apply):
+                self.fetching.add(step.effect.target)
         if self._uses_of_outputs and self._graph is None:
             raise ValueError("the plan uses outputs of a graph, and there is none")
 
@@ -159,7 +163,7 @@ class Writer:
 
     def _statements(self) -> Iterator[str]:
         builds = self._builds()
-        effects = [line for apply in self._plan.effects for line in self._effect(apply.effect)]
+        effects = [line for step in self._plan.effects for line in self._written(step)]
         if self._graph is not None:
             self.graph = self.names.of(self._graph, "graph")
             call = f"{self.graph}({self.fetching.arguments(self._inputs)})"
@@ -200,6 +204,11 @@ class Writer:
 
     def _builds(self) -> list[str]:
         return [line for step in self._plan.builds for line in self._build(step)]
+
+    def _written(self, step: steps.Apply | steps.Make | steps.Fill) -> Iterator[str]:
+        if isinstance(step, steps.Apply):
+            return self._effect(step.effect)
+        return self._build(step)
 
     def _build(self, step: steps.Make | steps.Fill) -> Iterator[str]:
         text = self._expr(step.value)

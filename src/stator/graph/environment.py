@@ -1,15 +1,20 @@
-"""torch's `ShapeEnv`, which does not try for long to prove things.
+"""torch's `ShapeEnv`, which does not try for long to prove things, and has symbols that we define.
 
 Before it looks at the value of a condition on sizes, torch tries to find out by algebra whether it
 always holds. For expressions of some length (windows of a padded picture) that takes seconds each
 and rarely succeeds. Here, what is long is not tried: it becomes an assumption at once, and a guard
 like others, which is as right.
+
+A *derived* symbol stands for a number that is computed from others in a way torch does not know
+(`capture.reals`). Of a float among them, torch's passes must not take it for an input: its name is
+none of those that torch gives to kinds of symbols.
 """
 
 from typing import Any, Final
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.experimental.symbolic_shapes import ShapeEnv, ValueRangesSLoc
+from torch.utils._sympy.value_ranges import ValueRanges
 
 _ANSWERS: Final[Any] = ShapeEnv._maybe_evaluate_static
 _LONG: Final = 32  # symbols, numbers and operators
@@ -21,6 +26,43 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self._lengths: dict[sympy.Basic, bool] = {}
+        self._free: dict[sympy.Basic, frozenset[sympy.Symbol]] = {}
+        self._derived = 0
+
+    def derived(self, value: int | float) -> Any:
+        """A number that has this value now: a symbol of which nothing else is known."""
+        whole = type(value) is int
+        self._derived += 1
+        assumed = {"integer": True} if whole else {"real": True}
+        symbol = sympy.Symbol(f"d{self._derived}", **assumed)
+        here: Any = self._get_sloc()
+        self.backed_var_to_val[symbol] = sympy.sympify(value)
+        self.var_to_range[symbol] = (
+            self._default_unspecified_value_range() if whole else ValueRanges(-sympy.oo, sympy.oo)
+        )
+        self.var_to_range_sloc[symbol] = ValueRangesSLoc(here, here)
+        self.var_to_sources[symbol] = []
+        self.symbol_guard_counter[symbol] = 0
+        create: Any = self.create_symintnode if whole else self.create_symfloatnode
+        return create(symbol, hint=value)
+
+    # Otherwise torch simplifies all that it knows each time that it learns what is divisible.
+    _resimplify_floor_div_axioms = property(lambda _: False, lambda _, wanted: None)
+
+    def replace(self, expr: Any) -> Any:
+        if all(self._find(symbol) == symbol for symbol in self._free_symbols(expr)):
+            return expr
+        return super().replace(expr)
+
+    # torch remembers its answers, and forgets them so.
+    replace.cache_clear = ShapeEnv.replace.cache_clear  # type: ignore[attr-defined]
+
+    def _free_symbols(self, expr: Any) -> frozenset[sympy.Symbol]:
+        """sympy walks through all of an expression, each time that it is asked."""
+        found = self._free.get(expr)
+        if found is None:
+            found = self._free[expr] = frozenset(expr.free_symbols)
+        return found
 
     def simplify(self, expr: Any, size_oblivious: bool = False) -> Any:  # type: ignore[override, unused-ignore]
         if self._is_long(expr):
@@ -40,7 +82,8 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
         known = self._lengths.get(expr)
         if known is None:
             known = self._lengths[expr] = (
-                _is_longer(expr, _LONG) and expr.free_symbols <= self.backed_var_to_val.keys()
+                _is_longer(expr, _LONG)
+                and self._free_symbols(expr) <= self.backed_var_to_val.keys()
             )
         return known
 

@@ -101,8 +101,6 @@ class FakeInput:
     """Whether it is made to require grad before the graph."""
     starts_with_shape: tuple[int, ...] | None = None
     """The shape it is given before the graph."""
-    memory: torch.SymInt | int | None = None
-    """How many bytes it has, if that is symbolic."""
     layout: tuple[Any, ...] = ()
     """Its sizes, strides and bytes as it was made."""
 
@@ -132,6 +130,7 @@ class Fakes:
         # Values that are read (`item`) and sizes that depend on values (`nonzero`) become symbols.
         self.shape_env = Environment(allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True)
         self.mode = FakeTensorMode(shape_env=self.shape_env)
+        self.modes = [self.mode]
         self.inputs: list[FakeInput] = []
         self.touched = False  # set by whoever changes a fake in a way its version does not show
 
@@ -148,7 +147,6 @@ class Fakes:
         made.layout = _layout(fake)
         if context is not None:
             self.shape_env.pending_fresh_unbacked_symbols.clear()  # the input itself tells them
-            made.memory = fake.untyped_storage().nbytes()
         self.inputs.append(made)
         return made
 
@@ -175,6 +173,7 @@ class Fakes:
             return self.mode, [made.fake for made in self.inputs]
         # All of them, so that inputs that share memory still do.
         mode = FakeTensorMode(shape_env=self.shape_env)
+        self.modes.append(mode)
         fakes = [_fake(mode, i.real, i.source, i.context) for i in self.inputs]
         for made, fake in zip(self.inputs, fakes, strict=True):
             if made.starts_with_grad:
@@ -183,6 +182,14 @@ class Fakes:
                 with mode:
                     fake.resize_(made.starts_with_shape)
         return mode, fakes
+
+    def release(self) -> None:
+        """Drops torch's weak references to real tensors, which programs can see.
+
+        `torch.utils.swap_tensors` refuses tensors that have any. The fakes stay as they are.
+        """
+        for mode in self.modes:
+            mode.fake_tensor_converter.meta_converter.describer.lookup_tensor.data.clear()
 
 
 def _fake(

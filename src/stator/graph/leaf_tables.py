@@ -125,6 +125,9 @@ CONSTANT: Final[tuple[str, ...]] = (
     "torch._C._functorch.maybe_current_level",
     "torch._C._are_functorch_transforms_active",
     "torch._C._get_cudnn_sdp_enabled",
+    "torch._C._get_deterministic_algorithms",
+    "torch._C._get_deterministic_algorithms_warn_only",
+    "torch._C._get_float32_matmul_precision",
     "torch._C._get_mkldnn_enabled",
     "torch._C._get_overrideable_sdp_enabled",
     "torch._C._get_sdp_priority_order",
@@ -135,16 +138,12 @@ CONSTANT: Final[tuple[str, ...]] = (
     "torch._C._get_math_sdp_enabled",
     "torch._C._get_mem_efficient_sdp_enabled",
     "torch._C._get_privateuse1_backend_name",
+    "torch._C._get_warnAlways",
     "torch._C._is_torch_function_enabled",
     "torch._C._is_torch_function_mode_enabled",
     "torch._C._len_torch_function_stack",
     "torch._utils._get_device_index",
-    "torch.are_deterministic_algorithms_enabled",
-    "torch.backends.cuda.cudnn_sdp_enabled",
-    "torch.backends.cuda.flash_sdp_enabled",
     "torch.backends.cuda.is_built",
-    "torch.backends.cuda.math_sdp_enabled",
-    "torch.backends.cuda.mem_efficient_sdp_enabled",
     "torch.backends.cudnn.is_acceptable",
     "torch.backends.cudnn.is_available",
     "torch.backends.cudnn.version",
@@ -169,21 +168,17 @@ CONSTANT: Final[tuple[str, ...]] = (
     "torch.get_autocast_cpu_dtype",
     "torch.get_autocast_gpu_dtype",
     "torch.get_default_dtype",
-    "torch.get_deterministic_debug_mode",
     "torch.get_device",
     "torch.get_device_module",
-    "torch.get_float32_matmul_precision",
     "torch.get_num_interop_threads",
     "torch.get_num_threads",
     "torch.iinfo",
     "torch.is_anomaly_check_nan_enabled",
     "torch.is_anomaly_enabled",
-    "torch.is_autocast_cache_enabled",
     "torch.is_autocast_cpu_enabled",
     "torch.is_autocast_enabled",
     "torch.is_complex",
     "torch.is_conj",
-    "torch.is_deterministic_algorithms_warn_only_enabled",
     "torch.is_floating_point",
     "torch.is_grad_enabled",
     "torch.is_inference",
@@ -193,7 +188,6 @@ CONSTANT: Final[tuple[str, ...]] = (
     "torch.is_signed",
     "torch.is_storage",
     "torch.is_tensor",
-    "torch.is_warn_always_enabled",
     "torch.numel",
     "torch.overrides.is_tensor_like",
     "torch.promote_types",
@@ -203,6 +197,15 @@ CONSTANT: Final[tuple[str, ...]] = (
     "torch.typename",
     "torch.amp.autocast_mode.is_autocast_available",
     "torch.xpu.is_available",
+)
+
+# Those of them that are Python code and tell of the process, which may change.
+TOLD: Final[tuple[str, ...]] = (
+    "torch.cuda.current_device",
+    "torch.cuda.is_initialized",
+    "torch.distributed.get_rank",
+    "torch.distributed.get_world_size",
+    "torch.distributed.is_initialized",
 )
 
 # Parts of the names of functions that tell what a graph itself may change.
@@ -276,8 +279,10 @@ STATE: Final[dict[str, str]] = {
 # State of tensors that a graph does not hold; the value names the method of `TensorState`.
 OWN: Final[dict[str, str]] = {
     **{
-        f"torch._C.{name}": f"{'set' if name.startswith('_set') else 'get'}_flag {name}"
+        f"torch._C.{name}": f"{'set' if '_set_' in name else 'get'}_flag {name}"
         for name in (
+            "_cuda_get_cudnn_benchmark_limit",
+            "_cuda_set_cudnn_benchmark_limit",
             "_get_cudnn_allow_tf32",
             "_get_cudnn_benchmark",
             "_get_cudnn_depthwise_kernel",
@@ -296,6 +301,7 @@ OWN: Final[dict[str, str]] = {
     "torch.autograd.profiler.record_function.__enter__": "enter_range",
     "torch.autograd.profiler.record_function.__exit__": "exit_range",
     "torch.get_default_device": "default_device",
+    "torch.is_autocast_cache_enabled": "autocast_cache",
     "torch.set_anomaly_enabled": "anomaly",
     "torch.set_default_dtype": "default_dtype",
     "torch.get_rng_state": "get_rng_state",
@@ -418,6 +424,7 @@ FORBIDDEN_METHODS: Final[dict[str, str]] = {
             "__dlpack__",
             "__dlpack_device__",
             "_typed_storage",
+            "const_data_ptr",
             "data_ptr",
             "is_pinned",
             "is_set_to",

@@ -100,6 +100,12 @@ def _answers() -> dict[int, tuple[Any, Any]]:
     return {id(function): (function, answer) for function, answer in found if function is not None}
 
 
+@functools.cache
+def _told() -> dict[int, Any]:
+    found = map(_resolve, tables.TOLD)
+    return {id(function): function for function in found if function is not None}
+
+
 def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The answer of a CONSTANT callable."""
     known = _answers().get(id(function))
@@ -111,6 +117,8 @@ def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 def is_setting(function: Any) -> bool:
     """Whether a CONSTANT function tells a setting that no graph changes: it may be guarded."""
+    if id(function) in _told():
+        return True
     if type(function) is not types.BuiltinFunctionType or id(function) in _answers():
         return False
     return not any(part in function.__name__ for part in tables.CHANGEABLE)
@@ -299,6 +307,8 @@ def constant_attribute(fake: torch.Tensor, name: str) -> Any:
     if name == "__class__":
         return python_type(fake)
     with torch._C.DisableTorchFunction():
+        if name == "nbytes" and fake.layout is torch.strided:
+            return fake.numel() * fake.itemsize  # torch's own getter knows no symbols
         return getattr(fake, name)
 
 

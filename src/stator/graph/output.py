@@ -109,7 +109,7 @@ class OutputGraph:
     def __init__(self) -> None:
         self.graph = fx.Graph()
         self.fakes = Fakes()
-        self.symbols = Symbols(self.graph, lambda: self._placeholders[-1][0])
+        self.symbols = Symbols(self.graph, lambda: self._placeholders[-1][0], self.fakes.mode)
         self.arguments = Arguments(self.graph, self.symbols)
         self._whole, self._outermost = self.graph, self.arguments  # while a region is recorded
         self.assumptions = Assumptions(self.shape_env)

@@ -60,6 +60,8 @@ class Retry:
     """What the last outputs of the graph must be; they are for this only."""
     early: bool = False
     """Only what happens before the graph may refuse: once it runs, it is right."""
+    plain: bool = False
+    """The graph takes nothing for granted: if it raises, so may the program, which runs then."""
 
     def around(self, graph: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
         """The compiled graph, as a function that raises `Refused` for any exception of its own."""
@@ -175,14 +177,22 @@ def retry_of(graph: OutputGraph, recorded: Recorded, changes: Changes) -> Retry 
     changed = changes.inputs
     if changed and not graph.assumptions and not graph.checks:
         return None  # its checks hold: a copy of the inputs would be for nothing
-    inputs = {graph.node(given.fake): given for given in graph.fakes.inputs}
-    if not all(_is_restorable(inputs[node]) for node in changed):
+    undo = undo_of(graph, recorded, changes)
+    if undo is None:
         return None
-    positions = (i for i, node in enumerate(_placeholders(recorded)) if node in changed)
     expected = tuple(answer for _, answer in graph.checks)
     early = changed and not changes.scopes and not expected
     checks = preflight(recorded.module, graph.written) if early else None
-    return Retry(tuple(positions), changes.random, checks, expected)
+    return Retry(undo.changed, undo.random, checks, expected)
+
+
+def undo_of(graph: OutputGraph, recorded: Recorded, changes: Changes) -> Retry | None:
+    """How to put back what a graph has changed, whatever made it raise; None if that can't be."""
+    inputs = {graph.node(given.fake): given for given in graph.fakes.inputs}
+    if changes.others or not all(_is_restorable(inputs[node]) for node in changes.inputs):
+        return None
+    positions = (i for i, node in enumerate(_placeholders(recorded)) if node in changes.inputs)
+    return Retry(tuple(positions), changes.random, plain=True)
 
 
 def _placeholders(recorded: Recorded) -> list[fx.Node]:

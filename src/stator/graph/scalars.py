@@ -13,7 +13,10 @@ from typing import Any, Final
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
 import torch.fx as fx
-from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+from torch.fx.experimental.symbolic_shapes import (
+    GuardOnDataDependentSymNode,
+    cast_symbool_to_symint_guardless,
+)
 
 from .fakes import version
 from .symbols import SymbolicNumber
@@ -135,15 +138,20 @@ def _is_range(expr: sympy.Basic) -> bool:
 
 
 def call_by_name(graph: fx.Graph) -> None:
-    """Turns methods that only symbolic numbers have (`b.__sym_not__()`) into torch's functions.
+    """Turns what only symbolic numbers have (`b.__sym_not__()`) into torch's functions.
 
-    torch's pass writes them; a graph that runs as it is works on plain numbers.
+    torch's pass writes it; a graph that runs as it is works on plain numbers. That of torch 2.11
+    makes ints of bools by a function which AOTAutograd does not see: it would drop the check.
     """
     for node in list(graph.nodes):
         if node.op == "call_method" and str(node.target).startswith("__sym_"):
-            function = getattr(torch, str(node.target).strip("_"))
-            with graph.inserting_before(node):
-                made = graph.call_function(function, node.args, node.kwargs)
-            made.meta = dict(node.meta)
-            node.replace_all_uses_with(made)
-            graph.erase_node(node)
+            function, args = getattr(torch, str(node.target).strip("_")), node.args
+        elif node.target is cast_symbool_to_symint_guardless:
+            function, args = torch.sym_ite, (*node.args, 1, 0)
+        else:
+            continue
+        with graph.inserting_before(node):
+            made = graph.call_function(function, args, node.kwargs)
+        made.meta = dict(node.meta)
+        node.replace_all_uses_with(made)
+        graph.erase_node(node)

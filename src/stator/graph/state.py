@@ -218,9 +218,9 @@ def _restore_rng(states: tuple[bytes, ...]) -> None:
 
 
 def _untraced(function: Callable[..., Any], *args: Any) -> Any:
-    """Runs with no torch function mode and no fake mode in the way: the generator's state is a
-    real tensor."""
-    with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
+    """Runs with no mode and no transform in the way: the generator's state is a real tensor."""
+    modes = torch.utils._python_dispatch._disable_current_modes()
+    with torch._C.DisableTorchFunction(), torch._C._DisableFuncTorch(), modes:
         return function(*args)
 
 
@@ -250,6 +250,8 @@ class Scope:
     guard: Any
     holder: Any = None
     """The context manager that the program uses for it."""
+    caching: bool | None = None
+    """Whether autocast keeps cast weights inside, if it says so."""
 
 
 _EXIT: Final[dict[str, Callable[[Any], None]]] = {
@@ -273,9 +275,17 @@ class StateRecorder:
     without being recorded.
     """
 
-    def __init__(self, graph: OutputGraph) -> None:
+    def __init__(self, graph: OutputGraph, start: State | None = None) -> None:
         self._graph = graph
         self._open: list[Scope] = []
+        self.switched = 0  # how often grad mode was set, to whatever it was
+        self.start = State.capture(rng=False) if start is None else start
+
+    @property
+    def caching(self) -> bool:
+        """Whether autocast keeps cast weights at this moment, but for the trace's own sake."""
+        said = [scope.caching for scope in self._open if scope.caching is not None]
+        return said[-1] if said else self.start.autocast_cache
 
     def __enter__(self) -> "StateRecorder":
         self._grad = torch.is_grad_enabled()
@@ -289,6 +299,7 @@ class StateRecorder:
 
     def set_grad_enabled(self, mode: bool) -> None:
         """`torch.set_grad_enabled`, `no_grad` and `enable_grad` come down to this."""
+        self.switched += 1
         if mode != torch.is_grad_enabled():
             self._graph.effect(torch._C._set_grad_enabled, mode)
             torch._C._set_grad_enabled(mode)
@@ -303,7 +314,8 @@ class StateRecorder:
         args = (device_type, dtype, enabled, cache_enabled)
         guard = _call(_enter_autocast, *args)
         torch.set_autocast_cache_enabled(False)  # see `preserved`
-        return self._opened(Scope("autocast", self._graph.effect(_enter_autocast, *args), guard))
+        node = self._graph.effect(_enter_autocast, *args)
+        return self._opened(Scope("autocast", node, guard, caching=cache_enabled))
 
     def enter_inference_mode(self, mode: bool = True) -> Scope:
         guard = _call(_enter_inference_mode, mode)

@@ -73,17 +73,30 @@ class Fact:
     number: torch.SymInt
 
 
+@dataclass(frozen=True)
+class Derived:
+    """A number that a function gives for other numbers."""
+
+    number: SymbolicNumber
+    target: Any
+    operands: tuple[Any, ...]
+    in_tensors: bool
+    """Whether the function is computed on tensors of float64, where backends change no order."""
+
+
 class Symbols:
     """The origin of each symbol, and the nodes of the expressions used so far."""
 
-    def __init__(self, graph: fx.Graph, last_placeholder: Callable[[], fx.Node]) -> None:
+    def __init__(self, graph: fx.Graph, last_placeholder: Callable[[], fx.Node], mode: Any) -> None:
         self.graph = graph
+        self._mode = mode  # in which torch's functions give fake tensors
         self._last_placeholder = last_placeholder
         self._tracer = GraphAppendingTracer(graph)
         self._nodes: dict[sympy.Basic, fx.Node] = {}
         self._defined: dict[sympy.Symbol, Fact] = {}  # the first one that reads just the symbol
         self._results: dict[sympy.Symbol, tuple[fx.Node, int, torch.SymInt]] = {}
         self._scalars: dict[sympy.Basic, Callable[[], fx.Node]] = {}  # numbers read from tensors
+        self._derived: dict[sympy.Symbol, Derived] = {}
         self.facts: list[Fact] = []
         self._unbacked_inputs = False  # whether there are inputs with sizes that nobody knows
 
@@ -110,6 +123,29 @@ class Symbols:
         node = self.graph.call_function(torch.sym_ite, (truth, 1, 0))
         node.meta["source_fn_stack"] = [(node.name, torch.sym_ite)]
         node.meta["example_value"] = number.node.shape_env.create_symintnode(symbol, hint=None)
+        return node
+
+    def define_derived(self, derived: "Derived") -> None:
+        """Notes that a number, a symbol of its own, is what a function gives for others."""
+        self._derived[derived.number.node.expr] = derived
+
+    def _computed(self, derived: "Derived") -> fx.Node:
+        symbolic = (torch.SymInt, torch.SymFloat)
+        number, target = derived.number, derived.target
+        args = [self.argument(x) if isinstance(x, symbolic) else x for x in derived.operands]
+        if not derived.in_tensors:
+            return self._written(self.graph.call_function(target, tuple(args)), number)
+        options: Any = {"dtype": torch.float64, "device": torch.device("cpu")}
+        with self._mode, torch._C.DisableTorchFunction():
+            example = torch.scalar_tensor(1.0, **options)
+        first = self.graph.call_function(torch.scalar_tensor, (args[0],), options)
+        args[0] = self._written(first, example)
+        result = self._written(self.graph.call_function(target, tuple(args)), example)
+        return self._written(self.graph.call_method("item", (result,)), number)
+
+    def _written(self, node: fx.Node, value: Any) -> fx.Node:
+        node.meta["source_fn_stack"] = [(node.name, node.target)]
+        node.meta["example_value"] = value
         return node
 
     def define_result(self, fake: torch.Tensor, node: fx.Node) -> None:
@@ -159,6 +195,8 @@ class Symbols:
         if known is None:
             if expr in self._scalars:
                 made = self._scalars[expr]()
+            elif expr in self._derived:
+                made = self._computed(self._derived[expr])
             elif isinstance(expr, sympy.Symbol):
                 made = self._symbol(expr)
             else:

@@ -10,6 +10,7 @@ from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Final
 
 from stator import objects
+from stator.guards import Callback
 
 Descriptor = MemberDescriptorType | GetSetDescriptorType
 
@@ -178,3 +179,9 @@ def group_members(raw: Any) -> tuple[Any, tuple[Any, ...]]:
 
 _MESSAGE: Final = BaseExceptionGroup.__dict__["message"]
 _EXCEPTIONS: Final = BaseExceptionGroup.__dict__["exceptions"]
+
+
+def same_names(cls: type) -> Callback:
+    """A class has the attributes that it has now, in the same order."""
+    names = tuple(objects.type_dict(cls))
+    return Callback(lambda owner: tuple(objects.type_dict(owner)) == names, "the same attributes")

@@ -108,6 +108,7 @@ class Filling:
         own = record.dict
         if own is None:  # none, or the shadow itself
             return objects.instance_dict(record.shadow)
+        self.raw_attributes(record)
         if id(own) not in self.records and not record.attributes_filled:
             self.records[id(own)] = DictRecord(record)
         return own
@@ -147,6 +148,18 @@ class Filling:
             value = self.wrap(raw, Slot(record.source, descriptor))
             record.slots[name] = value
             descriptor.__set__(record.shadow, value)
+
+    def touch(self, value: Any, name: Any = MISSING) -> None:
+        """The program changes an object: one attribute or item, or any of its items."""
+        record = self.records.get(id(value))
+        if record is None:
+            return
+        keys: Any = (name,) if name is not MISSING else ()
+        if name is MISSING and DICTS.holds(record.base):
+            keys = dict.__iter__(record.shadow)
+        record = record.owner or record
+        record.touched = True
+        record.changed_names.update(key for key in keys if type(key) is str)
 
     # ------------------------------------------------------------------ contents of shadows
 

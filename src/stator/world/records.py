@@ -6,10 +6,11 @@ it held when it was filled, so that writes can be told from reads at the end.
 """
 
 from collections import OrderedDict, defaultdict, deque
+from types import GetSetDescriptorType
 from typing import Any, Final
 
 from stator import objects
-from stator.guards import Source
+from stator.guards import Field, Source
 
 MISSING: Final = object()
 
@@ -28,6 +29,7 @@ class Record:
         "attributes",
         "attributes_filled",
         "base",
+        "changed_names",
         "deleted",
         "dict",
         "fields",
@@ -41,6 +43,7 @@ class Record:
         "shadow",
         "slots",
         "source",
+        "touched",
         "writes",
     )
 
@@ -49,6 +52,8 @@ class Record:
         self.raw = raw
         self.source = source
         self.base = base
+        self.touched = False  # whether the program has ever changed it
+        self.changed_names: set[Any] = set()  # of attributes, or keys, that it has changed
         # contents, of containers
         self.filled = not CONTAINERS.holds(base)
         self.items: dict[Any, Any] = {}  # read or written one by one, before it was filled
@@ -92,6 +97,15 @@ class DictRecord(Record):
     def __init__(self, owner: Record) -> None:
         super().__init__(owner.dict, owner.raw_dict, owner.source, dict)
         self.owner = owner
+
+
+def dict_source(record: Record) -> Source | None:
+    """Where the dict is in which an object keeps its attributes; None if C code doesn't tell."""
+    for owner in objects.mro(type(record.shadow)):
+        descriptor = objects.type_dict(owner).get("__dict__")
+        if type(descriptor) is GetSetDescriptorType:
+            return Field(record.source, descriptor)
+    return None
 
 
 def make_shadow(raw: Any, cls: type, base: type) -> Any:

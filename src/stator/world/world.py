@@ -62,6 +62,7 @@ from stator.world.records import (
     FACTORY,
     MISSING,
     Record,
+    dict_source,
     make_shadow,
 )
 
@@ -112,6 +113,7 @@ class World(Filling):
         self._class_attributes: dict[tuple[int, str], Attribute | None] = {}
         self._class_values: dict[tuple[int, str], Any] = {}
         self._pinned: set[int] = set()
+        self.facts: set[tuple[int, str]] = set()  # fields of classes … that are guarded
         self._hashed: dict[int, Any] = {}  # world objects that were hashed, by id
         self._keys: dict[int, Any] = {}  # keys of world containers that are objects, by id
         self.class_writes: dict[tuple[int, str], Any] = {}
@@ -246,8 +248,21 @@ class World(Filling):
         return raw
 
     def is_world(self, value: Any) -> bool:
-        """Whether an object existed before the trace, or stands for one that did."""
-        return id(value) in self.origins
+        """Whether an object existed before the trace, or stands for one that did.
+
+        C code hands out classes and functions that nobody has asked for yet: the class that a
+        class method is bound to.
+        """
+        if id(value) in self.origins:
+            return True
+        cls = type(value)
+        if cls is types.FunctionType:
+            found = id(value) not in self.made
+        else:
+            found = objects.is_subtype(cls, type) and not self.is_made(value)
+        if found:
+            self.know(value)
+        return found
 
     def wrap_instance(self, raw: Any, source: Source) -> Any:
         """For rules in `special` that only look on: the object is wrapped as any other."""
@@ -456,7 +471,9 @@ class World(Filling):
         args = self.wrap(raw.args, Slot(source, _PARTIAL["args"]))
         keywords = self.wrap(raw.keywords, Slot(source, _PARTIAL["keywords"]))
         self.fill(self.records[id(keywords)])
-        return self.remember(raw, functools.partial(function, *args, **keywords), source)
+        made = functools.partial(function)
+        made.__setstate__((function, args, keywords, None))  # the dict itself: it may be changed
+        return self.remember(raw, made, source)
 
     # ------------------------------------------------------------------ classes and modules
 
@@ -537,7 +554,7 @@ class World(Filling):
     def namespace(self, raw: dict[str, Any]) -> Record:
         """The record of a module's globals, or another dict that lives as long as the program."""
         shadow = self.stand_ins.get(id(raw))
-        if shadow is None:
+        if shadow is None or type(self.origins[id(shadow)]) is not Fixed:
             shadow = self.wrap(raw, Fixed(raw, _namespace_name(raw)))
         return self.records[id(shadow)]
 
@@ -575,9 +592,16 @@ class World(Filling):
             if others:
                 self.guard(first, NotAliased(tuple(others)))
 
+    def _place(self, value: Any) -> Source | None:
+        """Where a world object is; the dict of an object's attributes is there, too."""
+        record = self.records.get(id(value))
+        if record is not None and record.owner is not None:
+            return dict_source(record.owner)
+        return self.origins.get(id(value))
+
     def distinct(self, a: Any, b: Any) -> None:
         """The program saw that two world objects are not the same one."""
-        first, second = self.origins.get(id(a)), self.origins.get(id(b))
+        first, second = self._place(a), self._place(b)
         if first is None or second is None or (type(first) is Fixed and type(second) is Fixed):
             return
         if type(a) is not type(b):

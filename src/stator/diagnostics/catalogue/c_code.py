@@ -244,8 +244,9 @@ class HiddenState(Break):
     id = "SB0011"
     title = "state is used that can't be seen or undone"
     what = (
-        "The program inspects or clears a cache (`functools.lru_cache`), leaves a context variable "
-        "or the decimal context changed, or calls a codec or compressor."
+        "The program inspects or clears a cache (`functools.lru_cache`), gets a new object from one "
+        "that it could change, leaves a context variable or the decimal context changed, or calls a "
+        "codec or compressor."
     )
     why = (
         "C code keeps this state where a trace can't read, guard or restore it. So a later call "
@@ -253,8 +254,8 @@ class HiddenState(Break):
     )
     fix = """\
 use it outside of the compiled function, or put things back before it returns
-A context variable may be set and reset in the same call. The cache of an `lru_cache` may be
-filled: it is looked into and cleared that a trace can't follow."""
+A context variable may be set and reset in the same call. A function with a cache may be called: if
+it answers with lists, dicts or objects, call it once before."""
     example = """\
 import contextvars
 import torch

@@ -82,11 +82,14 @@ def arguments():
 
 
 class Finalizer(Break):
-    """An object whose class has `__del__` is made."""
+    """An object whose class has `__del__` is made, or a weak reference sees an object die."""
 
     id = "SB0019"
     title = "an object with a finalizer is made"
-    what = "The program makes an object of a class with `__del__`."
+    what = (
+        "The program makes an object of a class with `__del__`, or lets one go; or it has a weak "
+        "reference that tells, or calls a function, when an object dies."
+    )
     why = (
         "`__del__` runs when the last reference goes. Objects of a trace live and die at other "
         "moments than those of the program, so it would run too early, too late, or twice."

@@ -53,7 +53,7 @@ class Transform(Break):
     title = "a function transform is used"
     what = (
         "The program calls `torch.func.grad`, `jvp`, `vjp`, `jacrev` or another transform, or "
-        "`torch.vmap` in a way that is not traced."
+        "`torch.vmap` in a way that is not traced; or one of them calls a compiled function."
     )
     why = (
         "Inside of a transform, tensors are wrapped and each operation stands for another one. "

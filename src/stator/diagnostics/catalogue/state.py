@@ -80,11 +80,14 @@ def arguments():
 
 
 class FunctionMode(Break):
-    """A `TorchFunctionMode` of the program."""
+    """A `TorchFunctionMode` or `TorchDispatchMode` of the program."""
 
     id = "SB0034"
-    title = "a torch function mode is active"
-    what = "The function is called inside of a `TorchFunctionMode`, or enters one."
+    title = "a torch function mode or dispatch mode is active"
+    what = (
+        "The function is called inside of a `TorchFunctionMode` or a `TorchDispatchMode`, or "
+        "enters one."
+    )
     why = "The mode's own code gets every call of torch, and may do anything instead."
     fix = "use the mode outside of the compiled function, and leave it before the call"
     example = """\
