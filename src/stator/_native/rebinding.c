@@ -18,16 +18,23 @@ Rebindings rebindings;
 
 static setter set_class, set_dict;
 
+/* The tables are those of all interpreters, some of which may have a lock of their own. */
+static void
+add(uint64_t *to, uint64_t n)
+{
+    __atomic_fetch_add(to, n, __ATOMIC_RELAXED);
+}
+
 /* Code may run at both ends of an assignment (audit hooks, finalizers of what is
  * replaced) and check guards there, so nobody may rely on the count in between. */
 static int
 counted(setter set, PyObject *o, PyObject *value, void *closure)
 {
-    rebindings.count++;
-    rebindings.under_way++;
+    add(&rebindings.count, 1);
+    add(&rebindings.under_way, 1);
     int status = set(o, value, closure);
-    rebindings.count++;
-    rebindings.under_way--;
+    add(&rebindings.count, 1);
+    add(&rebindings.under_way, -1);
     return status;
 }
 
