@@ -20,6 +20,7 @@ KNOWN_BREAKS: Final[dict[str, str]] = {
     "test_14_training.gradient_inside": "autograd outside of the graph",
     "test_15_hostile.argument_with_a_loud_key": "keys of the world with their own equality",
     "test_15_hostile.finalizer_of_a_new_object": "objects with finalizers are made",
+    "test_15_hostile.finalizer_of_a_world_object": "objects with finalizers are let go",
     "test_15_hostile.object_with_a_finalizer_survives": "objects with finalizers are changed",
     "test_15_hostile.torch_function_of_a_duck": "objects with __torch_function__",
     "test_15_hostile.torch_function_of_a_subclass": "tensor subclasses",

@@ -65,8 +65,8 @@ def generator_of_the_world(x, g):
 @programs(one)
 def starts_a_thread(x):
     done = []
-    thread = threading.Thread(target=done.append, args=(1,))
-    thread.start()  # break
+    thread = threading.Thread(target=done.append, args=(1,))  # break
+    thread.start()
     thread.join()
     return x + len(done)
 

@@ -418,7 +418,7 @@ def a_part(x):
     return x.new_zeros(math.ceil(n / 2)), x.new_zeros(int(n * 0.7) + 2), x.new_ones(int(n * 1.5))
 
 
-@program(2, compiles=8, open=False)
+@program(2, compiles=10, open=False)
 def decided_by_floats(x):
     n = x.shape[0] + 1
     if n / 3 > 1.5:

@@ -216,7 +216,7 @@ def test_every_function_of_torch_has_a_rule() -> None:
 def test_tables_name_things_that_exist() -> None:
     optional = {"torch.xpu.is_available", "torch.distributed.get_rank"}
     if TORCH < (2, 13):
-        optional.add("torch.nn.functional.linear_cross_entropy")
+        optional |= {"torch.nn.functional.linear_cross_entropy", "const_data_ptr"}
     for table in (
         leaf_tables.RECORDED,
         leaf_tables.EVALUATED,
@@ -228,7 +228,7 @@ def test_tables_name_things_that_exist() -> None:
         for path in table:
             assert path in optional or leaves._resolve(path) is not None, path
     for name in leaf_tables.CONSTANT_METHODS | set(leaf_tables.FORBIDDEN_METHODS):
-        assert hasattr(torch.Tensor, name), name
+        assert name in optional or hasattr(torch.Tensor, name), name
 
 
 @pytest.mark.parametrize(

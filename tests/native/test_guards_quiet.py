@@ -234,7 +234,8 @@ def test_another_argument_at_the_address_of_a_dead_one() -> None:
     taken = [Unmarked() for _ in range(100)]
     for other in taken:
         assert not tree.check((other,), None)
-    assert any(id(other) == address for other in taken)
+    if all(id(other) != address for other in taken):
+        pytest.skip("this allocator keeps what was freed")
 
 
 def test_another_item_of_a_list_at_the_address_of_a_dead_one() -> None:
@@ -249,7 +250,8 @@ def test_another_item_of_a_list_at_the_address_of_a_dead_one() -> None:
     for other in taken:
         x.items[0] = other
         assert not tree.check((x,), None)
-    assert any(id(other) == address for other in taken)
+    if all(id(other) != address for other in taken):
+        pytest.skip("this allocator keeps what was freed")
 
 
 @pytest.mark.parametrize("inside", [False, True])

@@ -11,11 +11,19 @@ from typing import TYPE_CHECKING, Any, Final
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import NULL, Frame, is_python_class
-from stator.capture.facts import function_field, function_part, guard_class_field, guard_mro
+from stator.capture.facts import (
+    function_field,
+    function_part,
+    guard_class_field,
+    guard_mro,
+    inner_frame,
+    look_outside,
+)
 from stator.capture.locks import is_lock
 from stator.capture.names import Names
 from stator.capture.printing import file_method
 from stator.capture.refusals import unseen
+from stator.capture.subclasses import Behind
 from stator.capture.tensors import Tensors
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import (
@@ -85,6 +93,10 @@ class Attributes(Names):
         if not is_python_class(cls) and record is None:
             if cls is types.FrameType and name in ("f_globals", "f_builtins"):
                 return self.namespace(core.getattr(frame, obj, name)).shadow
+            if cls is types.FrameType and name == "f_back":
+                return inner_frame(core.getattr(frame, obj, name))
+            if name == "__context__":
+                look_outside(self.calls.tracer)
             return core.getattr(frame, obj, name)
         getter = self.world.class_attribute(cls, "__getattribute__")
         if getter is not None and type(getter.value) is types.FunctionType:
@@ -106,6 +118,8 @@ class Attributes(Names):
             kind = self._method_getattr
         elif cls is super:
             kind = self._super_getattr
+        elif cls is Behind:
+            kind = self.tensors.subclasses.behind
         elif self.tensors.types.holds(cls):
             kind = self._symbol_getattr
         self.world.keep(cls)
@@ -128,6 +142,8 @@ class Attributes(Names):
                     return world.dict_of(record)
                 if type(found.value) is types.MemberDescriptorType:
                     self.world.fill_slots(record)
+            if name == "__context__":
+                look_outside(self.calls.tracer)
             world.class_attribute(cls, "__getattr__")  # asked if the descriptor has no value
             if type(found.value) is property and found.value.fget is not None:
                 getter = self.calls.callee(found.value.fget)

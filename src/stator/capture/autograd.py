@@ -71,13 +71,16 @@ class _Apply(torch.autograd.Function):
     def forward(ctx: Any, region: "FunctionRegion", *inputs: Any) -> Any:
         outputs, saved = region.forward_graph(*inputs)
         ctx.region = region
-        ctx.save_for_backward(*saved)
+        ctx.save_for_backward(*(value for value in saved if isinstance(value, torch.Tensor)))
+        ctx.numbers = [None if isinstance(value, torch.Tensor) else value for value in saved]
         ctx.mark_non_differentiable(*(outputs[i] for i in region.not_differentiable))
         return tuple(outputs)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        return None, *ctx.region.backward_graph(*gradients, *ctx.saved_tensors)
+        tensors = iter(ctx.saved_tensors)
+        saved = (next(tensors) if number is None else number for number in ctx.numbers)
+        return None, *ctx.region.backward_graph(*gradients, *saved)
 
 
 class _ApplyOnce(_Apply):
@@ -91,7 +94,7 @@ _ONCE: Final = once_differentiable(_Apply.backward).__code__
 
 
 class FunctionRegion(torch.nn.Module):
-    """A traced `torch.autograd.Function`: outputs and saved tensors; gradients of the inputs."""
+    """A traced `torch.autograd.Function`: outputs and what is saved; gradients of the inputs."""
 
     def __init__(
         self,
@@ -127,7 +130,8 @@ class CheckpointRegion(torch.nn.Module):
         self.options = options
 
     def forward(self, *inputs: Any) -> Any:
-        if inputs and all(type(value) in _REAL for value in inputs):
+        kinds = set(map(type, inputs))
+        if not kinds.isdisjoint(_REAL) and kinds <= {*_REAL, int, float}:
             # The operator leaves random numbers to the backend that traces it.
             return torch.utils.checkpoint.checkpoint(self.body, *inputs, **self.options)
         hop = torch.ops.higher_order.tag_activation_checkpoint
@@ -232,8 +236,8 @@ def _backward(
     given: list[Any],
     outputs: tuple[Any, ...],
     inner: Subgraph,
-) -> tuple[list[torch.Tensor], fx.GraphModule, bool]:
-    """The graph of `backward`: (gradients of the outputs, saved tensors) -> those of the inputs.
+) -> tuple[list[Any], fx.GraphModule, bool]:
+    """The graph of `backward`: (gradients of the outputs, what is saved) -> those of the inputs.
 
     It is traced without gradients of its own. Whether it can have them is the last answer.
     """
@@ -264,9 +268,9 @@ def _backward(
             if _is_tensor(calls, value) and found is not None:
                 by_input[id(value)] = found
     saved = behind.inputs
-    for tensor in saved:
-        inner.require(tensor)
-    module = behind.finish(tuple(by_input.get(id(tensor)) for tensor in inner.inputs))
+    for value in saved:
+        inner.arguments.of(value)
+    module = behind.finish(tuple(by_input.get(id(value)) for value in inner.inputs))
     return saved, module, once
 
 

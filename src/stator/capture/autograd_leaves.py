@@ -20,7 +20,12 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from stator._native import _core as core
 from stator._native._core import Frame
-from stator.diagnostics.catalogue import AutogradInside, RegionContents, TensorStateChanged
+from stator.diagnostics.catalogue import (
+    AutogradInside,
+    RegionContents,
+    TensorStateChanged,
+    TensorSubclass,
+)
 from stator.effects import Effect, SlotSet
 from stator.graph.arguments import Arguments
 from stator.graph.fakes import tensors_in
@@ -108,6 +113,9 @@ class AutogradLeaves:
         if before == flag or not tensor.is_leaf or not _differentiable(tensor):
             user_call(tensor.requires_grad_, flag)  # nothing, or an error
             return
+        subclasses = self._tensors.subclasses
+        if subclasses.is_made(tensor) or subclasses.is_base(tensor) or subclasses.holds(tensor):
+            raise TensorSubclass("requires_grad of a tensor of a subclass, or of its base, changes")
         graph = self._outermost()
         given = self._tensors.inputs.get(id(tensor))
         node = graph.node(tensor)

@@ -31,6 +31,7 @@ from stator.capture.defaults import guard_function, guard_misfit, wrap_defaults
 from stator.capture.formatting import FORMATTING
 from stator.capture.getters import GETTERS, twin
 from stator.capture.library import LIBRARY
+from stator.capture.overridden import OVERRIDDEN
 from stator.capture.locks import Locks, is_lock
 from stator.capture.logged import LOGGING
 from stator.capture.printing import PRINTING
@@ -73,6 +74,7 @@ SPECIAL.update(LOGGING)
 SPECIAL.update(SCALARS)
 SPECIAL.update(CONTROLS)
 SPECIAL.update(VMAP)
+SPECIAL.update(OVERRIDDEN)
 _NATIVE: Final = TypeSet(
     types.BuiltinFunctionType,
     types.MethodDescriptorType,
@@ -146,6 +148,7 @@ class Calls:
         self.tensors = tracer.tensors
         self.arrays = tracer.arrays
         self.made = tracer.world.made
+        self.tensors.overrides.calls = self
         self.stand_ins: dict[int, Any] = {}  # what a function given to C code stands for
         self.locks = Locks(tracer.world)
         self.errors = Errors(tracer.world)
@@ -323,6 +326,11 @@ class Calls:
                 known = str(_module_of(cls)).startswith("torch.")
             self._rules[key] = leaves.classify(callable) if known else None
         return self._rules[key]
+
+    def evaluate_always(self, function: Any) -> None:
+        """From now on it is no leaf, but Python code as any other."""
+        self.rule(function)
+        self._rules[id(function)] = leaves.EVALUATE
 
     def _answered(
         self,
@@ -662,6 +670,8 @@ class Calls:
         answered = self._answered(frame, cls, args, kwnames, self.rule(cls))
         if answered is not MISSING:
             return answered
+        if objects.is_subtype(cls, torch.Tensor):
+            return self.tensors.subclasses.construct(frame, cls, *_split(args, kwnames))
         if not is_python_class(cls):
             contract = self.contract(cls)
             if contract is None:

@@ -17,9 +17,11 @@ from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import text
 from stator.capture.decimals import is_decimal
-from stator.capture.facts import guard_mro, module_named
+from stator.capture.facts import guard_mro, look_outside, module_named
 from stator.capture.locks import is_lock
 from stator.capture.operators import specials
+from stator.capture.overridden import behind
+from stator.capture.overrides import Without
 from stator.contracts import Depth, Verdict
 from stator.diagnostics.catalogue import Import, InterpreterState, OddNamespace, UnknownCFunction
 from stator.effects.texts import Text
@@ -64,6 +66,8 @@ class Instructions:
 
     def call_native(self, frame: Frame, callable: Any, args: tuple[Any, ...]) -> Any:
         """`__import__`, and the `super` of LOAD_SUPER_ATTR."""
+        if callable is super and self.tensors.holds(type(args[1])):
+            return behind(self.calls, frame, super, list(args), {})
         if callable is super:
             return core.call_native(frame, callable, *args)
         if callable is _IMPORT:
@@ -90,6 +94,8 @@ class Instructions:
         name = thunk.__code__.co_name
         if name == "IMPORT_FROM":
             return self._import_from(frame, thunk, operands)
+        if name == "RAISE_VARARGS" and not operands:  # and the program handles none itself
+            look_outside(self.tracer)
         if name == "PRINT_EXPR":
             raise InterpreterState("sys.displayhook shows the value of an expression")
         texts = self.tracer.texts
@@ -101,6 +107,8 @@ class Instructions:
         if name == "BEFORE_WITH" and is_lock(type(operands[0])):
             self.calls.locks.call(operands[0], "__enter__")
             return operands[0].__exit__, True
+        if name == "BEFORE_WITH" and type(operands[0]) is Without:
+            return Without.__exit__.__get__(operands[0]), self.tensors.overrides.enter()
         if name == "BEFORE_WITH" and type(operands[0]) is torch.device:
             return operands[0].__exit__, self.tensors.own.settings.enter_device(operands[0])
         if name == "MATCH_CLASS":

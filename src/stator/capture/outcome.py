@@ -19,6 +19,7 @@ from stator.capture.distinct import guard_distinct
 from stator.capture.names import Waiting
 from stator.capture.printing import Unknown
 from stator.capture.shapes import has_value
+from stator.capture.subclasses import Behind
 from stator.capture.tensors import CONSTANT_TYPES, SYMBOLS
 from stator.capture.tracer import Tracer
 from stator.capture.warned import filters
@@ -78,6 +79,8 @@ class Resolver:
         if cls is Text:
             self.places = value.places
             return None
+        if cls is Behind:
+            raise CannotRebuild("super() of a tensor")
         if cls is Unknown:
             raise CannotRebuild("the number of characters that were written")
         if cls is Mention:
@@ -122,7 +125,7 @@ class Resolver:
             return Node(value, Raw(behind))
         if not self._tracer.tensors.holds(type(value)):
             return None
-        return self._tracer.tensors.own.recipe(value, self._output(value))
+        return self._tracer.tensors.own.recipe(value, lambda: self._output(value))
 
     def _mention(self, mention: Mention) -> Ref | None:
         """A tensor as it was when the program showed it."""

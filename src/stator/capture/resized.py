@@ -2,8 +2,8 @@
 
 In: the graph at the end of a trace. Out: steps that resize such tensors before the graph, or a
 `Break`. A backend gets inputs whose memory is as large as the graph needs it: most can't make it
-larger. And AOTAutograd lets tensors of another shape begin where their memory begins: only those
-that do so anyway are given one.
+larger. And AOTAutograd lays tensors of another shape into their memory from its beginning, in the
+order that its own copy has: so only tensors that are contiguous, before and after, are given one.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +31,8 @@ def resize_early(tensors: "Tensors") -> None:
             tensors.shapes.begins(given.real, tensors.sources[id(given.real)])
             if given.real.storage_offset():
                 raise TensorStateChanged("a part of a tensor is given another shape")
+            if not (given.real.is_contiguous() and given.fake.is_contiguous()):
+                raise TensorStateChanged("the strides of a tensor are changed")
         if not _grows(given):
             continue
         node = tensors.graph.arguments.node(given.fake)

@@ -171,7 +171,7 @@ class Shapes:
         text = str(source)
         dims = range(raw.dim())
         sizes, strides = set(marks.weak), frozenset[int]()
-        if type(raw) is not torch.nn.Parameter:
+        if not objects.is_subtype(type(raw), torch.nn.Parameter):
             sizes.update(wanted.sizes.get(text, ()))
             strides = wanted.strides.get(text, strides)
             named = wanted.named is not None and wanted.named(text)

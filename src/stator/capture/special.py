@@ -8,6 +8,7 @@ import abc
 import builtins
 import copy
 import logging
+import sys
 import threading
 import types
 from collections.abc import Callable
@@ -19,7 +20,13 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import autograd, scalars
-from stator.capture.facts import guard_mro, guard_not_registered
+from stator.capture.facts import (
+    guard_mro,
+    guard_not_registered,
+    guard_thread,
+    inner_frame,
+    look_outside,
+)
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import (
     ClassChanged,
@@ -170,9 +177,7 @@ def _len(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: A
     if len(args) == 1 and not kwargs:
         value = args[0]
         if calls.tensors.holds(type(value)):
-            if value.dim() == 0:
-                core.raise_user(TypeError("len() of a 0-d tensor"))
-            return value.shape[0]
+            return calls.tensors.length(frame, value)
         if calls.tracer.arrays.is_symbolic(value):
             return calls.tracer.arrays.length(value)
         length = calls.tracer.length(value)
@@ -273,7 +278,7 @@ def _isinstance(calls: "Calls", frame: Frame, function: Any, args: list[Any], kw
         kind = leaves.python_type(args[0])
         for cls in _classes(args[1]):
             if cls is torch.nn.Parameter:
-                found = kind is torch.nn.Parameter
+                found = _is_parameter(calls, frame, args[0], kind)
             elif objects.is_subtype(type(cls), type) and objects.is_subtype(kind, cls):
                 found = True
             elif _plain_check(type(cls)):
@@ -292,6 +297,13 @@ def _issubclass(calls: "Calls", frame: Frame, function: Any, args: list[Any], kw
     if args and objects.is_subtype(type(args[0]), type):
         guard_mro(calls.world, args[0])
     return _by_contract(calls, frame, function, args, kwargs)
+
+
+def _is_parameter(calls: "Calls", frame: Frame, tensor: Any, kind: type) -> bool:
+    """As the metaclass of Parameter: tensors of subclasses may say that they are one."""
+    if objects.is_subtype(kind, torch.nn.Parameter) or not calls.tensors.subclasses.holds(tensor):
+        return objects.is_subtype(kind, torch.nn.Parameter)
+    return calls.tensors.own_attribute(tensor, "_is_param") is True
 
 
 _INSTANCE: Final[Any] = abc._abc_instancecheck  # type: ignore[attr-defined]
@@ -395,7 +407,24 @@ def _check_tensor_all_with(error_type: Any, cond: Any, message: Any = None) -> N
 
 def _get_ident(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """A name for the running thread, which `reprlib` uses as a key."""
+    guard_thread(calls.world)
     return function(*args)
+
+
+def _handled(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`sys.exc_info` and `sys.exception`."""
+    if core.get_handled_exception() is None:
+        look_outside(calls.tracer)
+    return _by_contract(calls, frame, function, args, kwargs)
+
+
+def _getframe(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`sys._getframe`: of the program's own frames; below them is whoever calls the function."""
+    found = first = _by_contract(calls, frame, function, [], {})
+    depth = args[0] if args and type(args[0]) is int else 0
+    for _ in range(depth):
+        found = None if found is None else inner_frame(found.f_back)
+    return first if depth <= 0 else found
 
 
 def _substitute(function: Any) -> Handler:
@@ -438,6 +467,9 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(objects.type_dict(list)["append"]): _append,
     id(logging.Logger.isEnabledFor): _substitute(_is_enabled_for),
     id(threading.get_ident): _get_ident,
+    id(sys.exc_info): _handled,
+    id(sys.exception): _handled,
+    id(sys._getframe): _getframe,
     id(torch.autograd.Function.__dict__["apply"].__func__): autograd.apply,
     id(torch.utils.checkpoint.checkpoint): autograd.checkpoint,
     **autograd.AUTOGRAD,

@@ -5,7 +5,7 @@ recipes for tensors made in the call, or a `Break`. `autograd_leaves` knows what
 """
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +19,7 @@ from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.autograd_leaves import AutogradLeaves, is_dense, user_call
 from stator.capture.draws import Draws
+from stator.capture.overrides import Without
 from stator.capture.resized import resize_early
 from stator.capture.settings import Settings
 from stator.contracts import Depth
@@ -27,11 +28,12 @@ from stator.diagnostics.catalogue import (
     SharedMemory,
     TensorDetail,
     TensorStateChanged,
+    TensorSubclass,
 )
 from stator.effects import AttrDel, AttrSet, Effect, Output, SlotSet
 from stator.effects.instances import dict_descriptor
 from stator.effects.model import Constant
-from stator.effects.node import Node, store
+from stator.effects.node import Node, name_of, store
 from stator.effects.steps import SELF, Call, Dict, Raw
 from stator.graph import leaves
 from stator.guards import Callback, Field, NotAliased, Source
@@ -46,6 +48,7 @@ _GRAD: Final = _FIELDS["grad"]
 _REQUIRES_GRAD: Final = _FIELDS["requires_grad"]
 _UNREAD: Final = object()
 _NAMES: Final = {"__deepcopy__": "deepcopy"}
+_OF_SUBCLASSES: Final = frozenset({"as_subclass", "make_subclass", "without_subclasses"})
 
 
 class TensorState(AutogradLeaves):
@@ -65,9 +68,30 @@ class TensorState(AutogradLeaves):
     def call(self, frame: Frame | None, action: str, args: list[Any], kwargs: Any) -> Any:
         """A method or class whose rule is OWN."""
         action, *first = _NAMES.get(action, action).split()
+        if action not in _OF_SUBCLASSES:
+            self._check_plain(action, args)
         holders = (self, self.draws, self.settings)
         holder = next(each for each in holders if hasattr(each, action))
         return getattr(holder, action)(frame, *first, *args, **(kwargs or {}))
+
+    def _check_plain(self, action: str, args: list[Any]) -> None:
+        """State of tensors that share a node with another one, or are of a subclass, stays."""
+        subclasses = self._tensors.subclasses
+        for value in args:
+            if not self._tensors.holds(type(value)):
+                continue
+            if subclasses.holds(value) or subclasses.is_made(value) or subclasses.is_base(value):
+                raise TensorSubclass(f"{action.strip('_')} of a tensor of a subclass, or a base")
+
+    def as_subclass(self, frame: Frame | None, tensor: torch.Tensor, cls: Any) -> torch.Tensor:
+        return self._tensors.subclasses.as_subclass(frame, tensor, cls)
+
+    def make_subclass(self, frame: Frame | None, *args: Any) -> torch.Tensor:
+        return self._tensors.subclasses.make_subclass(frame, *args)
+
+    def without_subclasses(self, frame: Frame | None) -> Without:
+        """`torch._C.DisableTorchFunctionSubclass()`."""
+        return Without()
 
     # ------------------------------------------------------------------ data
 
@@ -181,6 +205,8 @@ class TensorState(AutogradLeaves):
 
     def grad(self, tensor: torch.Tensor) -> Any:
         """`t.grad`."""
+        if self._tensors.subclasses.holds(tensor):
+            raise TensorSubclass("the gradient of a tensor of a subclass is read")
         if id(tensor) in self._grads:
             return self._grads[id(tensor)]
         given = self._tensors.inputs.get(id(tensor))
@@ -291,6 +317,7 @@ class TensorState(AutogradLeaves):
 
     def finish(self, outputs: Sequence[Any]) -> list[int]:
         resize_early(self._tensors)
+        self._tensors.subclasses.check_inputs()
         marked = super().finish(outputs)
         inputs = self._tensors.inputs
         if not inputs.keys().isdisjoint({*self._holders, *self.switched()}) and len(inputs) > 1:
@@ -300,19 +327,24 @@ class TensorState(AutogradLeaves):
         return marked
 
     def has_state(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor made in the call has attributes or a gradient."""
+        """Whether a tensor made in the call has attributes, a gradient, or a class of its own."""
         key = id(tensor)
+        if self._tensors.subclasses.is_made(tensor):
+            return True
         return any(v is not MISSING for v in self._attributes.get(key, {}).values()) or (
             self._grads.get(key) is not None
         )
 
-    def recipe(self, tensor: torch.Tensor, output: Output) -> Node:
-        """A result of the graph, with the attributes that the program gave it."""
-        node = Node(tensor, output)
+    def recipe(self, tensor: torch.Tensor, output: Callable[[], Output]) -> Node:
+        """A result of the graph, with the class and attributes that the program gave it."""
+        subclasses = self._tensors.subclasses
+        made = subclasses.recipe(tensor) if subclasses.is_made(tensor) else output()
+        node = Node(tensor, made)
         held = self._attributes.get(id(tensor), {})
         pairs = tuple((Constant(n), Raw(v)) for n, v in held.items() if v is not MISSING)
         if pairs:
-            own = Call(dict_descriptor(torch.Tensor).__get__, (SELF,), "dict_of_Tensor")
+            kind = leaves.python_type(tensor)
+            own = Call(dict_descriptor(kind).__get__, (SELF,), f"dict_of_{name_of(kind)}")
             node.fills.append(Call(dict.update, (own, Dict(pairs)), "dict_update"))
         grad = self._grads.get(id(tensor))
         if grad is not None:

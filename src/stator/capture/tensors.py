@@ -22,10 +22,12 @@ from stator.capture import arrays, ranges
 from stator.capture.handled import Handled
 from stator.capture.indexing import Indexing
 from stator.capture.operators import ARITHMETIC, NOT_IN_PLACE
+from stator.capture.overrides import Overrides
 from stator.capture.scalars import SYMBOLS as SYMBOLS
 from stator.capture.scalars import Scalars
 from stator.capture.shapes import Shapes, Wanted
 from stator.capture.strided import check_resized, check_strided, placing, sizes_before
+from stator.capture.subclasses import Subclasses
 from stator.capture.tensor_state import TensorState
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break
@@ -47,7 +49,7 @@ from stator.graph import (
     UntrackedTensorError,
     leaves,
 )
-from stator.graph.output import storage_of
+from stator.graph.output import operator_name, storage_of
 from stator.graph.state import Scope, StateRecorder
 from stator.guards import Attr, Equal, Is, NoAttr, Source
 from stator.objects import TypeSet
@@ -99,6 +101,8 @@ class Tensors:
         world.special.update({id(kind): self._constant for kind in CONSTANT_TYPES})
         world.foreign = self._foreign
         self.arrays = arrays.Arrays(self, world)
+        self.overrides = Overrides(self)
+        self.subclasses = Subclasses(self)
         self.own = TensorState(self)
         self.shapes = Shapes(self, Wanted() if wanted is None else wanted)
         world.symbolic = {int: self.shapes.integer, float: self.shapes.floats.number}
@@ -111,16 +115,19 @@ class Tensors:
     def holds(self, cls: type) -> bool:
         return cls is FakeTensor
 
-    def wrap(self, raw: torch.Tensor, source: Source) -> torch.Tensor:
-        """A real tensor becomes a graph input."""
+    def wrap(
+        self, raw: torch.Tensor, source: Source, twin: torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """A real tensor becomes a graph input; if it is of a subclass, its plain twin does."""
+        given = raw if twin is None else twin
         with torch._C.DisableTorchFunction():
             try:
                 dynamic = self.shapes.dynamic(raw, source)
-                fake: torch.Tensor = self.graph.add_input(str(source), raw, dynamic=dynamic)
+                fake: torch.Tensor = self.graph.add_input(str(source), given, dynamic=dynamic)
             except Unsupported as error:
                 raise UnusualTensor(error.reason).about(source) from None
             self.world.guard(source, self.shapes.wrapped(raw, fake, source, dynamic))
-        self.sources[id(raw)] = source
+        self.sources[id(given)] = source
         self.inputs[id(fake)] = raw, source
         self.world.remember(raw, fake, source)
         return fake
@@ -133,7 +140,7 @@ class Tensors:
     def _foreign(self, raw: Any, source: Source) -> Any:
         cls = type(raw)
         if objects.is_subtype(cls, torch._C.TensorBase):
-            raise TensorSubclass(f"a tensor of class {cls.__qualname__} is an input").about(source)
+            return self.subclasses.wrap(raw, source)
         if cls is torch._ops.OpOverload or cls is torch._ops.OpOverloadPacket:
             self.world.guard(source, Is(raw))
             return self.world.know(raw)
@@ -146,6 +153,8 @@ class Tensors:
 
     def record(self, frame: Frame | None, target: Any, args: Any, kwargs: Any = None) -> Any:
         """One node, or an answer."""
+        if self.overrides.concerns(*args, kwargs or {}):
+            raise TensorSubclass(f"{operator_name(target)} of a tensor of a subclass")
         if kwargs and type(kwargs.get("generator")) is torch.Generator:
             return self.own.draws.operator(frame, target, args, kwargs)
         if self.own.draws.seeded.handles(target):
@@ -198,7 +207,10 @@ class Tensors:
         name = getattr(func, "__name__", "")
         owner = getattr(func, "__self__", None)
         if name == "__get__" and type(owner) is types.GetSetDescriptorType:
-            return self.attribute(args[0], owner.__name__)
+            return self.own_field(self.frame, args[0], owner.__name__)
+        asked = self.overrides.call(self.frame, func, args, kwargs)
+        if asked is not MISSING:
+            return asked
         if name in _CONVERSIONS:
             known = self.scalars.converted(self.frame, name, args[0])
             if known is not None:
@@ -217,6 +229,9 @@ class Tensors:
         self, frame: Frame | None, rule: leaves.Rule, function: Any, args: list[Any], kwargs: Any
     ) -> Any:
         """What a leaf rule says."""
+        asked = self.overrides.call(frame, function, args, kwargs or {})
+        if asked is not MISSING:
+            return asked
         converted = self.arrays.torch_call(frame, function, args, kwargs)
         if converted is not arrays.MISSING:
             return converted
@@ -247,6 +262,8 @@ class Tensors:
 
     def answer(self, frame: Frame | None, function: Any, args: list[Any], kwargs: Any) -> Any:
         self.ready((args, kwargs), Depth.DEEP)
+        if self.overrides.active and id(function) in _HAS_TORCH_FUNCTION:
+            return self.overrides.concerns(*args)
         try:
             result = leaves.answer(function, tuple(args), kwargs)
         except Exception as error:
@@ -337,6 +354,9 @@ class Tensors:
     # ------------------------------------------------------------------ operations
 
     def operator(self, frame: Frame, function: Any, *operands: Any) -> Any:
+        asked = self.overrides.operation(frame, function, *operands)
+        if asked is not MISSING:
+            return asked
         for value in operands:
             cls = type(value)
             if cls is FakeTensor or SYMBOLS.holds(cls) or _OPERANDS.holds(cls):
@@ -365,14 +385,37 @@ class Tensors:
         return not any(each is not None and is_python_class(each.owner) for each in operators)
 
     def truth(self, frame: Frame, value: torch.Tensor) -> bool:
+        if self.overrides.concerns(value):
+            return self._plain_truth(frame, value)
         known = ranges.truth(self.graph.node(value))
         return self.scalars.tensor_truth(frame, value) if known is None else known
+
+    def _plain_truth(self, frame: Frame, value: torch.Tensor) -> bool:
+        """Of a tensor whose class is asked."""
+        if not self.overrides.by_default(value):
+            answer = self.overrides.operation(frame, bool, value)
+            if type(answer) is not bool:
+                raise TensorSubclass("the truth of a tensor is no bool, says __torch_function__")
+            return answer
+        with self.overrides.plainly():
+            return self.truth(frame, value)
+
+    def length(self, frame: Frame, value: torch.Tensor) -> Any:
+        asked = self.overrides.operation(frame, torch.Tensor.__len__, value)
+        if asked is not MISSING:
+            return asked
+        if value.dim() == 0:
+            core.raise_user(TypeError("len() of a 0-d tensor"))
+        return value.shape[0]
 
     def contains(self, frame: Frame, container: torch.Tensor, item: Any) -> bool:
         raise BranchOnValues("`in` depends on the values of a tensor")
 
     def getitem(self, frame: Frame, obj: torch.Tensor, key: Any) -> Any:
         self.ready(key, Depth.DEEP)
+        asked = self.overrides.operation(frame, operator.getitem, obj, key)
+        if asked is not MISSING:
+            return asked
 
         def read(obj: Any, key: Any) -> Any:
             part, rest = self.indexing.read(frame, obj, key)
@@ -384,6 +427,8 @@ class Tensors:
 
     def setitem(self, frame: Frame, obj: torch.Tensor, key: Any, value: Any) -> None:
         self.ready(key, Depth.DEEP)
+        if self.overrides.operation(frame, operator.setitem, obj, key, value) is not MISSING:
+            return
 
         def write(obj: Any, key: Any) -> None:
             part, rest = self.indexing.written(frame, obj, key)
@@ -402,13 +447,27 @@ class Tensors:
         return action(*known)
 
     def iter(self, frame: Frame, obj: torch.Tensor) -> Any:
+        if self.overrides.concerns(obj):
+            return self.overrides.run_code(frame, torch.Tensor.__iter__, obj)
         if obj.dim() == 0:
             core.raise_user(TypeError("iteration over a 0-d tensor"))
         return iter(self.record(frame, ("method", "unbind"), (obj, 0)))
 
     # ------------------------------------------------------------------ attributes
 
-    def getattr(self, frame: Frame, obj: torch.Tensor, name: str) -> Any:
+    def getattr(self, frame: Frame | None, obj: torch.Tensor, name: str) -> Any:
+        if self.subclasses.holds(obj):
+            found = self.subclasses.getattr(frame, obj, name)
+            if found is not MISSING:
+                return found
+        return self._plain_getattr(frame, obj, name)
+
+    def own_field(self, frame: Frame | None, obj: torch.Tensor, name: str) -> Any:
+        """An attribute that all tensors have, whatever the tensor's class has in its place."""
+        found = self.subclasses.field(frame, obj, name)
+        return self._plain_getattr(frame, obj, name) if found is MISSING else found
+
+    def _plain_getattr(self, frame: Frame | None, obj: torch.Tensor, name: str) -> Any:
         self.frame = frame
         rule = leaves.attribute(name)
         if rule is not None:
@@ -450,6 +509,14 @@ class Tensors:
                 raise rule.cause(rule.reason)
         raise TensorDetail(f"the attribute {name} of a tensor is read")
 
+    def field(self, frame: Frame | None, name: str, access: str, args: list[Any]) -> Any:
+        """`Tensor.shape.__get__(x)` and the like."""
+        if access == "__get__":
+            return self.own_field(frame, args[0], name)
+        if access == "__set__":
+            return self.setattr(frame, args[0], name, args[1])
+        return self.delattr(frame, args[0], name)
+
     def own_attribute(self, obj: torch.Tensor, name: str) -> Any:
         """An attribute that a program has set on a tensor before the call; MISSING if none."""
         given = self.inputs.get(id(obj))
@@ -462,6 +529,8 @@ class Tensors:
         return MISSING
 
     def setattr(self, frame: Frame | None, obj: torch.Tensor, name: str, value: Any) -> None:
+        if self.subclasses.holds(obj) and self.subclasses.setattr(frame, obj, name, value):
+            return
         with torch._C.DisableTorchFunction():
             self.own.setattr(frame, obj, name, value)
 
@@ -470,6 +539,16 @@ class Tensors:
             self.own.delattr(frame, obj, name)
 
 
+_HAS_TORCH_FUNCTION: Final = frozenset(
+    map(
+        id,
+        (
+            torch.overrides.has_torch_function,
+            torch.overrides.has_torch_function_unary,
+            torch.overrides.has_torch_function_variadic,
+        ),
+    )
+)
 _HOLDERS: Final = TypeSet(list, tuple, torch.Size, set, frozenset)
 # What C code asks a tensor for when it needs a number.
 _CONVERSIONS: Final = frozenset({"__index__", "__int__", "__float__", "__complex__", "__bool__"})

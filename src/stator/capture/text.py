@@ -25,7 +25,7 @@ from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.tensors import SYMBOLS
 from stator.diagnostics.breaks import stack
-from stator.diagnostics.catalogue import TextOfTensor
+from stator.diagnostics.catalogue import TensorSubclass, TextOfTensor
 from stator.effects.texts import How, Mention, Part, Piece, Text
 from stator.graph import leaves
 from stator.graph.arguments import Arguments
@@ -139,6 +139,8 @@ class Texts:
         region = type(graph.arguments) is not Arguments
         if SYMBOLS.holds(type(value)):
             return Mention(value, None, None, region)
+        if self.tracer.tensors.subclasses.holds(value):
+            raise TensorSubclass("a tensor of a subclass is shown")
         with torch._C.DisableTorchFunction():
             graph.node(value)  # if it is an item of a result, it is taken before anything changes
             looks = looks_of(value)

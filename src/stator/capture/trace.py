@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import CellType, FunctionType
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch.overrides import _get_current_function_mode_stack
@@ -39,6 +39,7 @@ from stator.diagnostics.catalogue import (
     NotRebuilt,
     RegionContents,
     SharedMemory,
+    TensorSubclass,
     Transform,
 )
 from stator.effects import CannotRebuild, Plan, plan
@@ -61,6 +62,7 @@ from stator.guards import (
     Guard,
     Index,
     Is,
+    Key,
     Local,
     NotAliased,
     Source,
@@ -259,12 +261,24 @@ def _end(frame: core.Frame) -> bool:
 def _run(
     tracer: Tracer, function: FunctionType, args: list[Any], kwargs: dict[str, Any]
 ) -> tuple[Any, bool]:
-    """What the program returns, or (with True) raises."""
+    """What the program returns, or (with True) raises.
+
+    The exception that the caller is handling is not part of the trace: it is another one, or none,
+    when the residual function runs, where CPython makes it the context of what is raised.
+    """
     running = _running(tracer, function, args, kwargs)
+    tracer.handled_outside = core.get_handled_exception()
+    before = core.swap_handled_exception(None)
+    ended: tuple[Any, bool] | BaseException
     try:
-        return next(running)
-    finally:
-        running.close()
+        ended = next(running)
+    except BaseException as error:
+        ended = error
+    running.close()
+    core.set_handled_exception(before)  # behind the handler, whose end sets it, too
+    if isinstance(ended, BaseException):
+        raise ended
+    return ended
 
 
 def _running(
@@ -394,6 +408,8 @@ def _operators(graph: OutputGraph) -> tuple[Any, ...]:
 def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Trace:
     if not tracer.calls.locks.balanced():
         raise LockHeld("a lock is taken and not released, or the other way round")
+    if tracer.tensors.overrides.switched:
+        raise TensorSubclass("`__torch_function__` is switched off where the program would be split")
     tracer.calls.decimals.check()
     before = tracer.calls.context_before
     if any(value is not before[key] for key, value in tracer.calls.context.items()):
@@ -455,6 +471,7 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
         tuple(resolver.arrays),
         tuple(resolver.scalars),
         tuple(_positions(recorded, tracer.tensors.shapes.floats.inputs)),
+        tuple(_positions(recorded, tracer.tensors.subclasses.inputs)),
     )
     tracer.tensors.shapes.ended()
     return Trace(
@@ -491,6 +508,9 @@ def _is_given(tensors: Tensors, real: torch.Tensor) -> bool:
     return not tensors.own.is_made(real) and id(real) not in tensors.shapes.floats.inputs
 
 
+_OVERLAPS: Final = 1  # as torch says it of strides that are 0
+
+
 def _guard_mutation(tracer: Tracer, graph: OutputGraph) -> None:
     """A graph that changes an input is right only while no other input is the same memory."""
     inputs = [each for each in graph.fakes.inputs if _is_given(tracer.tensors, each.real)]
@@ -501,6 +521,8 @@ def _guard_mutation(tracer: Tracer, graph: OutputGraph) -> None:
             for each in inputs
             if not each.untouched() or each.fake.untyped_storage()._cdata in written
         ]
+        if any(torch._debug_has_internal_overlap(each.real) == _OVERLAPS for each in changed):
+            raise SharedMemory("an input is changed whose elements share memory (expand)")
         if not changed or len(inputs) < 2:
             return
         storages = [each.fake.untyped_storage()._cdata for each in inputs]
@@ -513,6 +535,16 @@ def _guard_mutation(tracer: Tracer, graph: OutputGraph) -> None:
     given = [sources[id(each.real)] for each in inputs if type(each.real) is torch.Tensor]
     for each in changed:
         source = sources[id(each.real)]
-        rest = tuple(other for other in given if other is not source)
+        # Arguments may be parts of parameters; to ask that of all buffers would take too long.
+        among = (first, *others) if _is_argument(source) else given
+        rest = tuple(other for other in among if other is not source)
         if rest:
             tracer.world.guard(source, NoOverlap(rest))
+
+
+def _is_argument(source: Source) -> bool:
+    """Whether it is an argument, or in a container that is one."""
+    step: Source | None = source
+    while type(step) in (Index, Key):
+        step = step.base if step is not None else None
+    return type(step) is Local

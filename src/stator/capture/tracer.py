@@ -91,6 +91,7 @@ class Tracer(Attributes):
         self.suspended: list[Activation] | None = None  # the frames when they had run out
         self.unfit = False  # the instruction where it was interrupted can't run on its own
         self.before: int | None = None  # a step before which the trace could end, if not here
+        self.handled_outside: BaseException | None = None  # what the caller is handling
         self.operators: tuple[Any, ...] | None = None  # what was recorded, once the trace has ended
         self.parameters: dict[int, Waiting] = {}  # of the first frame, those that nobody reads yet
         self.resumed: tuple[Sequence[Point], Sequence[Any]] = ((), ())  # where the trace begins

@@ -76,9 +76,7 @@ def when_gone(owner: Any, function: Callable[..., object], *args: Any) -> None:
     it keeps, which programs can see.
     """
 
-    def forget(
-        reference: weakref.ref[Any], ending: Callable[[], bool] = sys.is_finalizing
-    ) -> None:
+    def forget(reference: weakref.ref[Any], ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if not ending():  # the interpreter: names of modules are gone
             _watched.pop(id(reference), None)
             function(*args)

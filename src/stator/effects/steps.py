@@ -32,6 +32,8 @@ class Helper(Enum):
     """(types): their union, as by `|`."""
     SHOWN = "shown"
     """(tensor, name of a grad_fn, requires_grad, is a parameter): a tensor that is shown so."""
+    AS_SUBCLASS_IN = "as_subclass_in"
+    """(whether grad is enabled, tensor, class): `as_subclass` in that mode."""
     SET_TRACEBACK = "set_traceback"
     """(exception, places): the exception has passed these places."""
     LOG = "log"

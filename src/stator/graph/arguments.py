@@ -15,7 +15,7 @@ from stator import objects
 from stator.diagnostics.catalogue import NoGraphOperation, TensorSubclass
 
 from .errors import Unsupported, UntrackedTensorError
-from .symbols import Symbols
+from .symbols import SymbolicNumber, Symbols
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,10 @@ class Arguments:
                 node.meta[inherited] = parent.meta[inherited]
         return node
 
+    def number(self, number: SymbolicNumber) -> fx.Node | int | float | bool:
+        """A symbolic number: what it always is, or the node that computes it."""
+        return self._symbols.argument(number)
+
     def of(self, value: Any) -> Any:
         """`value` as an FX argument: tensors and symbolic numbers become nodes."""
         kind = type(value)
@@ -133,7 +137,7 @@ class Arguments:
         if isinstance(value, torch.Tensor):
             return self.node(value)
         if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
-            return self._symbols.argument(value)
+            return self.number(value)
         if kind is list:
             return [self.of(item) for item in value]
         if isinstance(value, tuple):

@@ -9,9 +9,12 @@ import functools
 import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import torch
+
+
+_AS_SUBCLASS: Final = torch._C.TensorBase.as_subclass
 
 
 @functools.cache
@@ -43,17 +46,21 @@ def _tensors(layer: Any, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Edges:
-    """Which inputs and outputs of a graph are numpy's, and which inputs floats, by position."""
+    """Which inputs and outputs of a graph are numpy's, and which inputs are floats or tensors of
+    a subclass, by position.
+    """
 
     inputs: tuple[int, ...] = ()
     arrays: tuple[int, ...] = ()
     scalars: tuple[int, ...] = ()
     floats: tuple[int, ...] = ()
+    subclasses: tuple[int, ...] = ()
 
     def around(self, graph: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
         """The compiled graph as a function that takes and returns arrays and floats there."""
-        if not (self.inputs or self.arrays or self.scalars or self.floats):
+        if not (self.inputs or self.arrays or self.scalars or self.floats or self.subclasses):
             return graph
+        subclasses, as_subclass, plain = self.subclasses, _AS_SUBCLASS, torch.Tensor
         inputs, arrays, scalars, floats = self.inputs, self.arrays, self.scalars, self.floats
         from_numpy, tensor = torch.from_numpy, torch.tensor
         double: dict[str, Any] = {"dtype": torch.float64, "device": "cpu"}
@@ -62,6 +69,8 @@ class Edges:
             given = list(args)
             for position in inputs:
                 given[position] = from_numpy(given[position])
+            for position in subclasses:
+                given[position] = as_subclass(given[position], plain)
             for position in floats:
                 given[position] = tensor(given[position], **double)
             outputs = list(graph(*given))

@@ -49,7 +49,7 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
     # Otherwise torch simplifies all that it knows each time that it learns what is divisible.
     _resimplify_floor_div_axioms = property(lambda _: False, lambda _, wanted: None)
 
-    def replace(self, expr: Any) -> Any:
+    def replace(self, expr: Any) -> Any:  # type: ignore[override, unused-ignore]
         if all(self._find(symbol) == symbol for symbol in self._free_symbols(expr)):
             return expr
         return super().replace(expr)
@@ -82,13 +82,13 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
         known = self._lengths.get(expr)
         if known is None:
             known = self._lengths[expr] = (
-                _is_longer(expr, _LONG)
-                and self._free_symbols(expr) <= self.backed_var_to_val.keys()
+                is_longer(expr, _LONG) and self._free_symbols(expr) <= self.backed_var_to_val.keys()
             )
         return known
 
 
-def _is_longer(expr: Any, most: int) -> bool:
+def is_longer(expr: Any, most: int) -> bool:
+    """Whether an expression has more than so many parts."""
     left = [expr]
     while left and most >= 0:
         most -= 1

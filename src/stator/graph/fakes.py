@@ -22,6 +22,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from .environment import Environment
 from .errors import Unsupported
+from .interrupts import is_interrupt
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,9 @@ def _fake(
             # No source: with one, a zero-dimensional tensor's value would become a symbol.
             return mode.from_tensor(real, static_shapes=True)
         return mode.from_tensor(real, source=source, symbolic_context=context)
-    except (UnsupportedFakeTensorException, NotImplementedError) as error:
+    except (UnsupportedFakeTensorException, NotImplementedError, RuntimeError) as error:
+        if is_interrupt(error):
+            raise
         what = f"{type(real).__name__} with layout {real.layout}"
         raise Unsupported(f"no fake tensor can stand for a {what}: {error}") from error
 

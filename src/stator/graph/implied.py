@@ -10,8 +10,11 @@ from typing import NamedTuple
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
+from .environment import is_longer
+
 _LESS = (sympy.StrictLessThan, sympy.LessThan)
 _MORE = (sympy.StrictGreaterThan, sympy.GreaterThan)
+_BOUND = 12  # symbols, numbers and operators of `2 * s + 3 <= 5`, and some more
 _STRICT = (sympy.StrictLessThan, sympy.StrictGreaterThan)
 
 
@@ -26,7 +29,9 @@ class _Bound(NamedTuple):
 def needed(conditions: Sequence[sympy.Basic], ranges: int) -> list[int]:
     """Of conditions, the first `ranges` of which are ranges, the positions of those to check."""
     same = _representatives(conditions[ranges:])
-    plain = [each if isinstance(each, sympy.Eq) else each.xreplace(same) for each in conditions]
+    plain = list(conditions)
+    if same:
+        plain = [each if isinstance(each, sympy.Eq) else each.xreplace(same) for each in plain]
     fixed = {same.get(s, s): n for each in plain[ranges:] for s, n in _equal(each)}
     bounds = [_bound(condition) for condition in plain]
     least: dict[tuple[sympy.Symbol, str], int] = {}  # position of what says the most
@@ -41,7 +46,8 @@ def needed(conditions: Sequence[sympy.Basic], ranges: int) -> list[int]:
     kept = []
     for index, condition in enumerate(plain):
         found = bounds[index]
-        if not fixed.keys().isdisjoint(condition.free_symbols) and not _equal(condition):
+        is_fixed = bool(fixed) and not fixed.keys().isdisjoint(condition.free_symbols)
+        if is_fixed and not _equal(condition):
             if condition.xreplace(fixed) == sympy.true:
                 continue
         elif found is not None and found.kind == "!=":
@@ -94,7 +100,9 @@ def _equal(condition: sympy.Basic) -> list[tuple[sympy.Symbol, sympy.Integer]]:
 
 def _bound(condition: sympy.Basic) -> _Bound | None:
     """What a condition says of its only symbol, if that is a bound."""
-    if not isinstance(condition, (*_LESS, *_MORE, sympy.Ne)) or len(condition.free_symbols) != 1:
+    if not isinstance(condition, (*_LESS, *_MORE, sympy.Ne)) or is_longer(condition, _BOUND):
+        return None
+    if len(condition.free_symbols) != 1:
         return None
     (symbol,) = condition.free_symbols
     difference = condition.args[0] - condition.args[1]

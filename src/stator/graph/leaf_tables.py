@@ -297,7 +297,9 @@ OWN: Final[dict[str, str]] = {
             "_set_fp32_precision_setter",
         )
     },
+    "torch._C.DisableTorchFunctionSubclass": "without_subclasses",
     "torch._C._group_tensors_by_device_and_dtype": "grouped",
+    "torch.Tensor._make_subclass": "make_subclass",
     "torch.autograd.profiler.record_function.__enter__": "enter_range",
     "torch.autograd.profiler.record_function.__exit__": "exit_range",
     "torch.get_default_device": "default_device",
@@ -314,7 +316,7 @@ OWN: Final[dict[str, str]] = {
     "torch.set_rng_state": "set_rng_state",
 }
 OWN_METHODS: Final[frozenset[str]] = frozenset(
-    {"__deepcopy__", "detach_", "requires_grad_", "resize_", "retain_grad", "set_"}
+    {"__deepcopy__", "as_subclass", "detach_", "requires_grad_", "resize_", "retain_grad", "set_"}
 )
 
 # ---------------------------------------------------------------------------- forbidden
@@ -453,7 +455,7 @@ FORBIDDEN_METHODS: Final[dict[str, str]] = {
         _PRINT,
     ),
     **dict.fromkeys(
-        ["_make_subclass", "_make_wrapper_subclass", "as_subclass"],
+        ["_make_wrapper_subclass"],
         _SUBCLASS,
     ),
     "__delitem__": "tensors have no items to delete",

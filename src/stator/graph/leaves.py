@@ -47,6 +47,7 @@ RECORD: Final = Rule(Kind.RECORD)
 EVALUATE: Final = Rule(Kind.EVALUATE)
 CONSTANT: Final = Rule(Kind.CONSTANT)
 
+KIND: Final = "_stator_class"  # where a fake notes that it stands for a tensor of a subclass
 _TENSOR_CLASSES: Final = (torch._C.TensorBase, torch.Tensor)
 _UNBOUND: Final = (
     types.MethodDescriptorType,
@@ -314,5 +315,7 @@ def constant_attribute(fake: torch.Tensor, name: str) -> Any:
 
 def python_type(fake: torch.Tensor) -> type:
     """What `type(x)` answers for a traced tensor: never `FakeTensor`."""
-    kind: type = torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
-    return kind
+    kind: type | None = vars(fake).get(KIND)
+    if kind is not None:
+        return kind
+    return torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor

@@ -98,8 +98,12 @@ def _twin(fake: torch.Tensor) -> torch.Tensor:
     if twin.numel():
         torch.as_strided(twin, (extent,), (1,)).zero_()
     if fake.requires_grad:
+        try:
+            is_leaf = fake.is_leaf
+        except RuntimeError as error:  # a view whose base has been changed, which torch forbids
+            raise NotReplayableError from error
         twin.requires_grad_()
-        if not fake.is_leaf:
+        if not is_leaf:
             with torch.enable_grad():
                 twin = twin.clone()
     return twin

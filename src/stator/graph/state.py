@@ -101,10 +101,11 @@ def _default_device() -> torch.device | None:
 
 def _rng_states() -> tuple[bytes, ...]:
     """The CPU generator's state and, once CUDA is in use, those of its devices."""
-    states = [torch.get_rng_state()]
-    if _call(torch.cuda.is_initialized):
-        states += torch.cuda.get_rng_state_all()
-    return tuple(bytes(state.numpy()) for state in states)
+    with torch._C._DisableFuncTorch():  # transforms would wrap them
+        states = [torch.get_rng_state()]
+        if _call(torch.cuda.is_initialized):
+            states += torch.cuda.get_rng_state_all()
+        return tuple(bytes(state.numpy()) for state in states)
 
 
 def autocast_nesting() -> int:
@@ -211,16 +212,17 @@ def restore_nesting(now: int, wanted: int) -> None:
 
 
 def _restore_rng(states: tuple[bytes, ...]) -> None:
-    cpu, *cuda = (torch.frombuffer(bytearray(s), dtype=torch.uint8) for s in states)
-    torch.set_rng_state(cpu)
-    for device, state in enumerate(cuda):
-        torch.cuda.set_rng_state(state, device)
+    with torch._C._DisableFuncTorch():
+        cpu, *cuda = (torch.frombuffer(bytearray(s), dtype=torch.uint8) for s in states)
+        torch.set_rng_state(cpu)
+        for device, state in enumerate(cuda):
+            torch.cuda.set_rng_state(state, device)
 
 
 def _untraced(function: Callable[..., Any], *args: Any) -> Any:
-    """Runs with no mode and no transform in the way: the generator's state is a real tensor."""
-    modes = torch.utils._python_dispatch._disable_current_modes()
-    with torch._C.DisableTorchFunction(), torch._C._DisableFuncTorch(), modes:
+    """Runs with no torch function mode and no fake mode in the way: the generator's state is a
+    real tensor."""
+    with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
         return function(*args)
 
 

@@ -17,7 +17,7 @@ from .errors import Unsupported
 from .fakes import version
 from .output import OutputGraph
 from .purity import may_drop
-from .symbols import Symbols
+from .symbols import SymbolicNumber, Symbols
 
 
 def _version(tensor: torch.Tensor) -> int | None:
@@ -26,12 +26,13 @@ def _version(tensor: torch.Tensor) -> int | None:
 
 
 class InnerArguments(Arguments):
-    """Arguments of a subgraph: an outer tensor becomes an input when it is first used."""
+    """Arguments of a subgraph: what is outside of it becomes an input when it is first used."""
 
     def __init__(self, graph: fx.Graph, symbols: Symbols, outer: Arguments) -> None:
         super().__init__(graph, symbols)
         self._outer = outer
-        self.inputs: list[tuple[torch.Tensor, int | None]] = []
+        self.inputs: list[tuple[torch.Tensor | SymbolicNumber, int | None]] = []
+        self._numbers: dict[fx.Node, fx.Node] = {}  # by the outer one
 
     def tracks(self, value: object) -> bool:
         return super().tracks(value) or self._outer.tracks(value)
@@ -41,7 +42,20 @@ class InnerArguments(Arguments):
             self._add_input(tensor)
         return super().node(tensor)
 
+    def number(self, number: SymbolicNumber) -> fx.Node | int | float | bool:
+        outer = self._outer.number(number)
+        if not isinstance(outer, fx.Node):
+            return outer
+        if outer not in self._numbers:
+            self._numbers[outer] = self._placeholder(number)
+            self.inputs.append((number, None))
+        return self._numbers[outer]
+
     def _add_input(self, tensor: torch.Tensor) -> None:
+        self.bind(tensor, self._placeholder(tensor))
+        self.inputs.append((tensor, _version(tensor)))
+
+    def _placeholder(self, value: Any) -> fx.Node:
         last = None
         for node in self._graph.nodes:
             if node.op != "placeholder":
@@ -53,17 +67,16 @@ class InnerArguments(Arguments):
             where = self._graph.inserting_after(last)
         with where:
             made = self._graph.placeholder(f"input_{len(self.inputs)}")
-        made.meta["example_value"] = tensor
-        self.bind(tensor, made)
-        self.inputs.append((tensor, _version(tensor)))
+        made.meta["example_value"] = value
+        return made
 
 
 class Subgraph:
     """While it is open (`with`), the outer graph records into it."""
 
     def __init__(self, outer: OutputGraph) -> None:
-        if outer.symbols:
-            raise RegionContents("a region of its own inside of a graph with symbolic sizes")
+        if outer.symbols.unbacked:
+            raise RegionContents("a region of its own inside of a graph with values of tensors")
         self._outer = outer
         self.graph = fx.Graph()
         self.arguments = InnerArguments(self.graph, outer.symbols, outer.arguments)
@@ -79,8 +92,8 @@ class Subgraph:
         self._outer.graph, self._outer.arguments = self._saved
 
     @property
-    def inputs(self) -> list[torch.Tensor]:
-        return [tensor for tensor, _ in self.arguments.inputs]
+    def inputs(self) -> list[torch.Tensor | SymbolicNumber]:
+        return [value for value, _ in self.arguments.inputs]
 
     def require(self, tensor: torch.Tensor) -> fx.Node:
         """The node of a tensor in the subgraph; an outer one becomes an input."""
@@ -88,7 +101,8 @@ class Subgraph:
 
     def finish(self, outputs: Any) -> fx.GraphModule:
         """Closes the subgraph; `outputs` may be nested tuples of tensors and None."""
-        if any(_version(tensor) != before for tensor, before in self.arguments.inputs):
+        tensors = ((v, before) for v, before in self.arguments.inputs if before is not None)
+        if any(_version(tensor) != before for tensor, before in tensors):
             raise Unsupported("a tensor from outside is changed in a region of its own")
         with torch._C.DisableTorchFunction():
             if not self._outer.constants_kept(self.graph, outputs):

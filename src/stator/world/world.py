@@ -472,7 +472,8 @@ class World(Filling):
         keywords = self.wrap(raw.keywords, Slot(source, _PARTIAL["keywords"]))
         self.fill(self.records[id(keywords)])
         made = functools.partial(function)
-        made.__setstate__((function, args, keywords, None))  # the dict itself: it may be changed
+        # The dict itself, not a copy: the program may change it.
+        made.__setstate__((function, args, keywords, None))  # type: ignore[attr-defined]
         return self.remember(raw, made, source)
 
     # ------------------------------------------------------------------ classes and modules

@@ -1,0 +1,158 @@
+"""What C fields of classes, functions and modules tell a program: names, bases, documentation.
+
+Stage: capture. In: a class, a function, a thread or the name of a module, and what is asked. Out:
+the answer, guarded: such fields can be set like any attribute, and no dict's version tells of it.
+"""
+
+import sys
+import types
+from abc import get_cache_token
+from pathlib import Path
+from threading import get_ident
+from typing import TYPE_CHECKING, Any, Final
+
+from stator._native import _core as core
+from stator.diagnostics.catalogue import InterpreterState
+from stator.guards import (
+    Callback,
+    Code,
+    Defaults,
+    Equal,
+    Field,
+    Fixed,
+    Is,
+    IsNot,
+    Key,
+    KwDefaults,
+    Slot,
+    Source,
+    State,
+)
+from stator.objects import TypeSet
+from stator.world import World
+from stator.world.kinds import CONSTANTS
+from stator.world.world import is_frozen_class
+
+if TYPE_CHECKING:
+    from stator.capture.tracer import Tracer
+
+_PACKAGE: Final = str(Path(__file__).parents[1])
+_MRO: Final[Any] = type.__dict__["__mro__"]
+_FIELDS: Final = TypeSet(types.GetSetDescriptorType, types.MemberDescriptorType)
+# What the getters of C answer with, and hold: the others make something new each time.
+_OF_CLASSES: Final = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__bases__"})
+_OF_FUNCTIONS: Final = frozenset({"__name__", "__qualname__", "__module__", "__doc__"})
+
+
+def _field(source: Source, descriptor: Any) -> Source:
+    if type(descriptor) is types.MemberDescriptorType:
+        return Slot(source, descriptor)
+    return Field(source, descriptor)
+
+
+def _guard(world: World, source: Source, value: Any) -> None:
+    world.guard(source, Equal(value) if CONSTANTS.holds(type(value)) else Is(value))
+
+
+def guard_mro(world: World, cls: type) -> None:
+    """The program has asked what a class inherits from."""
+    key = id(cls), "__mro__"
+    if is_frozen_class(cls) or world.is_made(cls) or key in world.facts:
+        return
+    world.facts.add(key)
+    # A member of classes up to Python 3.11, and a getter from then on.
+    world.guard(_field(Fixed(cls), _MRO), Is(_MRO.__get__(cls)))
+
+
+def guard_class_field(world: World, cls: type, name: str, descriptor: Any) -> None:
+    """The program reads a field that all classes have, by the descriptor that `type` has for it."""
+    if name in ("__mro__", "__base__"):
+        guard_mro(world, cls)
+    key = id(cls), name
+    known = name in _OF_CLASSES and descriptor is type.__dict__.get(name)
+    if not known or is_frozen_class(cls) or world.is_made(cls) or key in world.facts:
+        return
+    world.facts.add(key)
+    _guard(world, _field(Fixed(cls), descriptor), descriptor.__get__(cls))
+
+
+def guard_not_registered(world: World, abstract: Any, cls: type) -> None:
+    """A class is no subclass of an abstract one; it may be registered as one later."""
+    world.guard(Fixed(abstract), Callback(_NoSubclass(cls), f"not the base of {cls.__qualname__}"))
+
+
+class _NoSubclass:
+    """Asks again when any class has been registered."""
+
+    def __init__(self, cls: type) -> None:
+        self._cls = cls
+        self._token = get_cache_token()
+
+    def __call__(self, abstract: Any) -> bool:
+        token = get_cache_token()
+        if token != self._token:
+            if issubclass(self._cls, abstract):
+                return False
+            self._token = token
+        return True
+
+
+def function_field(world: World, function: Any, name: str) -> None:
+    """The program reads a field of a function that existed before the call."""
+    descriptor = types.FunctionType.__dict__.get(name)
+    source = world.origins[id(function)]
+    key = id(function), name
+    if name == "__code__":
+        world.guard(Code(source), Is(function.__code__))
+    if name in _OF_FUNCTIONS and _FIELDS.holds(type(descriptor)) and key not in world.facts:
+        world.facts.add(key)
+        _guard(world, _field(source, descriptor), descriptor.__get__(function))  # type: ignore[union-attr]
+
+
+def function_part(world: World, function: Any, name: str) -> Any:
+    """The defaults, annotations or attributes of a function that is pinned."""
+    source = Fixed(function)
+    value = getattr(function, name)
+    if name == "__defaults__":
+        return world.wrap(value, Defaults(source))
+    if name == "__kwdefaults__":
+        return world.wrap(value, KwDefaults(source))
+    return world.wrap(value, Field(source, types.FunctionType.__dict__[name]))
+
+
+def module_named(world: World, name: str) -> Any:
+    """A module that is loaded."""
+    module = sys.modules[name]
+    key = id(sys.modules), name
+    if key not in world.facts:
+        world.facts.add(key)
+        world.guard(Key(Fixed(sys.modules, "sys.modules"), name), Is(module))
+    return world.know(module)
+
+
+def look_outside(tracer: "Tracer") -> None:
+    """The program asks for the exception being handled, and it may be its caller's."""
+    source = State(core.get_handled_exception, (), "the exception being handled")
+    if tracer.handled_outside is not None:
+        tracer.world.guard(source, IsNot(None))
+        reason = "the exception is used that the caller of the function is handling"
+        raise InterpreterState(reason, whole=True)
+    key = id(sys), "exception"
+    if key not in tracer.world.facts:
+        tracer.world.facts.add(key)
+        tracer.world.guard(source, Is(None))
+
+
+def inner_frame(found: types.FrameType | None) -> types.FrameType | None:
+    """A frame that the program has reached: behind its own ones there are those of the tracer."""
+    if found is not None and found.f_code.co_filename.startswith(_PACKAGE):
+        raise InterpreterState("a frame is used that called the function")
+    return found
+
+
+def guard_thread(world: World) -> None:
+    """The program asks which thread it runs in."""
+    key = id(sys), "thread"
+    if key not in world.facts:
+        world.facts.add(key)
+        world.guard(State(get_ident, (), "the running thread"), Equal(get_ident()))

@@ -1,0 +1,161 @@
+"""Operators that may refuse the values they get, where the program would handle that.
+
+Stage: capture. In: operators that were recorded inside of `try` and `with` blocks. Out: how the
+graph is undone if it raises, so that the program itself can run, with its handlers; or a `Break` at
+the operator.
+
+A graph that changes nothing is simply given up when it raises (`driver/rerun.py`). One that changes
+inputs gets a `Retry`. What can't be undone, or would not even run since nothing uses its result, is
+a `Break`.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+import torch.fx as fx
+
+from stator import objects
+from stator._native._core import Frame
+from stator.bytecode import decode
+from stator.bytecode.decode import Decoded
+from stator.diagnostics.catalogue import NoGraphOperation
+from stator.diagnostics.places import Place, stack
+from stator.evaluator import PACKAGE
+from stator.graph import OutputGraph, Recorded
+from stator.graph.fakes import tensors_in
+from stator.graph.output import operator_name
+from stator.graph.purity import is_torch_function
+from stator.graph.retry import Changes, Retry, undo_of
+
+if TYPE_CHECKING:
+    from stator.capture.tracer import Tracer
+
+_TORCH: Final = str(Path(torch.__file__).parent)
+
+# What kernels check in the values they get, by the start of the name.
+_REFUSING: Final = (
+    *("bernoulli", "bincount", "binary_cross_entropy", "binomial", "cholesky", "cross_entropy"),
+    *("ctc_loss", "eig", "embedding", "gather", "histc", "index", "inv", "kthvalue", "ldl"),
+    *("linalg", "lobpcg", "lu_", "masked_scatter", "max_unpool", "multi_margin", "multilabel"),
+    *("multinomial", "nanquantile", "nll_loss", "normal", "one_hot", "pinverse", "poisson", "put"),
+    *("quantile", "repeat_interleave", "scatter", "segment_reduce", "slogdet", "solve", "sparse_"),
+    *("svd", "take", "tensorinv", "tensorsolve", "triangular_solve"),
+)
+# Of these, only some: items by index tensors, divisions of integers.
+_ITEMS: Final = frozenset({"getitem", "setitem", "__getitem__", "__setitem__"})
+_DIVISIONS: Final = frozenset(
+    {"floordiv", "mod", "floor_divide", "remainder", "fmod", "div", "divide"}
+)
+
+
+@dataclass(frozen=True)
+class _Noted:
+    name: str
+    node: fx.Node
+    step: int
+    caught: bool
+    """By an `except` clause, perhaps."""
+    places: tuple[Place, ...]
+
+
+class Handled:
+    """The operators of one trace that may raise where the program would notice."""
+
+    def __init__(self, graph: OutputGraph) -> None:
+        self._graph = graph
+        self._noted: list[_Noted] = []
+
+    def note(self, frame: Frame | None, target: Any, args: Any) -> None:
+        """An operator was recorded."""
+        if frame is None or frame.finished or not _may_refuse(target, args):
+            return
+        kinds = _handlers(frame)
+        if kinds:
+            node = next(iter(reversed(self._graph.graph.nodes)))
+            name, step = operator_name(target), frame.ops.steps - 1
+            self._noted.append(_Noted(name, node, step, "except" in kinds, stack(frame)))
+
+    def retry(
+        self, tracer: "Tracer", recorded: Recorded, changes: Changes, *, steps: bool
+    ) -> Retry | None:
+        """How the finished graph is undone; None if there is nothing to undo."""
+        for each in self._noted:
+            if each.node._erased:
+                _refuse(tracer, each, "its result is not used, and its exception is")
+        if not self._noted or not (changes.inputs or changes.others or steps):
+            return None
+        found = undo_of(self._graph, recorded, changes)
+        if found is None:
+            for each in self._noted:
+                if each.caught:
+                    _refuse(tracer, each, "what the graph has done could not be undone")
+        return found
+
+
+def _refuse(tracer: "Tracer", noted: _Noted, why: str) -> None:
+    tracer.before = noted.step
+    signal = NoGraphOperation(f"{noted.name} may raise inside of `try`: {why}")
+    signal.places = noted.places
+    raise signal
+
+
+def _may_refuse(target: Any, args: Any) -> bool:
+    if type(target) is tuple:
+        name = str(target[1])
+    elif not is_torch_function(target):
+        return True
+    else:
+        name = operator_name(target).rpartition(".")[2]
+    if name in _ITEMS:
+        return any(True for _ in tensors_in(args[1]))
+    if name.strip("_") in _DIVISIONS:
+        given = list(tensors_in(args))
+        with torch._C.DisableTorchFunction():
+            return not any(each.is_floating_point() or each.is_complex() for each in given)
+    return name.strip("_").startswith(_REFUSING)
+
+
+def _handlers(frame: Frame) -> set[str]:
+    """The kinds of blocks of the program that an exception would pass: `except`, others."""
+    found: set[str] = set()
+    step: Frame | None = frame
+    while step is not None:
+        if not step.code.co_filename.startswith((PACKAGE, _TORCH)):
+            decoded, position = decode(step.code), step.ip - 1
+            handler = decoded.handler_for(position)
+            while handler is not None and "except" not in found:
+                kind = _kind(decoded, handler.target)
+                if kind and not (kind == "with" and _is_torchs(step.stack[handler.depth - 1])):
+                    found.add(kind)
+                handler = decoded.handler_for(handler.target)
+        step = step.caller
+    return found
+
+
+def _kind(decoded: Decoded, target: int) -> str:
+    """What a handler is; empty for those that the compiler adds, which raise again."""
+    index = decoded.index(target)
+    first, second = (each.name for each in decoded.instructions[index : index + 2])
+    if first != "PUSH_EXC_INFO":
+        return ""
+    if second == "WITH_EXCEPT_START":
+        return "with"
+    if second == "POP_TOP":
+        return "except"
+    for each in decoded.instructions[index:]:
+        if each.name in ("CHECK_EXC_MATCH", "CHECK_EG_MATCH"):
+            return "except"
+        if each.name in ("POP_EXCEPT", "RERAISE"):
+            break
+    return "finally"
+
+
+def _is_torchs(leave: Any) -> bool:
+    """Whether a block is one of torch's own, which only puts its modes back."""
+    if type(leave) is not MethodType:
+        return False
+    module = objects.type_dict(type(leave.__self__)).get("__module__")
+    return type(module) is str and module.startswith("torch.")

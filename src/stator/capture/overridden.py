@@ -1,0 +1,111 @@
+"""Calls that are about `__torch_function__` itself, or that make tensors of a subclass.
+
+In: a call of one of these functions. Out: what `overrides` and `subclasses` make of it.
+"""
+
+import functools
+import types
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from stator import objects
+from stator._native import _core as core
+from stator._native._core import Frame
+from stator.bytecode import decode
+from stator.capture.overrides import DEFAULT, Without
+from stator.capture.special import Handler, _by_contract
+from stator.capture.subclasses import Behind
+from stator.contracts import Depth
+from stator.diagnostics.catalogue import TensorSubclass
+from stator.graph import leaves
+from stator.world import MISSING
+
+if TYPE_CHECKING:
+    from stator.capture.calls import Calls
+
+_BASE: Final = torch._C.TensorBase
+
+
+def _default(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`super().__torch_function__(…)`."""
+    try:
+        return calls.tensors.overrides.default(frame, *args, **_named(kwargs))
+    except TypeError as error:
+        if core.is_user_error(error):
+            raise
+        raise TensorSubclass("__torch_function__ is called with other arguments") from None
+
+
+def _named(kwargs: dict[str, Any]) -> dict[str, Any]:
+    names = {"func": "function", "types": "kinds"}
+    return {names.get(name, name): value for name, value in kwargs.items()}
+
+
+def _handle(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`handle_torch_function(f, tensors, *args, **kwargs)`."""
+    calls.values.ready((args, kwargs), Depth.DEEP)
+    with_keywords = functools.partial(function, **kwargs) if kwargs else function
+    found = calls.tensors.overrides.operation(frame, with_keywords, *args)
+    if found is MISSING:
+        raise TensorSubclass("handle_torch_function of tensors of which none is asked")
+    return found
+
+
+def _enter(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    return calls.tensors.overrides.enter()
+
+
+def _leave(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    return calls.tensors.overrides.leave()
+
+
+def _field(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`Tensor.shape.__get__(x)`, which `__torch_function__` gets as a function."""
+    of_tensor = len(args) > 1 and calls.tensors.holds(type(args[1]))
+    if not kwargs and of_tensor and args[0].__objclass__ is _BASE:
+        return calls.tensors.field(frame, args[0].__name__, function.__name__, args[1:])
+    return _by_contract(calls, frame, function, args, kwargs)
+
+
+def _new(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`super().__new__(S, …)`."""
+    cls = args[0] if args else None
+    if not objects.is_subtype(type(cls), type) or not objects.is_subtype(cls, torch.Tensor):
+        raise TensorSubclass("torch.Tensor.__new__ of something that is no class of tensors")
+    return calls.tensors.subclasses.new(frame, cls, args[1:], kwargs)
+
+
+def behind(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`super()`: CPython's own would not take a fake for an instance of the class."""
+    given = args
+    if not args and not kwargs and frame.code.co_argcount:
+        given = [_cell(calls, frame, "__class__"), frame[0]]
+        if type(given[1]) is types.CellType:
+            given[1] = calls.tracer.load_cell(frame, given[1])
+    if len(given) == 2 and calls.tensors.holds(type(given[1])):
+        cls, kind = given[0], leaves.python_type(given[1])
+        if objects.is_subtype(type(cls), type) and objects.is_subtype(kind, cls):
+            return Behind(cls, given[1])
+    return _by_contract(calls, frame, function, args, kwargs)
+
+
+def _cell(calls: "Calls", frame: Frame, name: str) -> Any:
+    names = decode(frame.code).localsplus
+    if name not in names:
+        return None
+    return calls.tracer.load_cell(frame, frame[names.index(name)])
+
+
+OVERRIDDEN: Final[dict[int, Handler]] = {
+    id(super): behind,
+    id(DEFAULT): _default,
+    id(torch.overrides.handle_torch_function): _handle,
+    id(Without.__enter__): _enter,
+    id(Without.__exit__): _leave,
+    id(objects.type_dict(_BASE)["__new__"]): _new,
+    **{
+        id(objects.type_dict(types.GetSetDescriptorType)[name]): _field
+        for name in ("__get__", "__set__", "__delete__")
+    },
+}

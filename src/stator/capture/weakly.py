@@ -1,0 +1,125 @@
+"""Weak references in a trace: what they tell depends on who else holds an object.
+
+In: a weak reference that is made or asked, a trace that is to be split, an object that has let go
+of others. Out: the reference, or what it refers to. Objects of a trace may live longer than those
+of the program (the tracer holds tensors, functions, generators, all stand-ins), and those that a
+continuation is given live as long as its call. Where that could be seen, the frame runs as it is.
+"""
+
+import types
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from stator import objects
+from stator._native._core import Frame
+from stator.capture.abandoned import GENERATORS
+from stator.capture.changes import changes
+from stator.capture.special import Handler
+from stator.contracts import lookup
+from stator.diagnostics.catalogue import Finalizer
+from stator.guards.sources import Referent
+from stator.world import Record
+
+if TYPE_CHECKING:
+    from stator.capture.calls import Calls
+
+_NEW: Final = objects.type_dict(weakref.ref)["__new__"]
+_LISTS: Final = objects.TypeSet(list, set, deque)
+
+
+def referent(calls: "Calls", reference: Any) -> Any:
+    """What a weak reference refers to now."""
+    found = weakref.ref.__call__(reference)
+    if found is not None and _unsure(calls, found):
+        tensor = calls.tensors.holds(type(found))
+        kind = "Tensor" if tensor else type(found).__qualname__
+        raise Finalizer(f"whether an object of type {kind} is still alive matters", whole=True)
+    return found
+
+
+def check_split(calls: "Calls") -> None:
+    """The trace is to be split: objects that are referred to weakly would live on."""
+    if any(weakref.ref.__call__(each) is not None for each in calls.references):
+        raise Finalizer("an object made in the call is weakly referenced", whole=True)
+
+
+def _unsure(calls: "Calls", value: Any) -> bool:
+    """Whether it may have died in the program."""
+    world, cls = calls.world, type(value)
+    source = world.origins.get(id(value))
+    if source is None:
+        held = cls is types.FunctionType or GENERATORS.holds(cls) or objects.is_subtype(cls, type)
+        return held or calls.tensors.holds(cls)
+    records = {id(record.source): record for record in world.records.values()}
+    while source is not None:
+        if type(source) is Referent:  # who holds it is not known: somebody does, who did
+            return any(_is_changed(record) for record in records.values())
+        record = None if source.base is None else records.get(id(source.base))
+        if record is not None:
+            if _is_changed(record) and not any(each is value for each in _contents(record)):
+                return True
+            value = record.shadow
+        source = source.base
+    return False
+
+
+def _is_changed(record: Record) -> bool:
+    return next(changes(record), None) is not None
+
+
+def _contents(record: Record) -> list[Any]:
+    """What an object holds now."""
+    shadow: Any = record.shadow
+    found = [] if record.filled else list(record.items.values())
+    found += (record.dict or {}).values()
+    if objects.is_subtype(record.base, dict):
+        found += [*dict.keys(shadow), *dict.values(shadow)]
+    elif _LISTS.holds(record.base):
+        found += record.base.__iter__(shadow)  # type: ignore[attr-defined]
+    for descriptor in objects.slots(type(shadow)).values():
+        try:
+            found.append(descriptor.__get__(shadow))
+        except AttributeError:
+            continue
+    return found
+
+
+def check_dropped(record: Record) -> None:
+    """An object of the world has changed: what it has let go may have a finalizer, which would run
+    when the change is written.
+    """
+    before = [*record.items.values(), *record.attributes.values(), *(record.slots or {}).values()]
+    held = record.initial or ()
+    if objects.is_subtype(record.base, dict):
+        before += [part for pair in held for part in pair]
+    elif _LISTS.holds(record.base):
+        before += held
+    final = [each for each in before if objects.lookup(type(each), "__del__") is not None]
+    if not final:
+        return
+    now = {id(each) for each in _contents(record)}
+    for each in final:
+        if id(each) not in now:
+            kind = type(each).__qualname__
+            reason = f"an object of class {kind}, which has a finalizer, is let go"
+            raise Finalizer(reason, whole=True)
+
+
+def _make(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """A weak reference is made; `args` begin with its class if `__new__` is called."""
+    target, *rest = args[1:] if function is _NEW else args or (None,)
+    made = target is not None and not calls.world.is_world(target)
+    if made and any(each is not None for each in rest):
+        kind = type(target).__qualname__
+        reason = f"a weak reference with a callback is made, to a new object of type {kind}"
+        raise Finalizer(reason, whole=True)
+    contract = lookup(function)
+    assert contract is not None
+    result = calls.run(frame, function, [*args, *kwargs.values()], tuple(kwargs), contract)
+    if made and objects.is_subtype(type(result), weakref.ref):
+        calls.references.append(result)
+    return result
+
+
+WEAK: Final[dict[int, Handler]] = {id(each): _make for each in (weakref.ref, _NEW, weakref.proxy)}
