@@ -198,6 +198,16 @@ def _popped(x, things):
     return x + 1, reference() is None
 
 
+def _asked_for(x, things, reference):
+    things.pop()
+    return x + 1, reference() is None
+
+
+def _thing_and_reference():
+    thing = Thing()
+    return t(3), [thing], weakref.ref(thing)
+
+
 def _let_go(x, things):
     LOG.append(1)
     things.pop()
@@ -220,11 +230,38 @@ def one():
         (_weak_function, one, "object of type function is still alive"),
         (_across_a_break, one, "asks for a graph break"),
         (_popped, lambda: (t(3), [Thing()]), "object of type Thing is still alive"),
+        (_asked_for, _thing_and_reference, "object of type Thing is still alive"),
         (_let_go, lambda: (t(3), [Loud()]), "has a finalizer, is let go"),
     ],
 )
 def test_where_lives_differ_the_frame_runs_as_it_is(fn, make, reason) -> None:
     agree(fn, make, reason, world=lambda: LOG, reset=LOG.clear)
+
+
+class Recurrent(torch.nn.Module):
+    """A layer that refers weakly to its parameters, and state that changes."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.GRU(4, 4)
+        self.calls, self.last = 0, [None]
+
+    def forward(self, x):
+        self.calls += 1
+        self.last = [x]
+        handle = self.layer.register_forward_hook(lambda *_: None)
+        handle.remove()
+        return self.layer(x)[0]
+
+
+def test_weak_references_to_what_stays_do_not_matter() -> None:
+    model = Recurrent()
+    compiled = stator.compile(model, backend="eager", fullgraph=True)
+    with torch.no_grad():
+        for _ in range(2):
+            x = torch.randn(3, 2, 4)
+            assert torch.equal(compiled(x), model(x))
+    assert model.calls == 4
 
 
 @pytest.mark.parametrize("program", programs, ids=str)

@@ -31,9 +31,9 @@ from stator.capture.defaults import guard_function, guard_misfit, wrap_defaults
 from stator.capture.formatting import FORMATTING
 from stator.capture.getters import GETTERS, twin
 from stator.capture.library import LIBRARY
-from stator.capture.overridden import OVERRIDDEN
 from stator.capture.locks import Locks, is_lock
 from stator.capture.logged import LOGGING
+from stator.capture.overridden import OVERRIDDEN
 from stator.capture.printing import PRINTING
 from stator.capture.refusals import FORBIDDEN, MARKED
 from stator.capture.scalar_calls import SCALARS

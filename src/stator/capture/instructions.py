@@ -108,7 +108,8 @@ class Instructions:
             self.calls.locks.call(operands[0], "__enter__")
             return operands[0].__exit__, True
         if name == "BEFORE_WITH" and type(operands[0]) is Without:
-            return Without.__exit__.__get__(operands[0]), self.tensors.overrides.enter()
+            self.tensors.overrides.enter()
+            return operands[0].__exit__, None
         if name == "BEFORE_WITH" and type(operands[0]) is torch.device:
             return operands[0].__exit__, self.tensors.own.settings.enter_device(operands[0])
         if name == "MATCH_CLASS":

@@ -70,7 +70,7 @@ def _field(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
 
 def _new(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`super().__new__(S, …)`."""
-    cls = args[0] if args else None
+    cls: Any = args[0] if args else None
     if not objects.is_subtype(type(cls), type) or not objects.is_subtype(cls, torch.Tensor):
         raise TensorSubclass("torch.Tensor.__new__ of something that is no class of tensors")
     return calls.tensors.subclasses.new(frame, cls, args[1:], kwargs)

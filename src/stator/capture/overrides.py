@@ -25,6 +25,7 @@ from stator.capture.facts import guard_mro
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import TensorSubclass
 from stator.graph import leaves
+from stator.guards import Equal, State
 from stator.world import MISSING
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Without:
         self._real = torch._C.DisableTorchFunctionSubclass()
         self._real.__enter__()
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, *error: Any) -> None:
         self._real.__exit__(*error)
 
 
@@ -84,6 +85,7 @@ class Overrides:
         self._world = tensors.world
         self.active = False  # whether there is a tensor whose class is asked
         self.off = not torch._C._is_torch_function_enabled()  # a guarded fact
+        self._off_at_start = self.off
         self._before: list[bool] = []  # what it was, where the program has switched it off
         self._known: dict[int, bool] = {}  # by id of the class
         self._classes: dict[int, type] = {}  # of probes, by id of the class they stand for
@@ -97,6 +99,9 @@ class Overrides:
         """Whether torch asks tensors of a class; a fact that is guarded."""
         if is_plain(cls):
             return False
+        if not self._known:
+            on = torch._C._is_torch_function_enabled
+            self._world.guard(State(on, (), "torch_function"), Equal(not self._off_at_start))
         known = self._known.get(id(cls))
         if known is None:
             found = self._world.class_attribute(cls, "__torch_function__")
@@ -118,12 +123,14 @@ class Overrides:
             return any(map(self._concerns, value.values()))
         if kind is slice:
             return any(map(self._concerns, (value.start, value.stop, value.step)))
-        return (kind is list or kind is tuple) and any(map(self._concerns, value))
+        base = _sequence(kind)
+        return base is not None and any(map(self._concerns, base.__iter__(value)))
 
     def by_default(self, value: Any) -> bool:
         """Whether the class of a tensor answers as torch.Tensor does."""
         found = self._world.class_attribute(leaves.python_type(value), "__torch_function__")
-        return found is not None and getattr(found.value, "__func__", None) is DEFAULT
+        assert found is not None
+        return type(found.value) is classmethod and found.value.__func__ is DEFAULT
 
     # ------------------------------------------------------------------ asking
 
@@ -254,7 +261,9 @@ class Overrides:
             parts = value.start, value.stop, value.step
             made = slice(*(self._probed(item, originals) for item in parts))
         else:
-            made = kind(self._probed(item, originals) for item in value)
+            base = _sequence(kind)
+            assert base is not None
+            made = base(self._probed(item, originals) for item in base.__iter__(value))
         originals[id(made)] = value
         self._alive.append(made)
         return made
@@ -277,7 +286,9 @@ class Overrides:
                 "__module__": _module_of(cls),
                 "__qualname__": _qualname_of(cls),
             }
-            known = type(torch.Tensor)(_name_of(cls), tuple(dict.fromkeys(probes)), namespace)
+            meta: Any = type(torch.Tensor)
+            known = meta(_name_of(cls), tuple(dict.fromkeys(probes)), namespace)
+            assert known is not None
             self._classes[id(cls)] = known
             self._behind[id(known)] = cls
         return known
@@ -325,7 +336,7 @@ class Overrides:
             if objects.is_subtype(leaves.python_type(result), cls):
                 return result
             return self._tensors.subclasses.as_subclass(frame, result, cls)
-        if kind is not torch.Size and objects.is_subtype(kind, (tuple)):
+        if kind is not torch.Size and objects.is_subtype(kind, tuple):
             return kind([self._converted(frame, item, cls) for item in tuple.__iter__(result)])
         if kind is list:
             return [self._converted(frame, item, cls) for item in result]
@@ -355,6 +366,11 @@ class Overrides:
     def switched(self) -> bool:
         """Whether it is not as it was when the trace began."""
         return bool(self._before)
+
+
+def _sequence(kind: type) -> Any:
+    """What torch takes a container of tensors for, None if it is no such container."""
+    return next((base for base in (list, tuple) if objects.is_subtype(kind, base)), None)
 
 
 def field_of(function: Any) -> str | None:

@@ -15,6 +15,7 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.special import Handler, _plain
+from stator.contracts import Depth
 from stator.diagnostics.catalogue import Output
 from stator.effects import Perform
 from stator.effects.texts import Text
@@ -117,11 +118,13 @@ def _printed(values: Any, sep: Any, end: Any, file: Any, flush: Any) -> None:
 
 
 def _show(texts: Any, sep: Any, end: Any, file: Any, flush: Any) -> None:
-    """Evaluating this asks `_put_off`."""
+    """In a trace, `_put_off`. It runs as it is where a text could not be made in a trace."""
+    print(*texts, sep=sep, end=end, file=file, flush=flush)
 
 
 def _put_off(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     texts, sep, end, file, flush = args
+    calls.values.ready(texts, Depth.SHALLOW)  # it is of the world, if a text could not be made here
     given = {"sep": sep, "end": end, "file": file, "flush": flush or None}
     keywords = {name: value for name, value in given.items() if value is not None}
     perform(calls, frame, print, "print", tuple(texts), keywords)

@@ -1,8 +1,8 @@
 """Operators that lay a tensor anew into the memory it is in: `as_strided`, `resize_` of a view.
 
-Stage: capture. In: an operator that was recorded, and its tensor. Out: guards on where inputs begin,
-or a `Break`. Such operators reach memory beside the tensor that they are given, which backends do
-not see: what they are given is the tensor.
+Stage: capture. In: an operator that was recorded, and its tensor. Out: guards on where inputs begin
+in memory, or a `Break`. Such operators reach memory beside the tensor that they are given, which
+backends do not see: what they are given is the tensor.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
 """Tensors of subclasses in a trace: plain fakes that know a class.
 
 In: tensors of the world whose class derives from torch.Tensor, and the program's own
-`x.as_subclass(S)`, `S(x)`. Out: fakes for which `type(x)` is that class, attributes found in it, and
-recipes to make them again. The graph holds plain tensors: at its edges they change class.
+`x.as_subclass(S)`, `S(x)`. Out: fakes for which `type(x)` is that class, attributes found in it,
+and recipes to make them again. The graph holds plain tensors: at its edges they change class.
 """
 
 import types
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
 
 _AS_SUBCLASS: Final = torch._C.TensorBase.as_subclass
+_LAZY: Final = (torch.nn.parameter.UninitializedParameter, torch.nn.parameter.UninitializedBuffer)
 _NO_DISPATCH: Final = torch._C._disabled_torch_dispatch_impl
 _module_of: Final = type.__dict__["__module__"].__get__
 # What a class may define without changing what operators and C code do with its instances.
@@ -115,7 +116,7 @@ class Subclasses:
         dispatch = world.class_attribute(cls, "__torch_dispatch__")
         if dispatch is not None and dispatch.value is not _NO_DISPATCH:
             raise TensorSubclass(f"a tensor of class {name}, which has `__torch_dispatch__`")
-        if objects.is_subtype(cls, torch.nn.parameter.UninitializedTensorMixin):
+        if any(objects.is_subtype(cls, lazy) for lazy in _LAZY):
             raise TensorSubclass(f"a tensor of class {name}, which has no data yet")
         for owner in objects.mro(cls):
             if is_torchs(owner):
@@ -150,7 +151,7 @@ class Subclasses:
         return self._tag(self._tensors.wrap(raw, source, twin), type(raw))
 
     def check_inputs(self) -> None:
-        """The graph gets aliases of inputs: what is done to more than their memory would be lost."""
+        """The graph gets aliases of inputs: what it does to more than their memory is lost."""
         for given in self._tensors.graph.fakes.inputs:
             if id(given.real) in self.inputs and not (
                 given.lies_as_made()
@@ -158,7 +159,7 @@ class Subclasses:
                 and given.starts_with_shape is None
                 and not given.starts_with_grad
             ):
-                raise TensorSubclass("the sizes, or requires_grad, of a tensor of a subclass change")
+                raise TensorSubclass("sizes or requires_grad of a tensor of a subclass change")
 
     # ------------------------------------------------------------------ made by the program
 
@@ -227,7 +228,7 @@ class Subclasses:
 
     def new(self, frame: Frame | None, cls: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """`torch.Tensor.__new__(S, …)`."""
-        data = args[0] if len(args) == 1 and not kwargs else None
+        data: Any = args[0] if len(args) == 1 and not kwargs else None
         if not self._tensors.holds(type(data)):
             data = self._tensors.record(frame, torch.Tensor, tuple(args), kwargs)
         elif self.holds(data):

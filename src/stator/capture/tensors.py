@@ -491,6 +491,7 @@ class Tensors:
             return value.__get__(obj, kind)
         if type(value) in (types.GetSetDescriptorType, property):
             raise TensorDetail(f"the attribute {name} of a tensor is read")
+        assert frame is not None
         return core.getattr(frame, obj, name)
 
     def attribute(self, obj: torch.Tensor, name: str) -> Any:

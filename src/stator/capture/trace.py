@@ -303,10 +303,17 @@ def _running(
     yield outcome
 
 
+def _dispatch_mode() -> str:
+    """The name of an active dispatch mode, if any."""
+    if not torch._C._len_torch_dispatch_stack():
+        return ""
+    return type(_get_current_dispatch_mode()).__qualname__
+
+
 def _function_modes() -> tuple[torch.device | None, str]:
     """The default device that a mode sets, and the name of a mode of the program's own, if any."""
-    if torch._C._len_torch_dispatch_stack():
-        return None, type(_get_current_dispatch_mode()).__qualname__
+    if name := _dispatch_mode():
+        return None, name
     device = None
     modes: Any = _get_current_function_mode_stack
     for mode in modes():
@@ -409,7 +416,7 @@ def _finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tr
     if not tracer.calls.locks.balanced():
         raise LockHeld("a lock is taken and not released, or the other way round")
     if tracer.tensors.overrides.switched:
-        raise TensorSubclass("`__torch_function__` is switched off where the program would be split")
+        raise TensorSubclass("`__torch_function__` is off where the program would be split")
     tracer.calls.decimals.check()
     before = tracer.calls.context_before
     if any(value is not before[key] for key, value in tracer.calls.context.items()):

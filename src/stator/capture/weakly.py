@@ -9,7 +9,10 @@ continuation is given live as long as its call. Where that could be seen, the fr
 import types
 import weakref
 from collections import deque
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
+
+import torch
 
 from stator import objects
 from stator._native._core import Frame
@@ -20,12 +23,15 @@ from stator.contracts import lookup
 from stator.diagnostics.catalogue import Finalizer
 from stator.guards.sources import Referent
 from stator.world import Record
+from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
 
 _NEW: Final = objects.type_dict(weakref.ref)["__new__"]
 _LISTS: Final = objects.TypeSet(list, set, deque)
+_WALKED: Final = objects.TypeSet(list, tuple, dict)
+_DEEPEST: Final = 4  # how far objects that were let go are looked into
 
 
 def referent(calls: "Calls", reference: Any) -> Any:
@@ -54,7 +60,9 @@ def _unsure(calls: "Calls", value: Any) -> bool:
     records = {id(record.source): record for record in world.records.values()}
     while source is not None:
         if type(source) is Referent:  # who holds it is not known: somebody does, who did
-            return any(_is_changed(record) for record in records.values())
+            changed = [record for record in records.values() if _is_changed(record)]
+            gone = (each for record in changed for each in _gone(calls, record))
+            return any(_may_hold(calls, each, value, _DEEPEST) for each in gone)
         record = None if source.base is None else records.get(id(source.base))
         if record is not None:
             if _is_changed(record) and not any(each is value for each in _contents(record)):
@@ -62,6 +70,36 @@ def _unsure(calls: "Calls", value: Any) -> bool:
             value = record.shadow
         source = source.base
     return False
+
+
+def _gone(calls: "Calls", record: Record) -> Iterator[Any]:
+    """What an object has held before the call, and does not any more, as it is in the world."""
+    raw, own = record.raw, record.raw_dict or {}
+    held = {id(each) for each in _contents(record)}
+    before = [own[name] for name in own if name in record.deleted or name in (record.dict or ())]
+    before += [value for _, value in record.fields]
+    before += (record.slots or {}).values()
+    if objects.is_subtype(record.base, dict):
+        names = dict.keys(raw) if record.filled else record.writes
+        before += [dict.get(raw, name) for name in names]
+    elif _LISTS.holds(record.base) and record.filled:
+        before += record.base.__iter__(raw)  # type: ignore[attr-defined]
+    for each in before:
+        if id(calls.world.stand_ins.get(id(each), each)) not in held:
+            yield each
+
+
+def _may_hold(calls: "Calls", raw: Any, target: Any, depth: int) -> bool:
+    """Whether an object of the world may keep this one alive."""
+    cls = type(raw)
+    if calls.world.stand_ins.get(id(raw), raw) is target:
+        return True
+    if CONSTANTS.holds(cls) or cls is torch.Tensor or cls is torch.nn.Parameter:
+        return False
+    if not depth or not _WALKED.holds(cls):
+        return True
+    parts = dict.values(raw) if cls is dict else raw
+    return any(_may_hold(calls, each, target, depth - 1) for each in parts)
 
 
 def _is_changed(record: Record) -> bool:

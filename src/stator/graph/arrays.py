@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import torch
 
-
 _AS_SUBCLASS: Final = torch._C.TensorBase.as_subclass
 
 

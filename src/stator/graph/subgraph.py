@@ -101,8 +101,10 @@ class Subgraph:
 
     def finish(self, outputs: Any) -> fx.GraphModule:
         """Closes the subgraph; `outputs` may be nested tuples of tensors and None."""
-        tensors = ((v, before) for v, before in self.arguments.inputs if before is not None)
-        if any(_version(tensor) != before for tensor, before in tensors):
+        if any(
+            isinstance(value, torch.Tensor) and _version(value) != before
+            for value, before in self.arguments.inputs
+        ):
             raise Unsupported("a tensor from outside is changed in a region of its own")
         with torch._C.DisableTorchFunction():
             if not self._outer.constants_kept(self.graph, outputs):

@@ -141,6 +141,11 @@ def tensor_match(tensor: torch.Tensor, dynamic: Collection[int] = ()) -> TensorM
     The strides of the other dimensions may follow from dynamic sizes, so they are compared only
     where no dynamic size comes into them, taking the tensor as dense.
     """
+    with torch._C.DisableTorchFunction():  # a subclass may answer in Python
+        return _tensor_match(tensor, dynamic)
+
+
+def _tensor_match(tensor: torch.Tensor, dynamic: Collection[int]) -> TensorMatch:
     sizes: Extents = tuple(tensor.shape)
     strides: Extents | None = None
     if tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_mkldnn:
