@@ -125,7 +125,8 @@ class Resolver:
             return Node(value, Raw(behind))
         if not self._tracer.tensors.holds(type(value)):
             return None
-        return self._tracer.tensors.own.recipe(value, lambda: self._output(value))
+        made: Node = self._tracer.tensors.own.recipe(value, lambda: self._output(value))
+        return made
 
     def _mention(self, mention: Mention) -> Ref | None:
         """A tensor as it was when the program showed it."""

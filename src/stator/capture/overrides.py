@@ -229,7 +229,10 @@ class Overrides:
 
         try:
             with _asking(answer):
-                function(*given, **named)
+                if named:
+                    function(*given, **named)
+                else:  # an empty dict would be handed over
+                    function(*given)
             return None
         except _Told as told:
             kind, asked, kinds, *rest = told.question
@@ -248,9 +251,7 @@ class Overrides:
         return core.raise_user(failure)
 
     def _probed(self, value: Any, originals: dict[int, Any]) -> Any:
-        """The value, with a probe for each tensor that is asked."""
-        if not self._concerns(value):
-            return value
+        """The value, with an empty tensor of the same class for each tensor; probes for some."""
         kind = type(value)
         made: Any
         if self._tensors.holds(kind):
@@ -262,8 +263,12 @@ class Overrides:
             made = slice(*(self._probed(item, originals) for item in parts))
         else:
             base = _sequence(kind)
-            assert base is not None
-            made = base(self._probed(item, originals) for item in base.__iter__(value))
+            if base is None:
+                return value
+            items = list(base.__iter__(value))
+            made = base(self._probed(item, originals) for item in items)
+            if all(old is new for old, new in zip(items, made, strict=True)):
+                return value
         originals[id(made)] = value
         self._alive.append(made)
         return made
@@ -271,7 +276,8 @@ class Overrides:
     def _probe(self, tensor: torch.Tensor) -> torch.Tensor:
         known = self._probes.get(id(tensor))
         if known is None:
-            known = _empty(self._probe_class(leaves.python_type(tensor)))
+            kind = leaves.python_type(tensor)
+            known = _empty(self._probe_class(kind) if self.asks(kind) else kind)
             self._alive.append(tensor)
             self._probes[id(tensor)] = known
         return known
@@ -430,4 +436,4 @@ def _asking(answer: Callable[..., Any]) -> Iterator[None]:
 
 def _empty(cls: type) -> torch.Tensor:
     with torch._C.DisableTorchFunction():
-        return torch.empty(0).as_subclass(cls)
+        return torch._C.TensorBase.as_subclass(torch.empty(0), cls)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 import operator
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -281,9 +282,10 @@ class SizeOf(Leaf):
     def value(self, read: Callable[[Source], Any]) -> int:
         tensor = read(self.source)
         base = next((c for c in type(tensor).__mro__ if c.__name__ == "TensorBase"), None)
-        if base is None or self.dim >= tensor.dim():
+        if base is None:
             raise Undefined
-        found = getattr(tensor, self.method)(self.dim)
+        with sys.modules["torch"]._C.DisableTorchFunction():  # a subclass may answer in Python
+            found = getattr(tensor, self.method)(self.dim) if self.dim < tensor.dim() else None
         if type(found) is not int:
             raise Undefined
         return found
@@ -310,7 +312,8 @@ class OffsetOf(Leaf):
         tensor = read(self.source)
         if not any(c.__name__ == "TensorBase" for c in type(tensor).__mro__):
             raise Undefined
-        found = tensor.storage_offset()
+        with sys.modules["torch"]._C.DisableTorchFunction():  # a subclass may answer in Python
+            found = tensor.storage_offset()
         if type(found) is not int:
             raise Undefined
         return found
