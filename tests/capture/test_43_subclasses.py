@@ -537,6 +537,7 @@ def _split(s):
 
 def test_splits(capsys: pytest.CaptureFixture[str]) -> None:
     stator.reset()
+    LOG.clear()
     expected = describe(_split(torch.ones(2).as_subclass(Logged)))
     shown = capsys.readouterr().out
     asked = list(LOG)

@@ -92,6 +92,7 @@ class Overrides:
         self._behind: dict[int, type] = {}  # and the other way round
         self._probes: dict[int, torch.Tensor] = {}  # by id of the fake
         self._alive: list[Any] = []
+        self._answer: Callable[..., Any]  # what probes do in the call that is made on them
 
     # ------------------------------------------------------------------ who is asked
 
@@ -227,8 +228,9 @@ class Overrides:
             before.pop()
             return NotImplemented
 
+        self._answer = answer
         try:
-            with _asking(answer):
+            with _asking():
                 if named:
                     function(*given, **named)
                 else:  # an empty dict would be handed over
@@ -282,13 +284,17 @@ class Overrides:
             self._probes[id(tensor)] = known
         return known
 
+    def _told(self, cls: type, *question: Any) -> Any:
+        """`__torch_function__` of a probe."""
+        return self._answer(cls, *question)
+
     def _probe_class(self, cls: type) -> type:
         known = self._classes.get(id(cls))
         if known is None:
             bases = [base for base in _bases_of(cls) if objects.is_subtype(base, torch.Tensor)]
             probes = (torch.Tensor if is_plain(each) else self._probe_class(each) for each in bases)
             namespace = {
-                "__torch_function__": classmethod(_answer),
+                "__torch_function__": classmethod(self._told),
                 "__module__": _module_of(cls),
                 "__qualname__": _qualname_of(cls),
             }
@@ -409,19 +415,10 @@ def _restored(value: Any, originals: dict[int, Any]) -> Any:
     return value
 
 
-_answers: list[Callable[..., Any]] = []  # of the call that is made on probes
-
-
-def _answer(cls: type, *question: Any) -> Any:
-    """`__torch_function__` of a probe."""
-    return _answers[-1](cls, *question)
-
-
 @contextlib.contextmanager
-def _asking(answer: Callable[..., Any]) -> Iterator[None]:
+def _asking() -> Iterator[None]:
     """torch asks classes, as it does outside of a trace: there is no mode in its way."""
     modes = []
-    _answers.append(answer)
     with torch._C._EnableTorchFunction(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         while torch._C._len_torch_function_stack():
@@ -431,7 +428,6 @@ def _asking(answer: Callable[..., Any]) -> Iterator[None]:
         finally:
             for mode in reversed(modes):
                 torch._C._push_on_torch_function_stack(mode)
-            _answers.pop()
 
 
 def _empty(cls: type) -> torch.Tensor:

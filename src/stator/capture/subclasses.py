@@ -56,6 +56,7 @@ _HARMLESS: Final = frozenset(
         "__reduce_ex__",
         "__repr__",
         "__setstate__",
+        "__slotnames__",
         "__slots__",
         "__static_attributes__",
         "__str__",
@@ -175,14 +176,15 @@ class Subclasses:
             raise RegionContents("a tensor of a subclass is made inside of a region of the graph")
         grad = torch.is_grad_enabled()
         node = graph.node(tensor)
+        made = self._alias(tensor)
         if tensor.requires_grad and not grad:
-            # Such an alias is not differentiable, though it requires grad: the graph needs one.
+            # Such an alias is not differentiable, so that the graph needs one of its own.
+            target = torch.ops.aten.alias.default if made.requires_grad else ("method", "detach")
             with self._tensors.overrides.plainly():
-                other = self._tensors.record(frame, torch.ops.aten.alias.default, (tensor,))
+                other = self._tensors.record(frame, target, (tensor,))
             made = self._alias(other)
             graph.arguments.bind(made, graph.node(other))
         else:
-            made = self._alias(tensor)
             graph.arguments.bind(made, node)
         self._made[id(made)] = Made(made, tensor, node, grad)
         self._bases.add(id(tensor))
@@ -348,7 +350,11 @@ class Subclasses:
         with torch._C.DisableTorchFunction():
             same = (
                 graph.node(base) is found.node
-                and made.requires_grad == base.requires_grad
+                and (
+                    id(base) in self._tensors.inputs
+                    if base.requires_grad and not found.grad
+                    else made.requires_grad == base.requires_grad
+                )
                 and made.is_inference() == base.is_inference()
                 and str(made.shape) == str(base.shape)
                 and str(made.stride()) == str(base.stride())
@@ -356,16 +362,23 @@ class Subclasses:
         if not same:
             raise CannotRebuild(f"a tensor of class {kind.__qualname__}, whose memory is another's")
         given = Raw(base), Raw(kind)
-        if found.grad != self._grad:
-            return Call(Helper.AS_SUBCLASS_IN, (Constant(found.grad), *given), "as_subclass_in")
+        if made.requires_grad or found.grad != self._grad:
+            return Call(Helper.AS_SUBCLASS, (Constant(found.grad), *given), "as_subclass")
         return Call(_AS_SUBCLASS, given, "as_subclass")
 
 
 def _twin(raw: torch.Tensor) -> torch.Tensor:
-    """A plain tensor on the same memory, a leaf if it is one."""
+    """A plain tensor on the same memory, a leaf if it is one, and a view if it is one.
+
+    What `as_subclass` makes is a view. Where a leaf that requires grad is a view of a tensor that
+    doesn't, its own views do not require grad under no_grad.
+    """
     if not raw.is_leaf:
         return raw.as_subclass(torch.Tensor)
+    base = raw._base
     twin = raw.detach()
+    if base is not None and not base.requires_grad:
+        twin = base.detach().as_strided(raw.shape, raw.stride(), raw.storage_offset())
     if objects.is_subtype(type(raw), torch.nn.Parameter):
         return torch.nn.Parameter(twin, raw.requires_grad)
     return twin.requires_grad_(raw.requires_grad) if raw.requires_grad else twin

@@ -168,6 +168,7 @@ class TensorState(AutogradLeaves):
 
     def shallow_copy(self, frame: Frame | None, tensor: torch.Tensor) -> torch.Tensor:
         """`copy.copy(t)`: a leaf on the same memory."""
+        self._check_plain("copy", [tensor])
         if self._has_attributes(tensor):
             raise SharedMemory("a tensor with attributes is copied")
         if leaves.python_type(tensor) is torch.nn.Parameter:
@@ -231,6 +232,7 @@ class TensorState(AutogradLeaves):
 
     def set_grad(self, tensor: torch.Tensor, value: Any) -> None:
         """`t.grad = value`: checked on another tensor, kept here."""
+        self._check_plain("grad", [tensor])
         with self._tensors.graph.fake_mode:
             twin = tensor.detach()
         user_call(_GRAD.__set__, twin, value)

@@ -11,10 +11,25 @@ import torch
 _as_subclass: Final = torch._C.TensorBase.as_subclass
 
 
-def as_subclass_in(grad: bool, tensor: torch.Tensor, cls: type) -> Any:
+def as_subclass(grad: bool, tensor: torch.Tensor, cls: type) -> Any:
     before = torch.is_grad_enabled()
     torch._C._set_grad_enabled(grad)
     try:
-        return _as_subclass(tensor, cls)
+        made: Any = _as_subclass(tensor, cls)
     finally:
         torch._C._set_grad_enabled(before)
+    with torch._C.DisableTorchFunction():
+        node = made.grad_fn
+    if node is not None:
+        node.register_prehook(_plain)
+    return made
+
+
+def _plain(grads: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Gradients as a compiled graph takes them: like its results, they are plain tensors."""
+    return tuple(
+        each if type(each) in _KINDS else _as_subclass(each, torch.Tensor) for each in grads
+    )
+
+
+_KINDS: Final = (torch.Tensor, type(None))

@@ -19,7 +19,7 @@ from stator._native._core import get_handled_exception
 from stator.effects.exits import Entry
 from stator.effects.steps import Helper
 from stator.emit import reports
-from stator.emit.classes import as_subclass_in
+from stator.emit.classes import as_subclass
 from stator.emit.looks import shown
 from stator.emit.traceback import chain
 
@@ -77,7 +77,7 @@ HELPERS: Final[dict[Helper, Callable[..., Any]]] = {
     Helper.SET_STATE: set_state,
     Helper.UNION: union,
     Helper.SHOWN: shown,
-    Helper.AS_SUBCLASS_IN: as_subclass_in,
+    Helper.AS_SUBCLASS: as_subclass,
     Helper.SET_TRACEBACK: set_traceback,
     Helper.LOG: reports.log,
     Helper.WARN: reports.warn,

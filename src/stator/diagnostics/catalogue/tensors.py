@@ -7,24 +7,32 @@ class TensorSubclass(Break):
     """Objects that are almost tensors."""
 
     id = "SB0024"
-    title = "a subclass of Tensor, or an object that acts like one, is used"
+    title = "a subclass of Tensor, or an object that acts like one, is used in a special way"
     what = (
-        "An input is of a subclass of `torch.Tensor`, or an operator gets an object of the "
-        "program's own next to a tensor, perhaps one with `__torch_function__`."
+        "Tensors of subclasses are captured, with their `__torch_function__`. Not captured are: "
+        "classes with `__torch_dispatch__`, or with operators of their own (`__add__`, `__len__` "
+        "…); printing or copying such tensors, changing their `requires_grad`, `data` or sizes, "
+        "reading their `grad`; and an operator between a tensor and an object of the program's "
+        "own, perhaps one with `__torch_function__`."
     )
     why = (
-        "Which code an operation runs depends on the class, and may be the program's own. The "
-        "graph holds operations of torch on plain tensors."
+        "The graph holds operations of torch on plain tensors. They get the class back behind "
+        "it, and what is done to more than their values would be lost. `__torch_dispatch__` is "
+        "asked by the kernels themselves."
     )
-    fix = "pass plain tensors, such as x.as_subclass(torch.Tensor), or a field of the object"
+    fix = "use `__torch_function__`, or a plain tensor, such as x.as_subclass(torch.Tensor)"
     example = """\
 import torch
 
 class Named(torch.Tensor):
-    pass
+    def __add__(self, other):
+        made = super().__add__(other)
+        made.name_of_it = "sum"
+        return made
 
 def program(x):
-    return x + 1
+    y = x + 1
+    return y * 2, y.name_of_it
 
 def arguments():
     return (torch.ones(3).as_subclass(Named),)
@@ -33,13 +41,19 @@ def arguments():
 import torch
 
 class Named(torch.Tensor):
-    pass
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        made = super().__torch_function__(func, types, args, kwargs)
+        if func is torch.Tensor.add:
+            made.name_of_it = "sum"
+        return made
 
 def program(x):
-    return x + 1
+    y = x + 1
+    return y * 2, y.name_of_it
 
 def arguments():
-    return (torch.ones(3).as_subclass(Named).as_subclass(torch.Tensor),)
+    return (torch.ones(3).as_subclass(Named),)
 """
 
 
