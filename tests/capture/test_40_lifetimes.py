@@ -78,7 +78,7 @@ def test_what_a_cache_holds_is_an_object_of_the_world() -> None:
         assert held is settings()
         assert mask(3).tolist() == [n - 1] * 3
     settings.cache_clear()
-    with pytest.raises(stator.CaptureError, match="new object of type dict"):
+    with pytest.raises(stator.CaptureError, match="an object from a function with a cache is"):
         compiled(torch.ones(3))
 
 
@@ -96,12 +96,17 @@ def _use(x):
     return x * settings()["n"], settings()
 
 
+def _give(x):
+    return x + 1, {"inside": settings()}
+
+
 @pytest.mark.parametrize(
     ("fn", "reason"),
     [
         (_change, "is changed or kept"),
         (_return, "is changed or kept"),
-        (_use, "answers with a new object"),
+        (_use, "from a function with a cache is"),
+        (_give, "from a function with a cache is kept"),
     ],
 )
 def test_new_answers_of_a_cache_that_can_be_changed_break(fn, reason) -> None:
@@ -116,6 +121,71 @@ def test_answers_of_a_cache_are_kept_from_call_to_call() -> None:
     compiled = stator.compile(_use, backend="eager")
     assert [compiled(torch.ones(1))[0].item() for _ in range(3)] == [2, 3, 4]
     assert settings() == {"n": 4}
+
+
+class Recipe:
+    """As those of einops: made once, only read, and itself the key of another cache."""
+
+    def __init__(self, steps):
+        self.steps = steps
+
+
+@functools.lru_cache
+def prepared(pattern):
+    return Recipe([len(word) for word in pattern.split()])
+
+
+@functools.lru_cache(8)
+def cooked(recipe, shape):
+    return [shape[0] * step for step in recipe.steps], {"sum": sum(recipe.steps)}
+
+
+def _forget():
+    prepared.cache_clear()
+    cooked.cache_clear()
+
+
+def _warm():
+    cooked(prepared("a bc"), (3,))
+    return (t(3),)
+
+
+def _spoilt():
+    prepared("a bc").steps[0] = 5
+    return (t(3),)
+
+
+def _spoilt_later():
+    cooked(prepared("a bc"), (3,))[0][1] = 100
+    return (t(3),)
+
+
+@programs(
+    lambda: (t(3),),
+    ops=["mul", "mul", "add"],
+    changes={"warm": _warm, "spoilt": _spoilt, "spoilt later": _spoilt_later},
+    reset=_forget,
+    dead=True,
+)
+def answers_that_are_only_read(x):
+    sizes, info = cooked(prepared("a bc"), tuple(x.shape))
+    return x * sizes[0] * sizes[1] + info["sum"]
+
+
+def test_answers_are_looked_for_only_when_the_cache_has_changed() -> None:
+    def fn(x):
+        return x * prepared("a b").steps[0]
+
+    _forget()
+    prepared("a b")
+    compiled = stator.compile(fn, backend="eager", fullgraph=True)
+    x = torch.ones(2)
+    assert [compiled(x).tolist() for _ in range(3)] == [[1, 1]] * 3
+    prepared("another")
+    assert compiled(x).tolist() == [1, 1]
+    assert len(compiled.entries()) == 1
+    prepared("a b").steps[0] = 4
+    assert compiled(x).tolist() == [4, 4]
 
 
 # ---------------------------------------------------------------------- who lives how long

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 import stator
 
 from .describe import describe
-from .harness import Program, Programs, check, t
+from .harness import Program, Programs, call, check, t
 
 programs = Programs()
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -83,6 +83,36 @@ class Silent(torch.Tensor):
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         LOG.append(func.__name__)
         return NotImplemented
+
+
+class Raising(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.add:
+            raise ValueError(func.__name__)
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+class Mixin:
+    handlers: dict[Any, Any] = {}
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func in cls.handlers:
+            return cls.handlers[func](*args, **(kwargs or {}))
+        with torch._C.DisableTorchFunction():
+            return func(*args, **(kwargs or {}))
+
+
+class Mixed(Mixin, torch.Tensor):
+    """A table of functions, from a class that is no tensor's."""
+
+
+def _handled(x, y):
+    return torch.exp(x) * y
+
+
+Mixin.handlers[torch.mul] = _handled
 
 
 class Untouched(torch.Tensor):
@@ -340,6 +370,24 @@ def other_functions(s):
     return torch.sin(s) + 1
 
 
+@programs(lambda: (of(Mixed), t(3)), ops=["exp", "mul", "sin"])
+def a_table_of_functions(s, y):
+    return torch.mul(s, y), torch.sin(s)
+
+
+@programs(lambda: (of(Raising),), raises=ValueError)
+def raising(s):
+    return s * 2 + 1
+
+
+@programs(lambda: (of(Raising),), ops=["mul"], dead=True)
+def raising_and_catching(s):
+    try:
+        return s + 1
+    except ValueError as error:
+        return s * 2, str(error)
+
+
 @programs(lambda: (of(Unwrapped), t(3)), ops=["mul", "sum"])
 def unwrapped_and_wrapped(s, y):
     return (s * y).sum()
@@ -472,6 +520,27 @@ def test_program(program: Program) -> None:
 # ---------------------------------------------------------------------- other backends, splits
 
 
+@pytest.mark.parametrize("program", programs, ids=str)
+def test_aot(program: Program) -> None:
+    """The same with a backend that has an autograd of its own."""
+    stator.reset()
+    compiled = stator.compile(program.fn, backend="aot_eager")
+    for seed in (1, 2):
+        expected, found = call(program, program.fn, seed), call(program, compiled, seed)
+        assert _unnamed(found.lines) == _unnamed(expected.lines)
+
+
+def test_a_special_method_that_comes_later() -> None:
+    class Growing(torch.Tensor):
+        pass
+
+    compiled = stator.compile(lambda s: s + 1, backend="eager")
+    given = torch.ones(3).as_subclass(Growing)
+    assert type(compiled(given)) is Growing
+    Growing.__add__ = lambda self, other: "added"
+    assert compiled(given) == "added"
+
+
 def _trained(compiling: Any, cls: type) -> object:
     torch.manual_seed(0)
     layer = Layer(cls)
@@ -498,9 +567,9 @@ def test_training(backend: str, cls: type) -> None:
     assert describe(compiled) == describe(_trained(lambda f: f, cls))
 
 
-def _lines(value: object) -> list[str]:
+def _unnamed(lines: list[str]) -> list[str]:
     """Without the names of autograd's nodes, which are a backend's own."""
-    return [re.sub(r"grad_fn=(?!None)\S+", "grad_fn", line) for line in describe(value)]
+    return [re.sub(r"grad_fn=(?!None)\S+", "grad_fn", line) for line in lines]
 
 
 def _in_place_and_back(s, y):
@@ -521,7 +590,8 @@ def test_another_backend(dynamic: bool) -> None:
         given[1][0].copy_(given[0][0])
         expected = _in_place_and_back(*given[0])
         found = compiled(*given[1])
-        assert _lines((found, given[1])) == _lines((expected, given[0]))
+        lines = _unnamed(describe((found, given[1])))
+        assert lines == _unnamed(describe((expected, given[0])))
 
 
 def _split(s):

@@ -365,7 +365,18 @@ guard_use_watchers(PyObject *Py_UNUSED(m), PyObject *arg)
     return PyBool_FromLong(use_watchers);
 }
 
+static PyObject *
+dict_version(PyObject *Py_UNUSED(m), PyObject *arg)
+{
+    if (!PyDict_Check(arg)) {
+        PyErr_Format(PyExc_TypeError, "dict_version() needs a dict, not %.200s", Py_TYPE(arg)->tp_name);
+        return NULL;
+    }
+    return PyLong_FromUnsignedLongLong(*dict_tag(arg));
+}
+
 PyMethodDef version_functions[] = {
+    {"dict_version", dict_version, METH_O, "dict_version(dict) -> a number that changes whenever the dict does"},
     {"guard_versions", guard_versions, METH_NOARGS, "how changes of dicts are noticed: 'tags' or 'watchers'"},
     {"guard_use_watchers", guard_use_watchers, METH_O, "guard_use_watchers(on) -> whether they are in use now"},
     {NULL},

@@ -2,21 +2,23 @@
 
 In: a call of one that existed before. Out: its answer, and the real cache is as it was. An answer
 that can't be changed is made anew by evaluating the function. One that can be changed may have been
-since: if the cache holds it, it is an object of the world, guarded; if not, a new one is a `Break`,
-and is made by the cache itself. A new tensor is part of the graph, unless it is changed or kept.
+since: if the cache holds it, it is an object of the world, guarded. If not, a new one is made by
+evaluating the function, too; if it is changed or kept, or if nobody can tell whether the cache holds
+it, there is a `Break`, and it is made by the cache itself.
 """
 
 import functools
 import gc
+import operator
 import types
 import typing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 
 from stator import objects
-from stator._native._core import Frame
+from stator._native._core import Frame, dict_version
 from stator.capture.printing import perform
 from stator.capture.special import Handler
 from stator.capture.values import is_torch_value
@@ -49,11 +51,43 @@ class Once:
 
 @dataclass
 class Answer:
-    """A tensor that a cache would keep: it is made anew in each call, so nobody may change it."""
+    """An object that a cache would keep: it is made anew in each call, so nobody may change it."""
 
-    tensor: Any
-    version: int
+    value: Any
+    contents: Any
+    """Of a tensor, its version; of another object, what it refers to."""
     step: int
+
+
+class Answers:
+    """A guard: what a cache holds for some calls. While its table is unchanged, that is so."""
+
+    def __init__(self) -> None:
+        self._calls: list[tuple[Any, Any, Any]] = []
+        self._version = -1
+
+    def expect(self, args: Any, kwargs: Any, answer: Any) -> None:
+        self._calls.append((args, kwargs, answer))
+
+    def __call__(self, cache: Any) -> bool:
+        found = _parts(cache)
+        if found is None:
+            return False
+        version = dict_version(found.table)
+        if version != self._version:
+            if any(_held(cache, args, kwargs) is not held for args, kwargs, held in self._calls):
+                return False
+            self._version = version
+        return True
+
+
+class _Parts(NamedTuple):
+    """What the garbage collector tells of a cache."""
+
+    links: list[Any]
+    table: dict[Any, Any]
+    mark: Any
+    own: Any
 
 
 def once(cache: Any, function: Any, args: Any, kwargs: Any) -> Any:
@@ -72,36 +106,69 @@ def known(calls: "Calls", cache: Any, args: Any, kwargs: Any) -> Any:
     """The answer that the trace has got before, or that the cache holds and somebody may have
     changed; MISSING if the function is to be evaluated.
     """
-    key = _same_call(cache, args, kwargs)
+    key = _same_call(calls, cache, args, kwargs)
     if key in calls.answers:
         return calls.answers[key]
-    held = MISSING if key is None else _held(cache, args, kwargs)
+    if key is None:
+        return MISSING
+    args, kwargs = _raw(calls, args), {name: _raw(calls, each) for name, each in kwargs.items()}
+    held = _held(cache, args, kwargs)
     if held is MISSING or held is _UNSEEN or CONSTANTS.holds(type(held)):
         return MISSING
-    if _lasts(calls, held, []):
+    fresh: list[Any] = []
+    if _lasts(calls, held, fresh) and not fresh:
         return MISSING
-    calls.world.guard(Fixed(cache), Callback(_answers(args, kwargs, held), "the same answer"))
+    _expect(calls, cache, args, kwargs, held)
     calls.answers[key] = answer = calls.world.wrap(held, Fixed(held))
     return answer
 
 
-def _answers(args: Any, kwargs: Any, answer: Any) -> Any:
-    return lambda cache: _held(cache, args, kwargs) is answer
+def _expect(calls: "Calls", cache: Any, args: Any, kwargs: Any, answer: Any) -> None:
+    """A guard that the cache holds this answer; one for each cache."""
+    found = calls.caches.get(id(cache))
+    if found is None:
+        found = calls.caches[id(cache)] = Answers()
+        calls.world.guard(Fixed(cache), Callback(found, "the same answers"))
+    found.expect(args, kwargs, answer)
 
 
-def _same_call(cache: Any, args: Any, kwargs: Any) -> Any:
+def _same_call(calls: "Calls", cache: Any, args: Any, kwargs: Any) -> Any:
     """What two calls that get the same answer have in common; None if C code alone can't tell."""
     given = (*args, *kwargs.values())
-    if not all(map(_is_plain, given)):
+    if not all(_is_plain(calls, each) for each in given):
         return None
-    return id(cache), tuple(kwargs), tuple((type(each), each) for each in given)
+    told = ((type(each), each if _is_constant(each) else id(each)) for each in given)
+    return id(cache), tuple(kwargs), tuple(told)
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(calls: "Calls", value: Any) -> bool:
+    """Whether a cache finds the value without asking anybody: what it is, or which object."""
+    if _is_constant(value):
+        return True
+    cls = type(value)
+    if calls.tensors.holds(cls) or calls.tensors.is_symbol(value):
+        return False
+    return all(
+        found is not None and found.value is getattr(object, name)
+        for name in ("__hash__", "__eq__")
+        for found in (objects.lookup(cls, name),)
+    )
+
+
+def _is_constant(value: Any) -> bool:
     cls = type(value)
     if cls is tuple:
-        return all(map(_is_plain, value))
+        return all(map(_is_constant, value))
     return CONSTANTS.holds(cls) or (is_torch_value(cls) and cls is not torch.Size)
+
+
+def _raw(calls: "Calls", value: Any) -> Any:
+    """What the cache would be given. An object of the world must be this one from now on."""
+    if type(value) is list or (type(value) is tuple and not _is_constant(value)):
+        return tuple(_raw(calls, each) for each in value)
+    if _is_constant(value) or id(value) not in calls.world.origins:
+        return value
+    return calls.world.pin(value)
 
 
 def _held(cache: Any, args: Any, kwargs: Any) -> Any:
@@ -114,15 +181,24 @@ def _held(cache: Any, args: Any, kwargs: Any) -> Any:
     _, _, limit, size = _INFO(cache)
     if not size:
         return MISSING
-    *links, table, _, mark, _, _, own = gc.get_referents(cache)
-    if type(table) is not dict or len(table) != size or (limit and len(links) != 3 * size + 1):
+    found = _parts(cache)
+    if found is None or (limit and len(found.links) != 3 * size + 1):
         return _UNSEEN
-    parameters = own.get("cache_parameters") if type(own) is dict else None
+    parameters = found.own.get("cache_parameters") if type(found.own) is dict else None
     if type(parameters) is not types.FunctionType or parameters.__module__ != "functools":
         return _UNSEEN
-    key = _key(parameters()["typed"], mark, args, kwargs)
-    pairs = zip(links[1::3], links[2::3], strict=True) if limit else table.items()
-    return next((answer for each, answer in pairs if _is_key(each) and each == key), MISSING)
+    key = _key(parameters()["typed"], found.mark, args, kwargs)
+    links = found.links
+    pairs = zip(links[1::3], links[2::3], strict=True) if limit else found.table.items()
+    return next((answer for each, answer in pairs if _are_same(each, key)), MISSING)
+
+
+def _parts(cache: Any) -> _Parts | None:
+    """None if the cache is not as we know it."""
+    *links, table, _, mark, _, _, own = gc.get_referents(cache)
+    if type(table) is not dict or len(table) != _INFO(cache)[3]:
+        return None
+    return _Parts(links, table, mark, own)
 
 
 def _key(typed: bool, mark: Any, args: Any, kwargs: Any) -> Any:
@@ -136,12 +212,11 @@ def _key(typed: bool, mark: Any, args: Any, kwargs: Any) -> Any:
     return (*key, *map(type, args), *map(type, kwargs.values())) if typed else key
 
 
-def _is_key(value: Any) -> bool:
-    """A key that can be compared without asking anybody: of constants, the mark, and types."""
-    cls = type(value)
-    if cls is tuple:
-        return all(map(_is_key, value))
-    return _is_plain(value) or cls is object or cls is type
+def _are_same(key: Any, other: Any) -> bool:
+    """Whether two keys are equal, of constants, or of the same objects."""
+    if type(key) is tuple and type(other) is tuple and len(key) == len(other):
+        return all(map(_are_same, key, other))
+    return key is other or (_is_constant(key) and _is_constant(other) and key == other)
 
 
 def _begin() -> None:
@@ -191,26 +266,45 @@ def _ended(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
 
 def _answered(calls: "Calls", call: Once, cache: Any, args: Any, kwargs: Any, result: Any) -> None:
     """The answer that the cache would keep, if it were asked."""
-    tensors: list[Any] = []
-    lasts = _lasts(calls, result, tensors)
-    key = _same_call(cache, args, kwargs)
-    if not lasts or (tensors and (key is None or _held(cache, args, kwargs) is not MISSING)):
+    fresh: list[Any] = []
+    lasts = _lasts(calls, result, fresh)
+    key = _same_call(calls, cache, args, kwargs)
+    if not lasts or (fresh and not _is_first(calls, cache, key, args, kwargs)):
         kind = type(result).__qualname__
         raise HiddenState(f"a function with a cache answers with a new object of type {kind}")
-    if tensors:
-        calls.world.guard(Fixed(cache), Callback(_answers(args, kwargs, MISSING), "no answer yet"))
-        with torch._C.DisableTorchFunction():
-            calls.cached += [Answer(each, each._version, call.step) for each in tensors]
+    calls.cached += [Answer(each, _contents(calls, each), call.step) for each in fresh]
+    calls.lent.update((id(answer.value), answer) for answer in calls.cached)
     if key is not None:
         calls.answers[key] = result
 
 
-def _lasts(calls: "Calls", value: Any, tensors: list[Any]) -> bool:
-    """Whether an answer is the same whenever it is made, but for new tensors, which are listed."""
+def _is_first(calls: "Calls", cache: Any, key: Any, args: Any, kwargs: Any) -> bool:
+    """Whether the cache holds no answer for the call: guarded. With open sizes, what it is asked for
+    is known at run time only; then answers that somebody has changed are not seen.
+    """
+    if key is None:
+        return all(_is_open(calls, each) for each in (*args, *kwargs.values()))
+    args, kwargs = _raw(calls, args), {name: _raw(calls, each) for name, each in kwargs.items()}
+    if _held(cache, args, kwargs) is not MISSING:
+        return False
+    _expect(calls, cache, args, kwargs, MISSING)
+    return True
+
+
+def _is_open(calls: "Calls", value: Any) -> bool:
+    if type(value) is tuple or type(value) is torch.Size:
+        return all(_is_open(calls, each) for each in tuple.__iter__(value))
+    return calls.tensors.is_symbol(value) or _is_plain(calls, value)
+
+
+def _lasts(calls: "Calls", value: Any, fresh: list[Any]) -> bool:
+    """Whether an answer is the same whenever it is made, but for new tensors and containers, which
+    are listed.
+    """
     cls = type(value)
     if calls.tensors.holds(cls) and not calls.world.is_world(value):
         if not calls.tensors.is_symbol(value):
-            tensors.append(value)
+            fresh.append(value)
         return True
     if is_torch_value(cls) or cls is Text or calls.world.is_world(value):
         return True
@@ -218,16 +312,59 @@ def _lasts(calls: "Calls", value: Any, tensors: list[Any]) -> bool:
         return True
     base = objects.layout_base(cls)
     if base is tuple or base is frozenset:
-        return all(_lasts(calls, each, tensors) for each in base.__iter__(value))
+        return all(_lasts(calls, each, fresh) for each in base.__iter__(value))
+    inside = _inside(value)
+    if inside is not None:
+        if any(each is value for each in fresh):
+            return True
+        fresh.append(value)
+        return all(_lasts(calls, each, fresh) for each in inside)
     try:
         return is_constant(value) or recipe(value) is None
     except CannotRebuild:
         return objects.is_subtype(cls, types.ModuleType)
 
 
+def _inside(value: Any) -> list[Any] | None:
+    """What a list, a dict, a set or an instance of a plain class refers to; None for others."""
+    cls = type(value)
+    if cls is list or cls is set:
+        return list(value)
+    if cls is dict:
+        return [*value.keys(), *value.values()]
+    if objects.layout_base(cls) is object and objects.is_subtype(cls, object):
+        own = objects.instance_dict(value)
+        if own is not None and type(own) is dict:
+            return [*own.keys(), *own.values()]
+    return None
+
+
+def _contents(calls: "Calls", value: Any) -> Any:
+    if calls.tensors.holds(type(value)):
+        with torch._C.DisableTorchFunction():
+            return value._version
+    return _inside(value)
+
+
+def _is_changed(calls: "Calls", answer: Answer) -> bool:
+    now = _contents(calls, answer.value)
+    if type(now) is not list:
+        return bool(now != answer.contents)
+    before = answer.contents
+    return len(now) != len(before) or any(map(operator.is_not, now, before))
+
+
+def keep(calls: "Calls", value: Any) -> None:
+    """The program returns or keeps an object, or goes on with it elsewhere."""
+    answer = calls.lent.get(id(value))
+    if answer is not None:
+        calls.tracer.before = answer.step
+        raise HiddenState("an object from a function with a cache is kept")
+
+
 def check_answers(calls: "Calls", outputs: list[Any]) -> None:
-    """The trace has ended: tensors that a cache would keep are as they were made, and nobody
-    outside has got one.
+    """The trace has ended: what a cache would keep is as it was made, and nobody outside has got
+    a tensor of it.
     """
     if not calls.cached:
         return
@@ -236,9 +373,11 @@ def check_answers(calls: "Calls", outputs: list[Any]) -> None:
         seen = {_memory(each) for each in given if not calls.tensors.is_symbol(each)}
         seen |= calls.tensors.graph.overwritten
         for answer in calls.cached:
-            if answer.tensor._version != answer.version or _memory(answer.tensor) in seen:
+            is_tensor = calls.tensors.holds(type(answer.value))
+            if _is_changed(calls, answer) or (is_tensor and _memory(answer.value) in seen):
                 calls.tracer.before = answer.step
-                raise HiddenState("a tensor from a function with a cache is changed or kept")
+                what = "a tensor" if is_tensor else "an object"
+                raise HiddenState(f"{what} from a function with a cache is changed or kept")
 
 
 def _memory(tensor: Any) -> int:

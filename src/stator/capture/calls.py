@@ -23,7 +23,7 @@ from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture import changes, marks, warned
 from stator.capture.abandoned import GENERATORS, Abandoned
 from stator.capture.behind import cached_behind, compiled_behind
-from stator.capture.cached import CACHED, Answer, Once, known, once
+from stator.capture.cached import CACHED, Answer, Answers, Once, known, once
 from stator.capture.controls import CONTROLS, Errors, function_behind, is_for_dynamo
 from stator.capture.copies import COPIES
 from stator.capture.decimals import Decimals, is_decimal
@@ -167,8 +167,10 @@ class Calls:
         self._alive: list[Any] = []
         self.made_caches: set[int] = set()  # ids of what `functools.lru_cache` made in the trace
         self.once: list[Once] = []  # calls of functions with a cache
-        self.cached: list[Answer] = []  # tensors among their answers
-        self.answers: dict[Any, Any] = {}  # of such functions to constants
+        self.cached: list[Answer] = []  # what can be changed among their answers
+        self.lent: dict[int, Answer] = {}  # the same, by address
+        self.caches: dict[int, Answers] = {}  # guards on what they hold
+        self.answers: dict[Any, Any] = {}
         self.warned: set[tuple[Any, ...]] = set()  # what was shown since the filters changed
         self.filters_mutated = False
 

@@ -63,12 +63,15 @@ class Question:
 
 
 class Without:
-    """Stands for `torch._C.DisableTorchFunctionSubclass()`. The tracer enters and leaves it; the
-    code is for programs that are split before they do.
+    """Stands for `torch._C.DisableTorchFunctionSubclass()` and the like. The tracer enters and
+    leaves it; the code is for programs that are split before they do.
     """
 
+    def __init__(self, kind: type) -> None:
+        self._kind = kind
+
     def __enter__(self) -> None:
-        self._real = torch._C.DisableTorchFunctionSubclass()
+        self._real: Any = self._kind()
         self._real.__enter__()
 
     def __exit__(self, *error: Any) -> None:

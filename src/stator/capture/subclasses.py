@@ -22,10 +22,11 @@ from stator.effects.model import Constant
 from stator.effects.steps import Call, Expr, Helper, Raw
 from stator.graph import leaves
 from stator.graph.arguments import Arguments
-from stator.guards import Source
+from stator.guards import Fixed, Source
 from stator.objects.attributes import is_data_descriptor, is_descriptor
 from stator.objects.types import Attribute
 from stator.world import MISSING
+from stator.world.fields import same_names
 
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
@@ -128,6 +129,10 @@ class Subclasses:
                 named = type(special) is str and special.startswith("__")
                 if named and special.endswith("__") and special not in _HARMLESS:
                     raise TensorSubclass(f"a tensor of class {name}, which has its own {special}")
+        guard_mro(world, cls)
+        for owner in objects.mro(cls):  # special methods may be added later
+            if not is_torchs(owner) and not world.is_made(owner):
+                world.guard(Fixed(owner), same_names(owner))
         world.keep(cls)
         self._admitted.add(id(cls))
 

@@ -48,7 +48,7 @@ _GRAD: Final = _FIELDS["grad"]
 _REQUIRES_GRAD: Final = _FIELDS["requires_grad"]
 _UNREAD: Final = object()
 _NAMES: Final = {"__deepcopy__": "deepcopy"}
-_OF_SUBCLASSES: Final = frozenset({"as_subclass", "make_subclass", "without_subclasses"})
+_OF_SUBCLASSES: Final = frozenset({"as_subclass", "make_subclass"})
 
 
 class TensorState(AutogradLeaves):
@@ -91,7 +91,11 @@ class TensorState(AutogradLeaves):
 
     def without_subclasses(self, frame: Frame | None) -> Without:
         """`torch._C.DisableTorchFunctionSubclass()`."""
-        return Without()
+        return Without(torch._C.DisableTorchFunctionSubclass)
+
+    def without_functions(self, frame: Frame | None) -> Without:
+        """`torch._C.DisableTorchFunction()`: the same, since there are no modes in a trace."""
+        return Without(torch._C.DisableTorchFunction)
 
     # ------------------------------------------------------------------ data
 

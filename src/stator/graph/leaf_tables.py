@@ -297,6 +297,7 @@ OWN: Final[dict[str, str]] = {
             "_set_fp32_precision_setter",
         )
     },
+    "torch._C.DisableTorchFunction": "without_functions",
     "torch._C.DisableTorchFunctionSubclass": "without_subclasses",
     "torch._C._group_tensors_by_device_and_dtype": "grouped",
     "torch.Tensor._make_subclass": "make_subclass",
