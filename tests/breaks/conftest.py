@@ -9,7 +9,7 @@ collect_ignore_glob = [] if importlib.util.find_spec("torch") else ["test_*.py"]
 
 @pytest.fixture(autouse=True)
 def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The harness watches operators with a dispatch mode, under which nothing compiled would run."""
+    """The harness watches operators with a dispatch mode: nothing compiled would run under it."""
     from stator.guards import state  # noqa: PLC0415 - needs torch
 
     names = tuple(name for name in state.DEFAULT if name != "torch_dispatch_modes")

@@ -461,9 +461,12 @@ def _is_written(after: fx.Node, storage: int) -> bool:
     return _is_used(after, storage, lambda node: KEEP in node.meta)
 
 
+_LEAF: Final[Any] = torch._C.TensorBase.__dict__["is_leaf"].__get__
+
+
 def _is_leaf(tensor: torch.Tensor) -> bool:
     with torch._C.DisableTorchFunction():
-        return tensor.is_leaf
+        return bool(_LEAF(tensor))
 
 
 def _is_no_leaf(tensor: torch.Tensor) -> bool:

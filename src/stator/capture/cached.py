@@ -3,8 +3,8 @@
 In: a call of one that existed before. Out: its answer, and the real cache is as it was. An answer
 that can't be changed is made anew by evaluating the function. One that can be changed may have been
 since: if the cache holds it, it is an object of the world, guarded. If not, a new one is made by
-evaluating the function, too; if it is changed or kept, or if nobody can tell whether the cache holds
-it, there is a `Break`, and it is made by the cache itself.
+evaluating the function, too; if it is changed or kept, or if nobody can tell whether the cache
+holds it, there is a `Break`, and it is made by the cache itself.
 """
 
 import functools
@@ -279,8 +279,8 @@ def _answered(calls: "Calls", call: Once, cache: Any, args: Any, kwargs: Any, re
 
 
 def _is_first(calls: "Calls", cache: Any, key: Any, args: Any, kwargs: Any) -> bool:
-    """Whether the cache holds no answer for the call: guarded. With open sizes, what it is asked for
-    is known at run time only; then answers that somebody has changed are not seen.
+    """Whether the cache holds no answer for the call: guarded. With open sizes, what it is asked
+    for is known at run time only; then answers that somebody has changed are not seen.
     """
     if key is None:
         return all(_is_open(calls, each) for each in (*args, *kwargs.values()))

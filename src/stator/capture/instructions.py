@@ -114,6 +114,8 @@ class Instructions:
             return operands[0].__exit__, self.tensors.own.settings.enter_device(operands[0])
         if name == "MATCH_CLASS":
             guard_mro(self.world, type(operands[0]))
+            if any(self.tensors.is_of_subclass(value) for value in operands):
+                raise TensorSubclass("a tensor of a subclass is compared with the pattern of a class")
         if name in _HASHING:
             for value in operands:
                 self.world.hashed(value)

@@ -15,6 +15,7 @@ import importlib
 import pickle
 import re
 import sys
+import threading
 import types
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -26,7 +27,7 @@ from stator._native._core import Frame
 from stator.capture.facts import module_named
 from stator.capture.special import Handler, _plain, _substitute
 from stator.contracts import Depth
-from stator.diagnostics.catalogue import HiddenState, InterpreterState, OddNamespace
+from stator.diagnostics.catalogue import HiddenState, InterpreterState, OddNamespace, Threads
 from stator.guards import Callback, Fixed, Is, State
 from stator.objects import TypeSet
 from stator.world.kinds import CONSTANTS
@@ -241,7 +242,13 @@ _asked_functions: Final[tuple[Callable[[], Any], ...]] = (
     gc.isenabled,
 )
 
+def _new_thread(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """The threads that there are, are kept in a set that they leave when they die."""
+    raise Threads("a thread is made")
+
+
 LIBRARY: Final[dict[int, Handler]] = {
+    id(threading.Thread): _new_thread,
     id(re._compile): _re_compile,  # type: ignore[attr-defined]
     id(copyreg._slotnames): _slotnames,  # type: ignore[attr-defined]
     id(builtins.__import__): _import,

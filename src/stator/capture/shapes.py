@@ -169,7 +169,7 @@ class Shapes:
         if wanted.never or not (wanted or any(marks)):
             return None
         text = str(source)
-        dims = range(raw.dim())
+        dims = range(torch._C.TensorBase.dim(raw))
         sizes, strides = set(marks.weak), frozenset[int]()
         if not objects.is_subtype(type(raw), torch.nn.Parameter):
             sizes.update(wanted.sizes.get(text, ()))

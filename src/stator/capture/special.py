@@ -312,6 +312,8 @@ _SUBCLASS: Final[Any] = abc._abc_subclasscheck  # type: ignore[attr-defined]
 
 def _abstract(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """What `isinstance` and `issubclass` ask an abstract class."""
+    if function is _INSTANCE and calls.tensors.is_of_subclass(args[1]):
+        raise TensorSubclass("an abstract class is asked about a tensor of a subclass")
     result = _by_contract(calls, frame, function, args, kwargs)
     if result is False:
         cls = args[1] if function is _SUBCLASS else type(args[1])

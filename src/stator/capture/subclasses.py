@@ -378,12 +378,19 @@ def _twin(raw: torch.Tensor) -> torch.Tensor:
     What `as_subclass` makes is a view. Where a leaf that requires grad is a view of a tensor that
     doesn't, its own views do not require grad under no_grad.
     """
-    if not raw.is_leaf:
-        return raw.as_subclass(torch.Tensor)
-    base = raw._base
-    twin = raw.detach()
-    if base is not None and not base.requires_grad:
-        twin = base.detach().as_strided(raw.shape, raw.stride(), raw.storage_offset())
+    plain: torch.Tensor = _AS_SUBCLASS(raw, torch.Tensor)
+    if not _field(raw, "is_leaf"):
+        return plain
+    base, requires_grad = _field(raw, "_base"), _field(raw, "requires_grad")
+    twin = plain.detach()
+    if base is not None and not _field(base, "requires_grad"):
+        root: torch.Tensor = _AS_SUBCLASS(base, torch.Tensor)
+        twin = root.detach().as_strided(plain.shape, plain.stride(), plain.storage_offset())
     if objects.is_subtype(type(raw), torch.nn.Parameter):
-        return torch.nn.Parameter(twin, raw.requires_grad)
-    return twin.requires_grad_(raw.requires_grad) if raw.requires_grad else twin
+        return torch.nn.Parameter(twin, requires_grad)
+    return twin.requires_grad_() if requires_grad else twin
+
+
+def _field(raw: torch.Tensor, name: str) -> Any:
+    """An attribute of all tensors, whatever the class has in its place."""
+    return objects.type_dict(torch._C.TensorBase)[name].__get__(raw)

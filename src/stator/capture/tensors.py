@@ -115,6 +115,9 @@ class Tensors:
     def holds(self, cls: type) -> bool:
         return cls is FakeTensor
 
+    def is_of_subclass(self, value: Any) -> bool:
+        return self.holds(type(value)) and self.subclasses.holds(value)
+
     def wrap(
         self, raw: torch.Tensor, source: Source, twin: torch.Tensor | None = None
     ) -> torch.Tensor:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import torch
 
 _as_subclass: Final = torch._C.TensorBase.as_subclass
+_grad_fn: Final[Any] = torch._C.TensorBase.__dict__["grad_fn"].__get__
 
 
 def as_subclass(grad: bool, tensor: torch.Tensor, cls: type) -> Any:
@@ -19,7 +20,7 @@ def as_subclass(grad: bool, tensor: torch.Tensor, cls: type) -> Any:
     finally:
         torch._C._set_grad_enabled(before)
     with torch._C.DisableTorchFunction():
-        node = made.grad_fn
+        node = _grad_fn(made)
     if node is not None:
         node.register_prehook(_plain)
     return made

@@ -281,11 +281,12 @@ class SizeOf(Leaf):
 
     def value(self, read: Callable[[Source], Any]) -> int:
         tensor = read(self.source)
-        base = next((c for c in type(tensor).__mro__ if c.__name__ == "TensorBase"), None)
+        base: Any = next((c for c in type(tensor).__mro__ if c.__name__ == "TensorBase"), None)
         if base is None:
             raise Undefined
         with sys.modules["torch"]._C.DisableTorchFunction():  # a subclass may answer in Python
-            found = getattr(tensor, self.method)(self.dim) if self.dim < tensor.dim() else None
+            inside = self.dim < base.dim(tensor)
+            found = getattr(base, self.method)(tensor, self.dim) if inside else None
         if type(found) is not int:
             raise Undefined
         return found
@@ -310,10 +311,11 @@ class OffsetOf(Leaf):
 
     def value(self, read: Callable[[Source], Any]) -> int:
         tensor = read(self.source)
-        if not any(c.__name__ == "TensorBase" for c in type(tensor).__mro__):
+        base: Any = next((c for c in type(tensor).__mro__ if c.__name__ == "TensorBase"), None)
+        if base is None:
             raise Undefined
         with sys.modules["torch"]._C.DisableTorchFunction():  # a subclass may answer in Python
-            found = tensor.storage_offset()
+            found = base.storage_offset(tensor)
         if type(found) is not int:
             raise Undefined
         return found

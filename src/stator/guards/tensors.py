@@ -39,6 +39,9 @@ __all__ = [
 
 ENVIRONMENT: Final = "STATOR_TENSOR_GUARDS"
 Extents = tuple[int | None, ...]
+_PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
+_AS_SUBCLASS: Final = torch._C.TensorBase.as_subclass
+_REQUIRES_GRAD: Final[Any] = torch._C.TensorBase.__dict__["requires_grad"].__get__
 
 
 def raw_keys(tensor: torch.Tensor) -> int:
@@ -141,11 +144,22 @@ def tensor_match(tensor: torch.Tensor, dynamic: Collection[int] = ()) -> TensorM
     The strides of the other dimensions may follow from dynamic sizes, so they are compared only
     where no dynamic size comes into them, taking the tensor as dense.
     """
-    with torch._C.DisableTorchFunction():  # a subclass may answer in Python
-        return _tensor_match(tensor, dynamic)
+    with torch._C.DisableTorchFunction():
+        return _tensor_match(tensor, plain(tensor), dynamic)
 
 
-def _tensor_match(tensor: torch.Tensor, dynamic: Collection[int]) -> TensorMatch:
+def plain(tensor: Any) -> torch.Tensor:
+    """A tensor of a subclass as a plain one: what the class has in its place is not asked.
+
+    Whether it requires grad need not be the same.
+    """
+    made: torch.Tensor = tensor if type(tensor) in _PLAIN else _AS_SUBCLASS(tensor, torch.Tensor)
+    return made
+
+
+def _tensor_match(
+    given: torch.Tensor, tensor: torch.Tensor, dynamic: Collection[int]
+) -> TensorMatch:
     sizes: Extents = tuple(tensor.shape)
     strides: Extents | None = None
     if tensor.layout is torch.strided and not tensor.is_nested and not tensor.is_mkldnn:
@@ -157,9 +171,9 @@ def _tensor_match(tensor: torch.Tensor, dynamic: Collection[int]) -> TensorMatch
             smallest = min((own[d] for d in dynamic), default=0)
             strides = tuple(n if n <= smallest else None for n in own)
     return TensorMatch(
-        type=type(tensor),
-        keys=raw_keys(tensor),
-        requires_grad=tensor.requires_grad,
+        type=type(given),
+        keys=raw_keys(given),
+        requires_grad=_REQUIRES_GRAD(given),
         dtype=tensor.dtype,
         device=tensor.device,
         sizes=sizes,
@@ -170,9 +184,10 @@ def _tensor_match(tensor: torch.Tensor, dynamic: Collection[int]) -> TensorMatch
 def matches(expected: TensorMatch, tensor: Any) -> bool:
     """The same by attribute access, for tensors or builds that can't be read natively."""
     with torch._C.DisableTorchFunction():
+        given, tensor = tensor, plain(tensor)
         return (
-            raw_keys(tensor) == expected.keys
-            and tensor.requires_grad == expected.requires_grad
+            raw_keys(given) == expected.keys
+            and _REQUIRES_GRAD(given) == expected.requires_grad
             and tensor.dtype == expected.dtype
             and tensor.device == expected.device
             and extents_match(expected.sizes, tuple(tensor.shape))
@@ -220,8 +235,8 @@ def apart(first: Any, *others: Any) -> bool:
     if any(torch._C.TensorBase not in type(t).__mro__ for t in (first, *others)):
         return False
     with torch._C.DisableTorchFunction():
-        own = storage(first)
-        return own == 0 or all(storage(other) != own for other in others)
+        own = storage(plain(first))
+        return own == 0 or all(storage(plain(other)) != own for other in others)
 
 
 def storage(tensor: torch.Tensor) -> int:

@@ -244,9 +244,9 @@ class HiddenState(Break):
     id = "SB0011"
     title = "state is used that can't be seen or undone"
     what = (
-        "The program inspects or clears a cache (`functools.lru_cache`), gets a new object from one "
-        "that it could change, leaves a context variable or the decimal context changed, or calls a "
-        "codec or compressor."
+        "The program inspects or clears a cache (`functools.lru_cache`), changes or keeps a new "
+        "object that it got from one, leaves a context variable or the decimal context changed, or "
+        "calls a codec or compressor."
     )
     why = (
         "C code keeps this state where a trace can't read, guard or restore it. So a later call "
