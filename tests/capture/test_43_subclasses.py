@@ -3,11 +3,14 @@
 returned. The graph holds plain operators on plain tensors.
 """
 
+import abc
 import contextlib
 import copy
+import math
 import re
 from typing import Any
 
+import numpy
 import pytest
 import torch
 import torch.nn as nn
@@ -143,9 +146,13 @@ class Rich(torch.Tensor):
         self.unit = unit
 
     def __getattr__(self, name):
-        if name == "unknown":
-            return 7
+        if name in ("unknown", "failing"):
+            return name
         raise AttributeError(name)
+
+    @property
+    def failing(self):
+        raise AttributeError("asks __getattr__")
 
     @property
     def doubled(self):
@@ -169,6 +176,20 @@ class Rich(torch.Tensor):
 
     def scaled(self, by):
         return super().mul(by) * self.scale
+
+
+class Masked(torch.Tensor):
+    """Other answers in the place of torch's."""
+
+    @property
+    def shape(self):
+        return "mine"
+
+    def size(self, *dim):
+        return super().size(*dim) if dim else "size"
+
+    def dim(self):
+        return LOG.append("dim")
 
 
 class Weight(nn.Parameter):
@@ -253,6 +274,18 @@ def a_parameter_of_its_own_class(w, x):
 @programs(lambda: (Layer(Plain), t(2, 3)))
 def parameters_of_modules(layer, x):
     return layer(x), isinstance(layer.weight, nn.Parameter), len(list(layer.parameters()))
+
+
+@programs(
+    lambda: (of(Masked, 3, 4),),
+    changes={"shape": lambda: (of(Masked, 4, 4),), "again": lambda: (of(Masked, 5, 4),)},
+    reset=LOG.clear,
+    world=lambda: LOG,
+)
+def other_answers(s):
+    with torch._C.DisableTorchFunctionSubclass():
+        shape = torch.Tensor.shape.__get__(s)
+    return s.shape, s.size(), s.size(1), super(Masked, s).shape, s.dim(), s + 1, shape
 
 
 # ---------------------------------------------------------------------- operations
@@ -470,7 +503,17 @@ def made_by_calls(x):
 def made_by_its_own_code(x):
     r = Rich(x, unit="km")
     other = Rich.made_of(x)
-    return r, r.unit, r.scale, r.doubled, r.scaled(2), other.unit, r.shifted(x), r.unknown
+    return (
+        r,
+        r.unit,
+        r.scale,
+        r.doubled,
+        r.scaled(2),
+        other.unit,
+        r.shifted(x),
+        r.unknown,
+        r.failing,
+    )
 
 
 # ---------------------------------------------------------------------- attributes
@@ -617,6 +660,57 @@ def test_splits(capsys: pytest.CaptureFixture[str]) -> None:
     LOG.clear()
 
 
+def _by_c_code(s):
+    first = max(s), min(s[0], s[1]), sorted(s), sum(s), any(s), s.sum() in [1, s.sum()]
+    return first, math.sqrt(s[0] * s[0]), round(float(s[1]), 2), int(s[1]), [1, 2][s[0].long() * 0]
+
+
+def _by_numpy(s):
+    return numpy.sin(s).sum(), numpy.asarray(s).shape, s.tolist()
+
+
+def _by_values(s):
+    if s.sum() > 100:
+        return s
+    return s - 1, not s[0], torch.full((2,), s[0]), s.any() and s.all()
+
+
+@pytest.mark.parametrize("cls", [Plain, Logged, Doubled, Untouched])
+@pytest.mark.parametrize("function", [_by_c_code, _by_numpy, _by_values])
+def test_asked_by_other_code(function: Any, cls: type) -> None:
+    """Where other code than the program's calls torch, it is split as needed."""
+    stator.reset()
+    outcomes = []
+    for fn in (function, stator.compile(function, backend="eager")):
+        LOG.clear()
+        outcomes.append((describe(fn(torch.tensor([0.5, 2.0, -1.0]).as_subclass(cls))), list(LOG)))
+    LOG.clear()
+    assert outcomes[0] == outcomes[1]
+
+
+def _looks_up(s, i):
+    s.add_(1)
+    try:
+        return s[i]
+    except IndexError:
+        return s.sum()
+
+
+@pytest.mark.parametrize("cls", [Plain, Logged])
+def test_a_kernel_that_refuses(cls: type) -> None:
+    """The `try` is outside of the code that C code has called; the graph is undone."""
+    stator.reset()
+    compiled = stator.compile(_looks_up, backend="eager", fullgraph=True)
+    for index in (1, 9, 2):
+        outcomes = []
+        for fn in (_looks_up, compiled):
+            LOG.clear()
+            given = torch.ones(3).as_subclass(cls)
+            outcomes.append((describe((fn(given, torch.tensor([index])), given)), list(LOG)))
+        assert outcomes[0] == outcomes[1]
+    LOG.clear()
+
+
 class Dispatched(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
@@ -627,6 +721,29 @@ class Dispatched(torch.Tensor):
 class Added(torch.Tensor):
     def __add__(self, other):
         return "added"
+
+
+class Everything(type(torch.Tensor)):
+    def __instancecheck__(cls, value):
+        return True
+
+
+class Anything(torch.Tensor, metaclass=Everything):
+    """Results of operators are taken for instances."""
+
+
+class Abstract(abc.ABC):
+    """Has tensors among its virtual subclasses."""
+
+
+Abstract.register(Plain)
+
+
+def _pattern(s):
+    match s:
+        case Plain():
+            return s + 1
+    return s
 
 
 def _sizes(s):
@@ -644,10 +761,13 @@ def _data(s):
     [
         (lambda s: s + 1, Dispatched),
         (lambda s: s + 1, Added),
+        (lambda s: s + 1, Anything),
         (copy.deepcopy, Plain),
         (lambda s: s.requires_grad_(), Plain),
         (lambda s: nn.Parameter(s), Plain),
         (lambda s: repr(s), Plain),
+        (_pattern, Plain),
+        (lambda s: isinstance(s, Abstract), Plain),
         (_sizes, Plain),
         (_data, Plain),
     ],

@@ -119,8 +119,11 @@ def _may_refuse(target: Any, args: Any) -> bool:
 
 
 def _handlers(frame: Frame) -> set[str]:
-    """The kinds of blocks of the program that an exception would pass: `except`, others."""
-    found: set[str] = set()
+    """The kinds of blocks of the program that an exception would pass: `except`, others.
+
+    Frames that wait for C code, which has called this one, are not known: any block may be there.
+    """
+    found: set[str] = {"except"} if frame.ops.nested else set()
     step: Frame | None = frame
     while step is not None:
         if not step.code.co_filename.startswith((PACKAGE, _TORCH)):

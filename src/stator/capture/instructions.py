@@ -23,7 +23,13 @@ from stator.capture.operators import specials
 from stator.capture.overridden import behind
 from stator.capture.overrides import Without
 from stator.contracts import Depth, Verdict
-from stator.diagnostics.catalogue import Import, InterpreterState, OddNamespace, UnknownCFunction
+from stator.diagnostics.catalogue import (
+    Import,
+    InterpreterState,
+    OddNamespace,
+    TensorSubclass,
+    UnknownCFunction,
+)
 from stator.effects.texts import Text
 from stator.objects import TypeSet
 from stator.world.kinds import CONSTANTS
@@ -115,7 +121,7 @@ class Instructions:
         if name == "MATCH_CLASS":
             guard_mro(self.world, type(operands[0]))
             if any(self.tensors.is_of_subclass(value) for value in operands):
-                raise TensorSubclass("a tensor of a subclass is compared with the pattern of a class")
+                raise TensorSubclass("a pattern of a class, and a tensor of a subclass")
         if name in _HASHING:
             for value in operands:
                 self.world.hashed(value)

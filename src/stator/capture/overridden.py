@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from stator import objects
-from stator._native import _core as core
 from stator._native._core import Frame
 from stator.bytecode import decode
 from stator.capture.overrides import DEFAULT, Without
@@ -29,17 +28,12 @@ _BASE: Final = torch._C.TensorBase
 
 def _default(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`super().__torch_function__(…)`."""
-    try:
-        return calls.tensors.overrides.default(frame, *args, **_named(kwargs))
-    except TypeError as error:
-        if core.is_user_error(error):
-            raise
-        raise TensorSubclass("__torch_function__ is called with other arguments") from None
-
-
-def _named(kwargs: dict[str, Any]) -> dict[str, Any]:
-    names = {"func": "function", "types": "kinds"}
-    return {names.get(name, name): value for name, value in kwargs.items()}
+    names = ("cls", "func", "types", "args", "kwargs")
+    given = {**dict(zip(names, args, strict=False)), **kwargs}
+    if len(given) != len(args) + len(kwargs) or not {*names[:3]} <= given.keys() <= {*names}:
+        raise TensorSubclass("torch.Tensor.__torch_function__ is called with other arguments")
+    values = [given.get("args", ()), given.get("kwargs")]
+    return calls.tensors.overrides.default(frame, *(given[name] for name in names[:3]), *values)
 
 
 def _handle(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:

@@ -67,7 +67,7 @@ class Without:
     leaves it; the code is for programs that are split before they do.
     """
 
-    def __init__(self, kind: type) -> None:
+    def __init__(self, kind: Callable[[], Any]) -> None:
         self._kind = kind
 
     def __enter__(self) -> None:
@@ -95,6 +95,7 @@ class Overrides:
         self._behind: dict[int, type] = {}  # and the other way round
         self._probes: dict[int, torch.Tensor] = {}  # by id of the fake
         self._alive: list[Any] = []
+        self._in_c_code = False
         self._answer: Callable[..., Any]  # what probes do in the call that is made on them
 
     # ------------------------------------------------------------------ who is asked
@@ -145,6 +146,8 @@ class Overrides:
         if not self.active or self.off:
             return MISSING
         if objects.is_subtype(type(function), type):
+            return MISSING
+        if type(function) is types.FunctionType and not _may_run(function):
             return MISSING
         bound = getattr(function, "__self__", None)
         first = [bound] if self._tensors.holds(type(bound)) else []
@@ -206,10 +209,25 @@ class Overrides:
 
     def run_code(self, frame: Frame | None, function: Any, *args: Any, **kwargs: Any) -> Any:
         """Evaluates Python code to its end, inside of one instruction."""
-        outer = frame or self._tensors.frame
-        assert outer is not None
         bound = functools.partial(function, *args, **kwargs)
-        return self.calls.result(bound, self.calls._native_call(outer, bound, [], None))
+        if self._in_c_code:  # the frame is waiting for it
+            self._in_c_code = False
+            try:
+                made = self.calls.tracer.run_within(function, *args, **kwargs)
+                return self.calls.result(bound, made)
+            finally:
+                self._in_c_code = True
+        assert frame is not None
+        return self.calls.result(bound, self.calls._native_call(frame, bound, [], None))
+
+    @contextlib.contextmanager
+    def in_c_code(self) -> Iterator[None]:
+        """Calls inside are those of C code that runs on behalf of a frame."""
+        before, self._in_c_code = self._in_c_code, True
+        try:
+            yield
+        finally:
+            self._in_c_code = before
 
     # ------------------------------------------------------------------ probes
 
@@ -381,6 +399,13 @@ class Overrides:
     def switched(self) -> bool:
         """Whether it is not as it was when the trace began."""
         return bool(self._before)
+
+
+def _may_run(function: types.FunctionType) -> bool:
+    """Whether a Python function may be called on probes: it asks first, or does nothing else."""
+    rule = leaves.classify(function)
+    forbidden = rule is not None and rule.kind is leaves.Kind.FORBIDDEN
+    return not forbidden or leaves.tensor_method(function) is not None
 
 
 def _sequence(kind: type) -> Any:

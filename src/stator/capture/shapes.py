@@ -42,7 +42,7 @@ from stator.guards.checks import Relation
 from stator.guards.expressions import Binary, Constant, Expr, Leaf, Real, Unary
 from stator.guards.sources import Attr, Index
 from stator.guards.symbolic import Translator
-from stator.guards.tensors import TensorMatch, tensor_match
+from stator.guards.tensors import TensorMatch, plain, tensor_match
 from stator.objects import TypeSet
 from stator.world import MISSING
 
@@ -169,7 +169,8 @@ class Shapes:
         if wanted.never or not (wanted or any(marks)):
             return None
         text = str(source)
-        dims = range(torch._C.TensorBase.dim(raw))
+        shape = plain(raw).shape
+        dims = range(len(shape))
         sizes, strides = set(marks.weak), frozenset[int]()
         if not objects.is_subtype(type(raw), torch.nn.Parameter):
             sizes.update(wanted.sizes.get(text, ()))
@@ -186,7 +187,7 @@ class Shapes:
         bounds = {
             dim: (least, most)
             for dim, (least, most) in marks.bounds.items()
-            if dim in sizes and _within(raw.shape[dim], least, most)
+            if dim in sizes and _within(shape[dim], least, most)
         }
         return Dynamic(frozenset(sizes), strides, bounds, strict - unbacked, unbacked)
 
@@ -200,7 +201,8 @@ class Shapes:
         self._inputs[self._graph.latest_input().name] = source
         marks = marks_of(raw)
         for dim in dynamic.strict:
-            size = raw.shape[dim]
+            size = found.sizes[dim]
+            assert size is not None
             self._marked.append((source, dim, size, fake.shape[dim], marks.bounds))
         for dim, number in enumerate(fake.shape):
             self._note_created(f"{source}.size({dim})", number, source, marks.word(dim))

@@ -32,6 +32,7 @@ from stator.diagnostics.catalogue import (
     ClassChanged,
     InterpreterState,
     NotRebuilt,
+    TensorSubclass,
     UnknownCFunction,
 )
 from stator.graph import leaves

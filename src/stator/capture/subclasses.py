@@ -13,6 +13,7 @@ import torch
 import torch.fx as fx
 
 from stator import objects
+from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture.facts import guard_mro
 from stator.diagnostics.breaks import Break
@@ -129,6 +130,10 @@ class Subclasses:
                 named = type(special) is str and special.startswith("__")
                 if named and special.endswith("__") and special not in _HARMLESS:
                     raise TensorSubclass(f"a tensor of class {name}, which has its own {special}")
+        for check in ("__instancecheck__", "__subclasscheck__"):
+            found = world.class_attribute(type(cls), check)
+            if found is not None and found.owner is not type and not is_torchs(found.owner):
+                raise TensorSubclass(f"a tensor of class {name}, whose metaclass has {check}")
         guard_mro(world, cls)
         for owner in objects.mro(cls):  # special methods may be added later
             if not is_torchs(owner) and not world.is_made(owner):
@@ -245,16 +250,30 @@ class Subclasses:
     # ------------------------------------------------------------------ attributes
 
     def getattr(self, frame: Frame | None, obj: torch.Tensor, name: str) -> Any:
-        """As `PyObject_GenericGetAttr`, and `__getattr__`; MISSING: torch's own attributes."""
+        """As `slot_tp_getattr_hook`; MISSING: torch's own attributes."""
+        hook = self._world.class_attribute(leaves.python_type(obj), "__getattr__")
+        if hook is None:
+            return self._getattr(frame, obj, name)
+        if type(hook.value) is not types.FunctionType:
+            raise TensorDetail("__getattr__ of a tensor is no function")
+        try:
+            value = self._getattr(frame, obj, name)
+        except AttributeError as error:
+            if not core.is_user_error(error):
+                raise
+            value = MISSING
+        found = self._world.class_attribute(leaves.python_type(obj), name)
+        if value is not MISSING or (found is not None and is_torchs(found.owner)):
+            return value
+        self._world.know(hook.value)
+        return self._tensors.overrides.run_code(frame, hook.value, obj, name)
+
+    def _getattr(self, frame: Frame | None, obj: torch.Tensor, name: str) -> Any:
+        """As `PyObject_GenericGetAttr`."""
         world, kind = self._world, leaves.python_type(obj)
         found = world.class_attribute(kind, name)
         if found is None:
-            value = self._own(obj, name)
-            hook = world.class_attribute(kind, "__getattr__") if value is MISSING else None
-            if hook is not None and type(hook.value) is types.FunctionType:
-                world.know(hook.value)
-                return self._tensors.overrides.run_code(frame, hook.value, obj, name)
-            return value
+            return self._own(obj, name)
         if is_torchs(found.owner):
             if name == "__class__":
                 return kind

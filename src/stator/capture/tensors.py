@@ -54,6 +54,7 @@ from stator.graph.state import Scope, StateRecorder
 from stator.guards import Attr, Equal, Is, NoAttr, Source
 from stator.objects import TypeSet
 from stator.world import MISSING, World
+from stator.world.kinds import CONSTANTS
 
 CONSTANT_TYPES: Final = (
     torch.dtype,
@@ -210,16 +211,33 @@ class Tensors:
         name = getattr(func, "__name__", "")
         owner = getattr(func, "__self__", None)
         if name == "__get__" and type(owner) is types.GetSetDescriptorType:
-            return self.own_field(self.frame, args[0], owner.__name__)
-        asked = self.overrides.call(self.frame, func, args, kwargs)
-        if asked is not MISSING:
+            if self.frame is None:  # the tracer itself
+                return self.attribute(None, args[0], owner.__name__)
+            with self.overrides.in_c_code():
+                return self.own_field(self.frame, args[0], owner.__name__)
+        if self.frame is None and self.overrides.concerns(*args, *kwargs.values()):
+            rule = leaves.classify(func)
+            if rule is None or rule.kind is not leaves.Kind.CONSTANT:
+                raise TensorSubclass(f"{leaves_name(func)} of a tensor of a subclass, by C code")
+            with self.overrides.plainly():  # the tracer itself
+                return self.call(None, func, list(args), kwargs)
+        with self.overrides.in_c_code():
+            if name in _CONVERSIONS:
+                return self._conversion(func, name, args[0])
+            return self.call(self.frame, func, list(args), kwargs)
+
+    def _conversion(self, func: Any, name: str, value: torch.Tensor) -> Any:
+        """C code needs a number."""
+        if self.overrides.concerns(value) and not self.overrides.by_default(value):
+            asked = self.overrides.call(self.frame, func, (value,), {})
+            if not CONSTANTS.holds(type(asked)):
+                raise ValueNeeded(f"C code needs the value of a tensor (Tensor.{name})")
             return asked
-        if name in _CONVERSIONS:
-            known = self.scalars.converted(self.frame, name, args[0])
-            if known is not None:
-                return known
+        with self.overrides.plainly():
+            known = self.scalars.converted(self.frame, name, value)
+        if known is None:
             raise ValueNeeded(f"C code needs the value of a tensor (Tensor.{name})")
-        return self.call(self.frame, func, list(args), kwargs)
+        return known
 
     def call(self, frame: Frame | None, function: Any, args: list[Any], kwargs: Any) -> Any:
         """A call of a torch function, by its leaf rule."""
@@ -471,10 +489,9 @@ class Tensors:
         return self._plain_getattr(frame, obj, name) if found is MISSING else found
 
     def _plain_getattr(self, frame: Frame | None, obj: torch.Tensor, name: str) -> Any:
-        self.frame = frame
         rule = leaves.attribute(name)
         if rule is not None:
-            return self.attribute(obj, name)
+            return self.attribute(frame, obj, name)
         kept = self.own.attribute(obj, name)
         if kept is not MISSING:
             return kept
@@ -497,7 +514,7 @@ class Tensors:
         assert frame is not None
         return core.getattr(frame, obj, name)
 
-    def attribute(self, obj: torch.Tensor, name: str) -> Any:
+    def attribute(self, frame: Frame | None, obj: torch.Tensor, name: str) -> Any:
         rule = leaves.attribute(name)
         if rule is None:
             raise TensorDetail(f"the attribute {name} of a tensor is read")
@@ -505,7 +522,7 @@ class Tensors:
             case leaves.Kind.CONSTANT:
                 return leaves.constant_attribute(obj, name)
             case leaves.Kind.RECORD:
-                return self.record(self.frame, getattr, (obj, name))
+                return self.record(frame, getattr, (obj, name))
             case leaves.Kind.OWN:
                 with torch._C.DisableTorchFunction():
                     return getattr(self.own, rule.action)(obj)

@@ -131,6 +131,7 @@ class Tracer(Attributes):
                 return True
         self._depth += 1
         in_window = self.texts.suspend()
+        waiting, self.tensors.frame = self.tensors.frame, None
         if self._depth == 1:
             self.base = sys._getframe(1).f_code
             for index, value in self.parameters.items():
@@ -141,6 +142,7 @@ class Tracer(Attributes):
             done = evaluate_for(frame, Steps(sys.maxsize), self.suspend)
         else:
             done = evaluate(frame)
+        self.tensors.frame = waiting
         frame.result = self.texts.resume(in_window, frame.result)
         self._depth -= 1
         try:
@@ -171,6 +173,11 @@ class Tracer(Attributes):
     def steps(self) -> int:
         """How many instructions of the outermost loop have begun."""
         return 0 if self.ticks is None else self.limit - int(self.ticks.__length_hint__())
+
+    @property
+    def nested(self) -> bool:
+        """Whether C code has called the frame that runs, or one of its callers."""
+        return self._depth > 1
 
     def suspend(self, frame: Frame) -> BaseException:
         """The instructions have run out: the trace ends here."""
@@ -212,6 +219,10 @@ class Tracer(Attributes):
             core.run_with(self, function, *args)
         finally:
             self._depth -= 1
+
+    def run_within(self, function: Any, *args: Any, **kwargs: Any) -> Any:
+        """Evaluates a function that C code calls, on behalf of a frame that waits for it."""
+        return core.run_with(self, function, *args, **kwargs)
 
     def hold(self, value: Any) -> None:
         """It must not be freed before the trace has ended."""

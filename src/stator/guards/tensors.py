@@ -151,10 +151,12 @@ def tensor_match(tensor: torch.Tensor, dynamic: Collection[int] = ()) -> TensorM
 def plain(tensor: Any) -> torch.Tensor:
     """A tensor of a subclass as a plain one: what the class has in its place is not asked.
 
-    Whether it requires grad need not be the same.
+    Whether it requires grad need not be the same. One that answers in Python stays what it is.
     """
-    made: torch.Tensor = tensor if type(tensor) in _PLAIN else _AS_SUBCLASS(tensor, torch.Tensor)
-    return made
+    if type(tensor) in _PLAIN or raw_keys(tensor) & python_keys():
+        found: torch.Tensor = tensor
+        return found
+    return _AS_SUBCLASS(tensor, torch.Tensor)
 
 
 def _tensor_match(
