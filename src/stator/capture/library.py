@@ -242,6 +242,7 @@ _asked_functions: Final[tuple[Callable[[], Any], ...]] = (
     gc.isenabled,
 )
 
+
 def _new_thread(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """The threads that there are, are kept in a set that they leave when they die."""
     raise Threads("a thread is made")
