@@ -18,7 +18,7 @@ from typing import Final
 
 TESTS: Final = Path(__file__).parents[1] / "tests"
 # The folders of one half; everything else, also what is added later, is in the other.
-FIRST: Final = ("breaks", "native", "evaluator", "emit", "graph", "diagnostics", "dynamic")
+FIRST: Final = ("breaks", "native", "evaluator", "emit", "dynamic")
 
 
 def halves() -> list[list[str]]:

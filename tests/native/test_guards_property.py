@@ -21,7 +21,7 @@ from .guard_versions import VERSIONS, WALKED, noticing
 from .guard_worlds import World
 
 # More with STATOR_EXAMPLES=1000; these take a few seconds.
-EXAMPLES = int(os.environ.get("STATOR_EXAMPLES", "400"))
+EXAMPLES = int(os.environ.get("STATOR_EXAMPLES", "250"))
 relaxed = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 seeds = st.integers(0, 2**32)
 
