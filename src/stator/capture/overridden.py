@@ -72,15 +72,16 @@ def _new(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: A
 
 def behind(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`super()`: CPython's own would not take a fake for an instance of the class."""
-    given = args
+    instance: Any = args[1] if len(args) == 2 else None
     if not args and not kwargs and frame.code.co_argcount:
-        given = [_cell(calls, frame, "__class__"), frame[0]]
-        if type(given[1]) is types.CellType:
-            given[1] = calls.tracer.load_cell(frame, given[1])
-    if len(given) == 2 and calls.tensors.holds(type(given[1])):
-        cls, kind = given[0], leaves.python_type(given[1])
+        instance = frame[0]
+        if type(instance) is types.CellType:
+            instance = calls.tracer.load_cell(frame, instance)
+    if calls.tensors.holds(type(instance)):
+        cls = args[0] if args else _cell(calls, frame, "__class__")
+        kind = leaves.python_type(instance)
         if objects.is_subtype(type(cls), type) and objects.is_subtype(kind, cls):
-            return Behind(cls, given[1])
+            return Behind(cls, instance)
     return _by_contract(calls, frame, function, args, kwargs)
 
 
