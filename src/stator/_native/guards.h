@@ -167,6 +167,12 @@ typedef struct {
 
 _Static_assert(sizeof(void *) == sizeof(uint64_t), "words hold pointers");
 
+/* What is made when it seems worth it, and may turn out not to live long: then it is
+ * waited longer for before the next one is made. */
+typedef struct {
+    unsigned made_at, wait, penalty; /* counted in checks; made_at 0: none since */
+} Patience;
+
 struct Level;
 
 /* One dict whose changes void one record. */
@@ -197,7 +203,7 @@ typedef struct Level {
     int holding;         /* its children are the objects they were as long as its record holds */
     const uint64_t *tag; /* recorded, without watchers: its dict's version */
     PyObject *seen;      /* value at the last evaluation; compared, never used */
-    unsigned armed_at, wait, penalty;
+    Patience patience;   /* with its records */
     Watch watch;
 } Level;
 
@@ -212,7 +218,7 @@ typedef struct {
     unsigned long long events;
     uint64_t stamp;       /* no dict's version is younger */
     uintptr_t *looks;     /* in preorder */
-    unsigned made_at, wait, penalty;
+    Patience patience;    /* with its lists */
     unsigned long long evaluated, walk; /* levels, until the last walk and in it, */
     int fresh;            /* of which some were recorded: more may be in the next */
 } Quiet;
@@ -352,6 +358,14 @@ extern PyMethodDef state_functions[];
 
 int32_t level_room(const Level *level, int watchers); /* how many words it may need */
 void level_arm(GuardTree *tree, Level *level);
+/* Is it time for the next one? One that lived longer than `long_lived` checks was worth it;
+ * `most` is for how many one waits at most, 2**n - 1. */
+int patience_ends(Patience *p, unsigned now, unsigned long_lived, unsigned most);
+static inline void
+patience_begins(Patience *p, unsigned now)
+{
+    p->made_at = now | 1;
+}
 void level_forget(Level *level);
 void watch_init(Level *level, unsigned long long *events);
 extern const Word word_never;

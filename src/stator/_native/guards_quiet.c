@@ -23,7 +23,7 @@
 static Py_ssize_t least_levels = 16; /* of a tree for which a list is worth it */
 
 #define LONG_LIVED 16   /* checks */
-#define PATIENCE 256    /* checks, at most, until the next list is made */
+#define LONGEST 255     /* checks until the next list is made */
 
 /* Did this walk go as the last one, with nothing new to rely on? */
 static int
@@ -41,23 +41,9 @@ is_steady(GuardTree *t)
 static int
 is_worth_it(GuardTree *t)
 {
-    Quiet *q = &t->quiet;
     if (!rebindings.counted || rebindings.under_way != 0 || !t->shortcuts || t->n_levels < least_levels)
         return 0;
-    if (q->wait > 0) {
-        q->wait--;
-        return 0;
-    }
-    if (q->made_at != 0) {
-        unsigned lived = t->calls - q->made_at;
-        q->made_at = 0;
-        q->penalty = lived > LONG_LIVED ? 0 : q->penalty < PATIENCE ? q->penalty * 2 + 1 : PATIENCE;
-        if (q->penalty > 3) {
-            q->wait = q->penalty;
-            return 0;
-        }
-    }
-    return 1;
+    return patience_ends(&t->quiet.patience, t->calls, LONG_LIVED, LONGEST);
 }
 
 /* All levels hold or have just been evaluated. */
@@ -91,7 +77,7 @@ tree_settle(GuardTree *t)
     *look = LOOK_NO_FURTHER;
     q->rebindings = rebindings.count;
     q->events = t->events;
-    q->made_at = t->calls | 1;
+    patience_begins(&q->patience, t->calls);
     q->on = 1;
 }
 

@@ -277,26 +277,27 @@ level_forget(Level *level)
     watch_remove(&level->watch);
 }
 
-/* A record that didn't live long isn't worth its watch: wait longer before the
- * next one. */
-static int
-patience(GuardTree *tree, Level *level)
+int
+patience_ends(Patience *p, unsigned now, unsigned long_lived, unsigned most)
 {
-    if (level->wait > 0) {
-        level->wait--;
+    if (p->wait > 0) {
+        p->wait--;
         return 0;
     }
-    if (level->armed_at != 0) {
-        unsigned lived = tree->calls - level->armed_at;
-        level->armed_at = 0;
-        level->penalty = lived > 8 ? 0 : level->penalty < 512 ? level->penalty * 2 + 1 : 1023;
-        if (level->penalty > 3) {
-            level->wait = level->penalty;
+    if (p->made_at != 0) {
+        unsigned lived = now - p->made_at;
+        p->made_at = 0;
+        p->penalty = lived > long_lived ? 0 : p->penalty < most ? p->penalty * 2 + 1 : most;
+        if (p->penalty > 3) {
+            p->wait = p->penalty;
             return 0;
         }
     }
     return 1;
 }
+
+#define LONG_LIVED 8 /* checks: a record that doesn't live so long isn't worth its watch */
+#define LONGEST 1023
 
 /* The words in the order in which they may be read: the type says that there is
  * a slot, the slot that the dict is alive. */
@@ -324,7 +325,7 @@ level_arm(GuardTree *tree, Level *level)
         level->seen = o; /* fresh objects are not worth a record */
         return;
     }
-    if (!patience(tree, level))
+    if (!patience_ends(&level->patience, tree->calls, LONG_LIVED, LONGEST))
         return;
     level->pinned = 0;
     Contents found = {NULL, NULL};
@@ -343,7 +344,7 @@ level_arm(GuardTree *tree, Level *level)
     level->tag = found.dict == NULL || tree->watchers ? NULL : dict_tag(found.dict);
     level->recorded = 1;
     tree->quiet.fresh |= !level->pinned; /* a pinned one may be, in each walk */
-    level->armed_at = tree->calls | 1;
+    patience_begins(&level->patience, tree->calls);
 }
 
 /* ---- module ---- */

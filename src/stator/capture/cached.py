@@ -28,7 +28,7 @@ from stator.effects.recipes import is_constant, recipe
 from stator.effects.texts import Text
 from stator.guards import Callback, Fixed
 from stator.world import MISSING
-from stator.world.kinds import CONSTANTS, IDENTITIES
+from stator.world.kinds import CONSTANTS, IDENTITIES, has_plain_hash
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
@@ -62,7 +62,9 @@ class Answer:
 class Answers:
     """A guard: what a cache holds for some calls. While its table is unchanged, that is so."""
 
-    def __init__(self) -> None:
+    def __init__(self, cache: Any) -> None:
+        found = _parts(cache)
+        self._table = None if found is None else found.table  # the same one as long as the cache
         self._calls: list[tuple[Any, Any, Any]] = []
         self._version = -1
 
@@ -70,10 +72,9 @@ class Answers:
         self._calls.append((args, kwargs, answer))
 
     def __call__(self, cache: Any) -> bool:
-        found = _parts(cache)
-        if found is None:
+        if self._table is None:
             return False
-        version = dict_version(found.table)
+        version = dict_version(self._table)
         if version != self._version:
             if any(_held(cache, args, kwargs) is not held for args, kwargs, held in self._calls):
                 return False
@@ -127,7 +128,7 @@ def _expect(calls: "Calls", cache: Any, args: Any, kwargs: Any, answer: Any) -> 
     """A guard that the cache holds this answer; one for each cache."""
     found = calls.caches.get(id(cache))
     if found is None:
-        found = calls.caches[id(cache)] = Answers()
+        found = calls.caches[id(cache)] = Answers(cache)
         calls.world.guard(Fixed(cache), Callback(found, "the same answers"))
     found.expect(args, kwargs, answer)
 
@@ -148,11 +149,7 @@ def _is_plain(calls: "Calls", value: Any) -> bool:
     cls = type(value)
     if calls.tensors.holds(cls) or calls.tensors.is_symbol(value):
         return False
-    return all(
-        found is not None and found.value is getattr(object, name)
-        for name in ("__hash__", "__eq__")
-        for found in (objects.lookup(cls, name),)
-    )
+    return has_plain_hash(cls)
 
 
 def _is_constant(value: Any) -> bool:
@@ -272,8 +269,8 @@ def _answered(calls: "Calls", call: Once, cache: Any, args: Any, kwargs: Any, re
     if not lasts or (fresh and not _is_first(calls, cache, key, args, kwargs)):
         kind = type(result).__qualname__
         raise HiddenState(f"a function with a cache answers with a new object of type {kind}")
-    calls.cached += [Answer(each, _contents(calls, each), call.step) for each in fresh]
-    calls.lent.update((id(answer.value), answer) for answer in calls.cached)
+    for each in fresh:
+        calls.lent.setdefault(id(each), Answer(each, _contents(calls, each), call.step))
     if key is not None:
         calls.answers[key] = result
 
@@ -366,13 +363,13 @@ def check_answers(calls: "Calls", outputs: list[Any]) -> None:
     """The trace has ended: what a cache would keep is as it was made, and nobody outside has got
     a tensor of it.
     """
-    if not calls.cached:
+    if not calls.lent:
         return
     with torch._C.DisableTorchFunction():
         given = (each for each in outputs if calls.tensors.holds(type(each)))
         seen = {_memory(each) for each in given if not calls.tensors.is_symbol(each)}
         seen |= calls.tensors.graph.overwritten
-        for answer in calls.cached:
+        for answer in calls.lent.values():
             is_tensor = calls.tensors.holds(type(answer.value))
             if _is_changed(calls, answer) or (is_tensor and _memory(answer.value) in seen):
                 calls.tracer.before = answer.step

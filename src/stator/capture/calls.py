@@ -167,8 +167,7 @@ class Calls:
         self._alive: list[Any] = []
         self.made_caches: set[int] = set()  # ids of what `functools.lru_cache` made in the trace
         self.once: list[Once] = []  # calls of functions with a cache
-        self.cached: list[Answer] = []  # what can be changed among their answers
-        self.lent: dict[int, Answer] = {}  # the same, by address
+        self.lent: dict[int, Answer] = {}  # what can be changed among their answers, by id
         self.caches: dict[int, Answers] = {}  # guards on what they hold
         self.answers: dict[Any, Any] = {}
         self.warned: set[tuple[Any, ...]] = set()  # what was shown since the filters changed
