@@ -120,6 +120,72 @@ def test_finalizers_run_by_the_collector_are_not_evaluated() -> None:
     assert log == ["gone"]
 
 
+@pytest.mark.parametrize("frozen", [False, True])
+def test_what_runs_while_another_thread_collects_is_evaluated(frozen: bool) -> None:
+    """Its finalizers let other threads run; it is a collection all the same."""
+    began, ended = threading.Event(), threading.Event()
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            began.set()
+            ended.wait()
+
+    def inner() -> int:
+        return 1
+
+    def program() -> int:
+        return inner() + len(sorted([1, 2], key=lambda n: -n))
+
+    def collect() -> None:
+        Cycle()
+        gc.collect()
+
+    if frozen:
+        gc.freeze()
+    thread = threading.Thread(target=collect)
+    thread.start()
+    began.wait()
+    try:
+        assert frames_in(program) == 4
+        assert frames_in(program) == 4
+    finally:
+        ended.set()
+        thread.join()
+        gc.unfreeze()
+    assert frames_in(program) == 4
+
+
+def test_finalizers_are_known_after_another_thread_has_collected() -> None:
+    log: list[str] = []
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            log.append(threading.current_thread().name)
+
+    def collect() -> None:
+        Cycle()
+        gc.collect()
+
+    def elsewhere() -> None:
+        other = threading.Thread(target=collect, name="other")
+        other.start()
+        other.join()
+
+    def program() -> None:
+        elsewhere()
+        collect()
+
+    core.mark_code(elsewhere.__code__, core.CODE_NATIVE)
+    assert frames_in(program) == 4  # program, the call of `elsewhere`, collect and __init__
+    assert log == ["other", "MainThread"]
+
+
 def test_a_tracer_sees_the_program_and_not_the_evaluator() -> None:
     events: list[str] = []
 

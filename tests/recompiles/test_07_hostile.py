@@ -186,9 +186,6 @@ def test_recursion_through_a_wrapper() -> None:
     assert torch.equal(made(X, 5), X + 5)
 
 
-@pytest.mark.xfail(
-    strict=False, reason="a bug, rare: gc.collect() in one thread while another one compiles"
-)
 def test_many_wrappers_come_and_go_in_threads() -> None:
     def work() -> None:
         for n in range(6):

@@ -76,7 +76,7 @@ typedef _PyInterpreterFrame IFrame;
 /* What the eval loop counts itself as: PY_EVAL_C_STACK_UNITS in Python/ceval.c. */
 #define EVAL_C_CALLS 2
 
-/* Is the cyclic collector running (on this thread: it holds the GIL)? */
+/* Is the cyclic collector running, on whatever thread? */
 #define GC_COLLECTING(ts) ((ts)->interp->gc.collecting)
 
 /* ---- code extra data ---- */

@@ -8,7 +8,7 @@ core_exec(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "stator's native core runs in the main interpreter only");
         return -1;
     }
-    if (frames_init(module) < 0 || windows_init(module) < 0
+    if (frames_init(module) < 0 || collecting_init(module) < 0 || windows_init(module) < 0
         || types_init(module) < 0 || guards_init(module) < 0 || dispatch_init(module) < 0)
         return -1;
     PyMethodDef *tables[] = {frame_functions, window_functions, ops_functions, types_functions,

@@ -100,6 +100,11 @@ void close_generator(Frame *fr, PyObject *generator);
 int windows_init(PyObject *module);
 extern PyMethodDef window_functions[];
 
+/* collecting.c */
+void collecting_watch(int anyway);
+int collecting_here(PyThreadState *ts);
+int collecting_init(PyObject *module);
+
 /* types.c */
 int types_init(PyObject *module);
 extern PyMethodDef types_functions[];

@@ -97,6 +97,7 @@ window_open(Window *w, Frame *fr)
     window.frame = fr;
     window.active = WINDOW_EVALUATE;
     show_to_tracer(ts);
+    collecting_watch(0);
     hook_acquire(ts);
 }
 
@@ -372,7 +373,7 @@ hook(PyThreadState *ts, IFrame *f, int throwflag)
         pop_husk(ts, f);
         return window.captured == NULL ? NULL : Py_NewRef(Py_None);
     }
-    if (window_traced(ts) || GC_COLLECTING(ts)) /* the latter: a finalizer */
+    if (window_traced(ts) || collecting_here(ts)) /* the latter: a finalizer */
         return run_natively(ts, f, throwflag);
     if (is_signal_handler(f))
         return run_handler(ts, f, throwflag);
@@ -492,6 +493,7 @@ run_on(PyObject *ops, PyObject *callable, PyObject *const *args, size_t nargs, P
     ThreadWindow outer = window;
     int traced = ts->c_tracefunc != NULL || ts->c_profilefunc != NULL;
     window = (ThreadWindow){.active = WINDOW_EVALUATE, .ops = ops, .traced = traced};
+    collecting_watch(1); /* gc.freeze() moves it unseen */
     hook_acquire(ts);
     PyObject *result = PyObject_Vectorcall(callable, args, nargs, kwnames);
     hook_release(ts);

@@ -20,6 +20,7 @@ from stator.diagnostics.catalogue import reason_of
 from stator.diagnostics.recompiles import REMEDIES, Cause
 from stator.driver.continuations import Continuations
 from stator.driver.dynamics import Dynamics
+from stator.driver.living import Living
 from stator.driver.options import Options
 from stator.guards import Guard
 
@@ -158,7 +159,7 @@ class Family:
 
     def __init__(self, code: CodeType) -> None:
         self.code = code
-        self.ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
+        self.ledgers: Living[Ledger] = Living()
         self.shared: weakref.WeakValueDictionary[Hashable, Ledger] = weakref.WeakValueDictionary()
 
     @property
@@ -216,7 +217,7 @@ class Ledger:
 
 # By id: equal code objects can belong to different functions. A family keeps its code alive.
 _families: Final[weakref.WeakValueDictionary[int, Family]] = weakref.WeakValueDictionary()
-_ledgers: Final[weakref.WeakSet[Ledger]] = weakref.WeakSet()
+_ledgers: Final[Living[Ledger]] = Living()
 
 
 def shared_ledger(code: CodeType, options: Options) -> Ledger:
@@ -240,7 +241,7 @@ def own_ledger(
 
 def ledgers_of(code: CodeType | None = None) -> list[Ledger]:
     """All that are in use, for one code object or at all."""
-    return [each for each in list(_ledgers) if code is None or each.bucket.code is code]
+    return [each for each in _ledgers if code is None or each.bucket.code is code]
 
 
 def _family(code: CodeType) -> Family:

@@ -9,7 +9,6 @@ import atexit
 import dis
 import itertools
 import os
-import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
@@ -24,6 +23,7 @@ from stator.diagnostics.breaks import CaptureError, Place
 from stator.diagnostics.places import library
 from stator.driver import records
 from stator.driver.ledger import Compilation, Label, Recompile
+from stator.driver.living import Living
 
 _TORCH: Final = "torch/"  # where its code is, inside of the libraries
 
@@ -224,12 +224,12 @@ class _Witness:
         self.function.used[self.number] = self.hits
 
 
-_witnesses: Final[weakref.WeakSet[_Witness]] = weakref.WeakSet()
+_witnesses: Final[Living[_Witness]] = Living()
 
 
 def ended() -> None:
     """How often what was compiled was used, up to now."""
-    for each in list(_witnesses):
+    for each in _witnesses:
         each.function.used[each.number] = each.hits
     found = list(_functions.values())
     functions = [
@@ -251,7 +251,7 @@ def _after_fork() -> None:
     for found in _functions.values():
         found.declined = 0
         found.used.clear()
-    for each in list(_witnesses):
+    for each in _witnesses:
         each.before = each.entry.hits
 
 
