@@ -269,7 +269,7 @@ class TestErrors:
         def trace(task: Any) -> Any:
             raise LookupError("a bug")
 
-        monkeypatch.setattr("stator.driver.compiler.trace", trace)
+        monkeypatch.setattr("stator.driver.tracing.trace", trace)
 
     @pytest.mark.usefixtures("bug")
     def test_a_bug_is_seen(self) -> None:

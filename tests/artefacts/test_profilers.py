@@ -86,12 +86,12 @@ def test_nothing_is_left_behind() -> None:
     compiled: Any = stator.compile(forward, backend="eager")
     compiled(X)
     (entry,) = compiled.entries()
-    before = [cell.cell_contents for cell in entry.target.__closure__]
+    before = [cell.cell_contents for cell in entry.target.function.__closure__]
     for _ in range(2):
         with profiler.profile():
-            during = [cell.cell_contents for cell in entry.target.__closure__]
+            during = [cell.cell_contents for cell in entry.target.function.__closure__]
             compiled(X)
-        after = [cell.cell_contents for cell in entry.target.__closure__]
+        after = [cell.cell_contents for cell in entry.target.function.__closure__]
         assert [a is b for a, b in zip(before, during, strict=True)].count(False) == 1
         assert all(a is b for a, b in zip(before, after, strict=True))
 

@@ -218,7 +218,7 @@ def test_the_hot_path_is_the_same() -> None:
     compiled: Any = stator.compile(plain, backend="eager")
     compiled(X, GOOD)
     (entry,) = compiled.entries()
-    code = entry.target.__code__
+    code = entry.target.function.__code__
     text = "def _(graph):\n    def plain(x, i):\n        return graph(x, i)[0]\n"
     outer = compile(text, "", "exec").co_consts[0]
     bare = next(each for each in outer.co_consts if hasattr(each, "co_code"))

@@ -155,7 +155,7 @@ def test_only_what_runs_nothing_is_steady(monkeypatch: pytest.MonkeyPatch) -> No
             return x * 3
         return x * 4
 
-    monkeypatch.setattr("stator.driver.compiler.is_steady", recorded)
+    monkeypatch.setattr("stator.driver.entries.is_steady", recorded)
     assert steady(nothing) == [True, True]
     assert steady(branching) == [True]
     assert not any(steady(by_a_call))

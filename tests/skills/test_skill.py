@@ -199,7 +199,7 @@ def test_a_failure_of_stator_is_not_the_fault_of_a_fix(
     def fails(*args: object) -> None:
         raise AssertionError("a mistake")
 
-    monkeypatch.setattr("stator.driver.compiler.trace", fails)
+    monkeypatch.setattr("stator.driver.tracing.trace", fails)
     verdict = script("check").check(str(files[0]), str(files[1]))
     assert not verdict.good
     assert verdict.why.startswith("stator has failed, which is not the program's fault")

@@ -132,6 +132,25 @@ class RunOriginal(BaseException):
     called; the argument, if any, is called when that has returned."""
 
 @final
+class DirectCall:
+    """A target that only calls the graph in a cell: `function`, for those who have no faster way.
+
+    `arguments` are numbers of parameters, or ~ those of what is fetched.
+    """
+
+    def __new__(
+        cls,
+        function: FunctionType,
+        graph: CellType,
+        arguments: tuple[int, ...],
+        output: int,
+        failed: Callable[[], object],
+    ) -> DirectCall: ...
+    @property
+    def function(self) -> FunctionType: ...
+    def __call__(self, *args: Any) -> Any: ...
+
+@final
 class Entry:
     """One compiled variant of a function: the guards under which it is valid, and what runs."""
 
@@ -145,6 +164,8 @@ class Entry:
     def tails(self) -> bool: ...
     @property
     def steady(self) -> bool: ...
+    @property
+    def direct(self) -> bool: ...
     @property
     def hits(self) -> int: ...
 

@@ -53,8 +53,8 @@ static inline PyObject *
 call_entry(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nvaluesf, Left *left)
 {
     *left = left_by(entry);
-    PyObject *result = fetched == NULL ? call(entry->target, values, nvaluesf)
-                                       : entry_call(entry, fetched, values, nvaluesf);
+    PyObject *result = fetched == NULL && !entry->direct ? call(entry->target, values, nvaluesf)
+                                                         : entry_call(entry, fetched, values, nvaluesf);
     Py_DECREF(entry);
     return result;
 }

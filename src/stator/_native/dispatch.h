@@ -4,6 +4,7 @@
  * entries.c   entries in buckets, and what is found by code object
  * index.c     an index of the entries of a large bucket
  * dispatch.c  CompiledFunction: bind, pick an entry, call its target
+ * direct.c    targets that only call a graph
  * calling.c   the call, within the C stack
  */
 #ifndef STATOR_DISPATCH_H
@@ -60,6 +61,7 @@ typedef struct {
     char fetch;       /* ... after the tuple of the tree's outputs */
     char tails;       /* the target returns what to call next, see "tail calls" */
     char steady;      /* ... and torch's state is still what the guards found */
+    char direct;      /* the target is a DirectCall that can be made from here */
     unsigned long long hits;
 } Entry;
 
@@ -87,17 +89,19 @@ int entry_fetch(Entry *entry, PyObject **fetched);
 
 /* Do the guards hold? `known`: those on torch's state with this number do. If so,
  * and unless `fetched` is NULL, what they fetched is put there for an entry that
- * wants it. Never raises. */
+ * wants it; a direct call takes it from the guards. Never raises. */
 static inline int
 entry_holds(Entry *entry, PyObject *const *values, PyObject *function, unsigned known, PyObject **fetched)
 {
     if (entry->guards != NULL && !guard_tree_check(entry->guards, values, function, known))
         return 0;
-    return !entry->fetch || fetched == NULL || entry_fetch(entry, fetched);
+    return !entry->fetch || fetched == NULL || entry->direct || entry_fetch(entry, fetched);
 }
 
-/* target(*values), or target(fetched, *values). Steals `fetched`. */
+/* target(*values), or target(fetched, *values). Steals `fetched`. The second one
+ * makes no direct call. */
 PyObject *entry_call(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nvaluesf);
+PyObject *entry_call_function(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nvaluesf);
 
 /* An entry that was made for a call does not hold for it: a bug, here or in the
  * driver. Raises what says which guard fails. */
@@ -113,6 +117,15 @@ Entry *bucket_search(Bucket *bucket, Entry *tried, int promote, PyObject *const 
                      PyObject **fetched);
 int entries_init(PyObject *module);
 extern PyMethodDef entries_functions[];
+
+/* ---- direct.c ---- */
+
+extern PyTypeObject DirectCall_Type;
+
+/* Call the graph of a direct entry, directly after its guards were found to hold. */
+PyObject *direct_call(Entry *entry, PyObject *const *values, size_t nvaluesf);
+int direct_fits(PyObject *target, PyObject *guards, Py_ssize_t n_parameters, int fetch, int tails);
+int direct_init(PyObject *module);
 
 /* ---- index.c ---- */
 

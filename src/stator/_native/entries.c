@@ -22,6 +22,7 @@ entry_traverse(Entry *self, visitproc visit, void *arg)
 static int
 entry_clear(Entry *self)
 {
+    self->direct = 0;
     Py_CLEAR(self->guards);
     Py_CLEAR(self->target);
     return 0;
@@ -56,6 +57,7 @@ static PyMemberDef entry_members[] = {
     {"target", T_OBJECT_EX, offsetof(Entry, target), READONLY, "what runs: takes all bound parameters positionally"},
     {"tails", T_BOOL, offsetof(Entry, tails), READONLY, "does the target return what to call next"},
     {"steady", T_BOOL, offsetof(Entry, steady), READONLY, "does what it does leave torch's state as the guards found it"},
+    {"direct", T_BOOL, offsetof(Entry, direct), READONLY, "is the target's graph called without its function"},
     {"fetch", T_BOOL, offsetof(Entry, fetch), READONLY, "does the target take the tuple of the guards' outputs first"},
     {"hits", T_ULONGLONG, offsetof(Entry, hits), READONLY, "how often this entry was chosen"},
     {NULL},
@@ -98,6 +100,8 @@ entry_new(PyCodeObject *code, PyObject *guards, PyObject *target, int fetch, int
         self->fetch = (char)fetch;
         self->tails = (char)tails;
         self->steady = (char)steady;
+        self->direct = Py_IS_TYPE(target, &DirectCall_Type)
+            && direct_fits(target, self->guards, parameter_count(code), fetch, tails);
     }
     return self;
 }
@@ -115,6 +119,13 @@ entry_fetch(Entry *entry, PyObject **fetched)
 
 PyObject *
 entry_call(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nvaluesf)
+{
+    return entry->direct ? direct_call(entry, values, nvaluesf)
+                         : entry_call_function(entry, fetched, values, nvaluesf);
+}
+
+PyObject *
+entry_call_function(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nvaluesf)
 {
     if (fetched == NULL)
         return call(entry->target, values, nvaluesf);
@@ -561,7 +572,7 @@ PyMethodDef entries_functions[] = {
 int
 entries_init(PyObject *module)
 {
-    if (PyType_Ready(&Entry_Type) < 0 || PyType_Ready(&Bucket_Type) < 0)
+    if (direct_init(module) < 0 || PyType_Ready(&Entry_Type) < 0 || PyType_Ready(&Bucket_Type) < 0)
         return -1;
     record_index = CODE_EXTRA_INDEX(record_free);
     if (record_index < 0) {

@@ -48,6 +48,10 @@ Py_ssize_t guard_tree_locals(PyObject *tree);
  * would keep what belongs to the caller alive. */
 PyObject *guard_tree_outputs(PyObject *tree);
 
+/* One of them, borrowed, at the same moment. */
+PyObject *guard_tree_output(PyObject *tree, Py_ssize_t i);
+Py_ssize_t guard_tree_n_outputs(PyObject *tree);
+
 /* What a tree may demand of a parameter. */
 typedef enum { DEMAND_SIZES, DEMAND_CONSTANT, DEMAND_OBJECT } DemandKind;
 
@@ -217,7 +221,8 @@ typedef struct {
     uint64_t rebindings;
     unsigned long long events;
     uint64_t stamp;       /* no dict's version is younger */
-    uintptr_t *looks;     /* in preorder */
+    int32_t *order;       /* of levels, in which they are looked at; NULL: not yet made */
+    uintptr_t *looks;
     Patience patience;    /* with its lists */
     unsigned long long evaluated, walk; /* levels, until the last walk and in it, */
     int fresh;            /* of which some were recorded: more may be in the next */

@@ -46,6 +46,48 @@ is_worth_it(GuardTree *t)
     return patience_ends(&t->quiet.patience, t->calls, LONG_LIVED, LONGEST);
 }
 
+typedef struct {
+    int32_t level, depth;
+    const uint64_t *tag;
+} Place;
+
+static int
+by_depth_and_address(const void *a, const void *b)
+{
+    const Place *p = a, *q = b;
+    if (p->depth != q->depth)
+        return p->depth < q->depth ? -1 : 1;
+    if (p->tag != q->tag)
+        return p->tag < q->tag ? -1 : 1;
+    return p->level < q->level ? -1 : 1;
+}
+
+/* The levels in the order in which they are looked at: a level after the one above
+ * it, which keeps it alive, and else as their dicts lie in memory. The order is made
+ * once: where dicts are later is of no consequence but for speed. */
+static int
+put_in_order(GuardTree *t)
+{
+    Place *places = PyMem_Malloc(t->n_levels * sizeof *places);
+    int32_t *order = PyMem_Malloc(t->n_levels * sizeof *order);
+    if (places == NULL || order == NULL) {
+        PyMem_Free(places);
+        PyMem_Free(order);
+        return -1;
+    }
+    places[0] = (Place){0, 0, NULL};
+    for (Py_ssize_t i = 1; i < t->n_levels; i++) {
+        int32_t above = t->nodes[t->nodes[t->levels[i].node].parent].level;
+        places[i] = (Place){(int32_t)i, places[above].depth + 1, t->levels[i].tag};
+    }
+    qsort(places, t->n_levels, sizeof *places, by_depth_and_address);
+    for (Py_ssize_t i = 0; i < t->n_levels; i++)
+        order[i] = places[i].level;
+    PyMem_Free(places);
+    t->quiet.order = order;
+    return 0;
+}
+
 /* All levels hold or have just been evaluated. */
 void
 tree_settle(GuardTree *t)
@@ -60,9 +102,12 @@ tree_settle(GuardTree *t)
         return;
     if (q->looks == NULL && (q->looks = PyMem_Malloc((t->n_levels + 1) * sizeof *q->looks)) == NULL)
         return;
+    if (q->order == NULL && put_in_order(t) < 0)
+        return;
     uintptr_t *look = q->looks;
     q->stamp = 0;
-    for (Py_ssize_t i = 1; i < t->n_levels; i++) {
+    for (Py_ssize_t n = 1; n < t->n_levels; n++) {
+        int32_t i = q->order[n];
         Level *level = &t->levels[i];
         const Level *above = &t->levels[t->nodes[t->nodes[level->node].parent].level];
         level->holding = level->recorded && (above->holding || !level->pinned);

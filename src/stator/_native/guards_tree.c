@@ -434,3 +434,16 @@ guard_tree_outputs(PyObject *tree)
         PyTuple_SET_ITEM(values, i, Py_NewRef(t->values[t->outputs[i]]));
     return values;
 }
+
+PyObject *
+guard_tree_output(PyObject *tree, Py_ssize_t i)
+{
+    GuardTree *t = (GuardTree *)tree;
+    return t->values[t->outputs[i]];
+}
+
+Py_ssize_t
+guard_tree_n_outputs(PyObject *tree)
+{
+    return ((GuardTree *)tree)->n_outputs;
+}

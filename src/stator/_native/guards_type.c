@@ -105,6 +105,7 @@ tree_dealloc(GuardTree *t)
     PyMem_Free(t->values);
     PyMem_Free(t->levels);
     PyMem_Free(t->words);
+    PyMem_Free(t->quiet.order);
     PyMem_Free(t->quiet.looks);
     PyMem_Free(t->word_levels);
     PyMem_Free(t->tests);

@@ -89,7 +89,7 @@ class Arrays(ArrayNodes):
 
     def _wrap_dtype(self, raw: Any, source: Source) -> Any:
         if not self.is_plain_dtype(raw):
-            return self.world._wrap_opaque(raw, source)
+            return self.world.wrap_opaque(raw, source)
         self.world.guard(source, TypeIs(type(raw)))
         self.world.guard(source, Callback(_same_dtype(raw), f"equal to {raw!r}"))
         return self.world.remember(raw, raw, source)

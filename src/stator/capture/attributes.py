@@ -21,6 +21,7 @@ from stator.capture.facts import (
 )
 from stator.capture.locks import is_lock
 from stator.capture.names import Names
+from stator.capture.native_calls import callee
 from stator.capture.printing import file_method
 from stator.capture.refusals import unseen
 from stator.capture.subclasses import Behind
@@ -37,7 +38,7 @@ from stator.guards import Attr, Fixed, NoAttr, TypeIs
 from stator.objects.attributes import is_data_descriptor, is_descriptor
 from stator.world import MISSING, Record, World
 from stator.world.fields import same_names
-from stator.world.world import is_frozen_class
+from stator.world.kinds import is_frozen_class
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
@@ -146,7 +147,7 @@ class Attributes(Names):
                 look_outside(self.calls.tracer)
             world.class_attribute(cls, "__getattr__")  # asked if the descriptor has no value
             if type(found.value) is property and found.value.fget is not None:
-                getter = self.calls.callee(found.value.fget)
+                getter = callee(self.calls, found.value.fget)
                 if getter is not found.value.fget:  # C code, which asks nobody what it reads
                     if world.class_attribute(cls, "__getattr__") is not None:
                         raise UnknownCFunction(f"the property {name} is read by C code")

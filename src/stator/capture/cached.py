@@ -20,6 +20,7 @@ import torch
 from stator import objects
 from stator._native._core import Frame, dict_version
 from stator.capture.printing import perform
+from stator.capture.scalars import SYMBOLS
 from stator.capture.special import Handler
 from stator.capture.values import is_torch_value
 from stator.diagnostics.catalogue import HiddenState, Output
@@ -264,7 +265,8 @@ def _ended(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
 def _answered(calls: "Calls", call: Once, cache: Any, args: Any, kwargs: Any, result: Any) -> None:
     """The answer that the cache would keep, if it were asked."""
     fresh: list[Any] = []
-    lasts = _lasts(calls, result, fresh)
+    given = _symbols((*args, *kwargs.values()))
+    lasts = _lasts(calls, result, fresh, given)
     key = _same_call(calls, cache, args, kwargs)
     if not lasts or (fresh and not _is_first(calls, cache, key, args, kwargs)):
         kind = type(result).__qualname__
@@ -294,14 +296,24 @@ def _is_open(calls: "Calls", value: Any) -> bool:
     return calls.tensors.is_symbol(value) or _is_plain(calls, value)
 
 
-def _lasts(calls: "Calls", value: Any, fresh: list[Any]) -> bool:
+def _symbols(value: Any) -> frozenset[Any]:
+    """What symbolic numbers are computed from."""
+    if type(value) is tuple or type(value) is torch.Size:
+        return frozenset[Any]().union(*map(_symbols, tuple.__iter__(value)))
+    return frozenset(value.node.expr.free_symbols) if SYMBOLS.holds(type(value)) else frozenset()
+
+
+def _lasts(
+    calls: "Calls", value: Any, fresh: list[Any], given: frozenset[Any] = frozenset()
+) -> bool:
     """Whether an answer is the same whenever it is made, but for new tensors and containers, which
-    are listed.
+    are listed. Numbers may be symbolic if they are computed from the `given` symbols alone.
     """
     cls = type(value)
+    if calls.tensors.is_symbol(value):
+        return _symbols(value) <= given
     if calls.tensors.holds(cls) and not calls.world.is_world(value):
-        if not calls.tensors.is_symbol(value):
-            fresh.append(value)
+        fresh.append(value)
         return True
     if is_torch_value(cls) or cls is Text or calls.world.is_world(value):
         return True
@@ -309,13 +321,13 @@ def _lasts(calls: "Calls", value: Any, fresh: list[Any]) -> bool:
         return True
     base = objects.layout_base(cls)
     if base is tuple or base is frozenset:
-        return all(_lasts(calls, each, fresh) for each in base.__iter__(value))
+        return all(_lasts(calls, each, fresh, given) for each in base.__iter__(value))
     inside = _inside(value)
     if inside is not None:
         if any(each is value for each in fresh):
             return True
         fresh.append(value)
-        return all(_lasts(calls, each, fresh) for each in inside)
+        return all(_lasts(calls, each, fresh, given) for each in inside)
     try:
         return is_constant(value) or recipe(value) is None
     except CannotRebuild:

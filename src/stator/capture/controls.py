@@ -21,6 +21,7 @@ from torch.optim import Optimizer
 
 from stator._native._core import Frame
 from stator.capture import marks
+from stator.capture.entered import know_function
 from stator.capture.marks import Kind, Mark
 from stator.diagnostics.catalogue import MarkMisfit
 from stator.effects import Perform
@@ -135,7 +136,7 @@ def function_behind(calls: "Calls", frame: Frame, function: Any) -> Any:
     """
     if type(function) is not FunctionType or function.__code__ is not _INNER:
         return None
-    calls.know_function(function)
+    know_function(calls, function)
     closure = function.__closure__
     assert closure is not None
     return calls.tracer.load_cell(frame, closure[0])

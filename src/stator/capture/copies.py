@@ -8,6 +8,7 @@ import copy
 from typing import TYPE_CHECKING, Any, Final
 
 from stator._native._core import Frame
+from stator.capture.entered import evaluated
 from stator.capture.special import Handler
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def _copy(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if len(args) == 1 and not kwargs and calls.tensors.holds(type(args[0])):
         return calls.tensors.own.shallow_copy(frame, args[0])
-    return calls.evaluated(frame, function, args, kwargs)
+    return evaluated(calls, frame, function, args, kwargs)
 
 
 COPIES: Final[dict[int, Handler]] = {id(copy.copy): _copy}

@@ -22,8 +22,8 @@ from stator.guards import (
     Source,
 )
 from stator.world import World
+from stator.world.identity import is_fixed
 from stator.world.kinds import CONSTANTS
-from stator.world.world import is_fixed
 
 
 def guard_function(world: World, function: Any) -> None:

@@ -27,6 +27,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from stator._native._core import Frame
 from stator.capture import array_tables
 from stator.capture.array_nodes import DTYPES
+from stator.capture.entered import know_function
 from stator.graph.purity import RANDOM
 from stator.graph.retry import Refused
 from stator.guards import Defaults, Fixed, Is, KwDefaults
@@ -109,7 +110,7 @@ class Drawn:
         if len(owners) != 1:
             return MISSING
         (owner,) = owners
-        calls.know_function(function)
+        know_function(calls, function)
         source = calls.world.origins[id(function)]
         if type(source) is not Fixed:
             calls.world.guard(source, Is(function))

@@ -30,8 +30,7 @@ from stator.guards import (
 )
 from stator.objects import TypeSet
 from stator.world import World
-from stator.world.kinds import CONSTANTS
-from stator.world.world import is_frozen_class
+from stator.world.kinds import CONSTANTS, is_frozen_class
 
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer

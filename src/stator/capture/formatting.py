@@ -15,7 +15,8 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture import autograd
-from stator.capture.special import SPECIAL, Handler, _by_contract
+from stator.capture.native_calls import by_contract
+from stator.capture.special import SPECIAL, Handler
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import TextOfTensor
 from stator.effects.texts import Text
@@ -198,7 +199,7 @@ def _fill(template: str, args: Any, kwargs: Any, number: list[Any], depth: int) 
 def _unbound(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """A method of `str` that was looked up on its class, by its contract."""
     name = function.__name__
-    return _by_contract(calls, frame, objects.type_dict(str)[name], args, kwargs)
+    return by_contract(calls, frame, objects.type_dict(str)[name], args, kwargs)
 
 
 def _join(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
@@ -228,7 +229,7 @@ def _format(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs
     texts = calls.tracer.texts
     if not kwargs and 1 <= len(args) <= 2 and texts.holds(args[0]):
         return texts.format(frame, args[0], args[1] if len(args) == 2 else "")
-    return _by_contract(calls, frame, function, args, kwargs)
+    return by_contract(calls, frame, function, args, kwargs)
 
 
 def _of_text(asked: Handler) -> Handler:

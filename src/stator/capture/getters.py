@@ -8,6 +8,7 @@ of an attribute (`attrgetter("a.b")`) without asking.
 import operator
 from typing import TYPE_CHECKING, Any, Final
 
+from stator.capture.entered import ours
 from stator.guards import Fixed
 from stator.objects import TypeSet
 from stator.world.kinds import CONSTANTS
@@ -35,7 +36,7 @@ def twin(calls: "Calls", getter: Any) -> tuple[Any, Any]:
     else:
         function = _method
         given = (given[0], given[1:], keywords)
-    calls.ours(function)
+    ours(calls, function)
     return function, given
 
 

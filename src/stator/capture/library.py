@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
+from stator.capture.entered import evaluated
 from stator.capture.facts import module_named
 from stator.capture.special import Handler, _plain, _substitute
 from stator.contracts import Depth
@@ -48,17 +49,17 @@ def _re_compile(calls: "Calls", frame: Frame, function: Any, args: list[Any], kw
         if _PATTERNS.holds(type(pattern)) and _FLAGS.holds(type(flags)):
             text = pattern.decode("latin-1") if type(pattern) is bytes else str(pattern)
             if int(flags) & re.DEBUG.value:
-                return calls.evaluated(frame, function, args, kwargs)  # which prints
+                return evaluated(calls, frame, function, args, kwargs)  # which prints
             if not any(part in text for part in _WARNED):
                 return core.call_native(frame, function, pattern, flags)
             return calls.function(frame, re._compiler.compile, [pattern, int(flags)], None)  # type: ignore[attr-defined]
-    return calls.evaluated(frame, function, args, kwargs)
+    return evaluated(calls, frame, function, args, kwargs)
 
 
 def _slotnames(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`copyreg._slotnames` without its cache, an attribute of the class."""
     if len(args) != 1 or kwargs or not objects.is_subtype(type(args[0]), type):
-        return calls.evaluated(frame, function, args, kwargs)
+        return evaluated(calls, frame, function, args, kwargs)
     found: list[str] = []
     for owner in objects.mro(args[0]):
         slots = objects.type_dict(owner).get("__slots__", ())
@@ -111,7 +112,7 @@ def _import_module(
 ) -> Any:
     if len(args) == 1 and not kwargs and type(args[0]) is str and args[0] in sys.modules:
         return module_named(calls.world, args[0])
-    return calls.evaluated(frame, function, args, kwargs)
+    return evaluated(calls, frame, function, args, kwargs)
 
 
 def _new_lock(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stator import objects
 from stator._native._core import Frame
+from stator.capture.entered import evaluated
 from stator.capture.printing import frames, perform
 from stator.capture.special import Handler
 from stator.contracts import Depth
@@ -46,7 +47,7 @@ _FIELDS: Final = frozenset(
 def _log(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`Logger._log`."""
     if len(args) > len(_PARAMETERS) or not set(_PARAMETERS).issuperset(kwargs):
-        return calls.evaluated(frame, function, args, kwargs)  # raises
+        return evaluated(calls, frame, function, args, kwargs)  # raises
     given: dict[str, Any] = dict(zip(_PARAMETERS, args, strict=False)) | kwargs
     logger, level = given["self"], given["level"]
     stacklevel = given.get("stacklevel", 1)
@@ -169,7 +170,7 @@ def _put_off(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwarg
 def _configure(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`logging.basicConfig()`, which `logging.info` calls if the root logger has no handlers."""
     if args or kwargs or frame.globals is not logging.__dict__:
-        return calls.evaluated(frame, function, args, kwargs)
+        return evaluated(calls, frame, function, args, kwargs)
     perform(calls, frame, logging.basicConfig, "basicConfig", ())
     return None
 

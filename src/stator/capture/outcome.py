@@ -17,13 +17,14 @@ from stator._native._core import NULL
 from stator.capture.cached import keep
 from stator.capture.changes import changes as changes_of
 from stator.capture.distinct import guard_distinct
+from stator.capture.filters import filters
 from stator.capture.names import Waiting
 from stator.capture.printing import Unknown
+from stator.capture.scalars import SYMBOLS
 from stator.capture.shapes import has_value
 from stator.capture.subclasses import Behind
-from stator.capture.tensors import CONSTANT_TYPES, SYMBOLS
+from stator.capture.tensors import CONSTANT_TYPES
 from stator.capture.tracer import Tracer
-from stator.capture.warned import filters
 from stator.capture.weakly import check_dropped
 from stator.diagnostics.breaks import Place
 from stator.diagnostics.catalogue import TorchState, WarningControl

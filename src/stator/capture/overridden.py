@@ -12,8 +12,9 @@ import torch
 from stator import objects
 from stator._native._core import Frame
 from stator.bytecode import decode
+from stator.capture.native_calls import by_contract
 from stator.capture.overrides import DEFAULT, Without
-from stator.capture.special import Handler, _by_contract
+from stator.capture.special import Handler
 from stator.capture.subclasses import Behind
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import TensorSubclass
@@ -59,7 +60,7 @@ def _field(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
     of_tensor = len(args) > 1 and calls.tensors.holds(type(args[1]))
     if not kwargs and of_tensor and args[0].__objclass__ is _BASE:
         return calls.tensors.field(frame, args[0].__name__, function.__name__, args[1:])
-    return _by_contract(calls, frame, function, args, kwargs)
+    return by_contract(calls, frame, function, args, kwargs)
 
 
 def _new(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
@@ -82,7 +83,7 @@ def behind(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
         kind = leaves.python_type(instance)
         if objects.is_subtype(type(cls), type) and objects.is_subtype(kind, cls):
             return Behind(cls, instance)
-    return _by_contract(calls, frame, function, args, kwargs)
+    return by_contract(calls, frame, function, args, kwargs)
 
 
 def _cell(calls: "Calls", frame: Frame, name: str) -> Any:

@@ -22,6 +22,7 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.facts import guard_mro
+from stator.capture.native_calls import call_c, received
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import TensorSubclass
 from stator.graph import leaves
@@ -214,11 +215,11 @@ class Overrides:
             self._in_c_code = False
             try:
                 made = self.calls.tracer.run_within(function, *args, **kwargs)
-                return self.calls.result(bound, made)
+                return received(self.calls, bound, made)
             finally:
                 self._in_c_code = True
         assert frame is not None
-        return self.calls.result(bound, self.calls._native_call(frame, bound, [], None))
+        return received(self.calls, bound, call_c(self.calls, frame, bound, [], None))
 
     @contextlib.contextmanager
     def in_c_code(self) -> Iterator[None]:

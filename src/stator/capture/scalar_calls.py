@@ -15,9 +15,11 @@ import torch.fx.experimental.symbolic_shapes as symbolic_shapes
 from torch._subclasses.fake_tensor import FakeTensor
 
 from stator._native._core import Frame
+from stator.capture.entered import evaluated
+from stator.capture.native_calls import by_contract
 from stator.capture.scalars import SYMBOLS
 from stator.contracts import Depth
-from stator.diagnostics.catalogue import UnknownCFunction, ValueNeeded
+from stator.diagnostics.catalogue import ValueNeeded
 from stator.world import MISSING
 
 if TYPE_CHECKING:
@@ -45,18 +47,9 @@ def _on_numbers(answer: Answer, *, tensors: bool) -> Handler:
                 if result is not MISSING:
                     return result
                 break
-        return _by_contract(calls, frame, function, args, kwargs)
+        return by_contract(calls, frame, function, args, kwargs)
 
     return handler
-
-
-def _by_contract(
-    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: dict[str, Any]
-) -> Any:
-    contract = calls.contract(function)
-    if contract is None:
-        raise UnknownCFunction(f"no contract says what {function!r} does")
-    return calls.run(frame, function, [*args, *kwargs.values()], tuple(kwargs) or None, contract)
 
 
 def _to_int(rounding: Any, *, by_float: bool = False) -> Answer:
@@ -139,7 +132,7 @@ def _power(
     if len(args) == 2 and not kwargs and calls.tensors.is_symbol(*args):
         return calls.tensors.scalars.operate(frame, operator.pow, *args)
     plain = [calls.tensors.shapes.plain(frame, value) for value in args]
-    return _by_contract(calls, frame, function, plain, kwargs)
+    return by_contract(calls, frame, function, plain, kwargs)
 
 
 def _expect_true(
@@ -148,7 +141,7 @@ def _expect_true(
     """What `torch._check` asks about its condition."""
     if type(args[0]) is torch.SymBool:
         return calls.tensors.scalars.expect(frame, args[0])
-    return calls.evaluated(frame, function, args, kwargs)
+    return evaluated(calls, frame, function, args, kwargs)
 
 
 def _advise(

@@ -27,18 +27,18 @@ from stator.capture.facts import (
     inner_frame,
     look_outside,
 )
+from stator.capture.native_calls import by_contract, call_c, contract_of, run
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import (
     ClassChanged,
     InterpreterState,
     NotRebuilt,
     TensorSubclass,
-    UnknownCFunction,
 )
 from stator.graph import leaves
 from stator.guards import Fixed, IsWeak
 from stator.world.fields import same_names
-from stator.world.world import is_frozen_class
+from stator.world.kinds import is_frozen_class
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
@@ -168,10 +168,10 @@ def _type(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
         if calls.tensors.is_symbol(value):
             return scalars.python_type(value)
         return calls.world.know(type(value)) if is_python_class(type(value)) else type(value)
-    contract = calls.contract(type)
+    contract = contract_of(calls, type)
     if contract is None:
         raise NotRebuilt("type() with three arguments makes a class")
-    return calls.run(frame, function, [*args, *kwargs.values()], tuple(kwargs) or None, contract)
+    return run(calls, frame, function, [*args, *kwargs.values()], tuple(kwargs) or None, contract)
 
 
 def _len(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
@@ -184,25 +184,18 @@ def _len(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: A
         length = calls.tracer.length(value)
         if length is not None:
             return length
-    return _by_contract(calls, frame, function, args, kwargs)
-
-
-def _by_contract(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    contract = calls.contract(function)
-    if contract is None:
-        raise UnknownCFunction(f"no contract says what {function!r} does")
-    return calls.run(frame, function, [*args, *kwargs.values()], tuple(kwargs) or None, contract)
+    return by_contract(calls, frame, function, args, kwargs)
 
 
 def _method(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """A C method by its contract; it may be bound, and has its object in front all the same."""
     bound = type(function) is types.BuiltinFunctionType
-    contract = calls.contract(function)
+    contract = contract_of(calls, function)
     assert contract is not None
     rest = args[1:] if bound else args
     first = (args[0],) if bound else ()
-    return calls.run(
-        frame, function, [*rest, *kwargs.values()], tuple(kwargs) or None, contract, first
+    return run(
+        calls, frame, function, [*rest, *kwargs.values()], tuple(kwargs) or None, contract, first
     )
 
 
@@ -267,14 +260,14 @@ def _is_changed(calls: "Calls", value: Any) -> bool:
 def _iter(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if len(args) == 1 and not kwargs:
         return calls.tracer.iter(frame, args[0])
-    return _by_contract(calls, frame, function, args, kwargs)
+    return by_contract(calls, frame, function, args, kwargs)
 
 
 def _isinstance(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """A fake tensor is an instance of what the tensor it stands for is; a symbol of a number."""
     if len(args) == 2 and not kwargs and calls.tensors.is_symbol(args[0]):
         stand_in = scalars.python_type(args[0])(0)
-        return _by_contract(calls, frame, function, [stand_in, args[1]], kwargs)
+        return by_contract(calls, frame, function, [stand_in, args[1]], kwargs)
     if len(args) == 2 and not kwargs and calls.tensors.holds(type(args[0])):
         kind = leaves.python_type(args[0])
         for cls in _classes(args[1]):
@@ -285,19 +278,19 @@ def _isinstance(calls: "Calls", frame: Frame, function: Any, args: list[Any], kw
             elif _plain_check(type(cls)):
                 found = False
             else:
-                found = _by_contract(calls, frame, function, [args[0], cls], {})
+                found = by_contract(calls, frame, function, [args[0], cls], {})
             if found:
                 return True
         return False
     if args:
         guard_mro(calls.world, type(args[0]))
-    return _by_contract(calls, frame, function, args, kwargs)
+    return by_contract(calls, frame, function, args, kwargs)
 
 
 def _issubclass(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if args and objects.is_subtype(type(args[0]), type):
         guard_mro(calls.world, args[0])
-    return _by_contract(calls, frame, function, args, kwargs)
+    return by_contract(calls, frame, function, args, kwargs)
 
 
 def _is_parameter(calls: "Calls", frame: Frame, tensor: Any, kind: type) -> bool:
@@ -315,7 +308,7 @@ def _abstract(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
     """What `isinstance` and `issubclass` ask an abstract class."""
     if function is _INSTANCE and calls.tensors.is_of_subclass(args[1]):
         raise TensorSubclass("an abstract class is asked about a tensor of a subclass")
-    result = _by_contract(calls, frame, function, args, kwargs)
+    result = by_contract(calls, frame, function, args, kwargs)
     if result is False:
         cls = args[1] if function is _SUBCLASS else type(args[1])
         guard_not_registered(calls.world, args[0], cls)
@@ -350,7 +343,7 @@ def _identity(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
             raw, source = given
             calls.world.guard(source, IsWeak(raw))
             return builtins.id(raw)
-    return _by_contract(calls, frame, function, args, kwargs)
+    return by_contract(calls, frame, function, args, kwargs)
 
 
 _COPYING: Final = frozenset(
@@ -379,7 +372,7 @@ def _exec(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
     for namespace in values[1:]:
         calls.tracer.own_namespace(namespace)
         calls.values.ready(namespace, Depth.SHALLOW)
-    return calls._native_call(frame, function, values, tuple(kwargs) or None)
+    return call_c(calls, frame, function, values, tuple(kwargs) or None)
 
 
 def _is_enabled_for(logger: Any, level: int) -> bool:
@@ -418,12 +411,12 @@ def _handled(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwarg
     """`sys.exc_info` and `sys.exception`."""
     if core.get_handled_exception() is None:
         look_outside(calls.tracer)
-    return _by_contract(calls, frame, function, args, kwargs)
+    return by_contract(calls, frame, function, args, kwargs)
 
 
 def _getframe(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`sys._getframe`: of the program's own frames; below them is whoever calls the function."""
-    found = first = _by_contract(calls, frame, function, [], {})
+    found = first = by_contract(calls, frame, function, [], {})
     depth = args[0] if args and type(args[0]) is int else 0
     for _ in range(depth):
         found = None if found is None else inner_frame(found.f_back)

@@ -23,8 +23,7 @@ from stator.capture.handled import Handled
 from stator.capture.indexing import Indexing
 from stator.capture.operators import ARITHMETIC, NOT_IN_PLACE
 from stator.capture.overrides import Overrides
-from stator.capture.scalars import SYMBOLS as SYMBOLS
-from stator.capture.scalars import Scalars
+from stator.capture.scalars import SYMBOLS, Scalars
 from stator.capture.shapes import Shapes, Wanted
 from stator.capture.strided import check_resized, check_strided, placing, sizes_before
 from stator.capture.subclasses import Subclasses

@@ -23,7 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
-from stator.capture.tensors import SYMBOLS
+from stator.capture.scalars import SYMBOLS
 from stator.diagnostics.breaks import stack
 from stator.diagnostics.catalogue import TensorSubclass, TextOfTensor
 from stator.effects.texts import How, Mention, Part, Piece, Text

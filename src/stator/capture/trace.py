@@ -22,6 +22,7 @@ from stator.bytecode.liveness import FRAME_READERS
 from stator.capture import controls
 from stator.capture.blame import blame
 from stator.capture.cached import check_answers
+from stator.capture.entered import note, ours
 from stator.capture.names import Waiting
 from stator.capture.outcome import Resolver, effects, state_effects
 from stator.capture.shapes import Shapes, Wanted
@@ -54,6 +55,7 @@ from stator.graph.arrays import Edges
 from stator.graph.prologue import Prologue
 from stator.graph.retry import Changes, Retry, changes_of, retry_of
 from stator.graph.state import StateRecorder, preserved
+from stator.graph.symbols import reads_size
 from stator.guards import (
     CLOSURE,
     GLOBALS,
@@ -194,7 +196,7 @@ def _trace(tracer: Tracer, task: Task, start: list[Guard]) -> Trace:
             function: Any = resume
             args: list[Any] = [frames]
             kwargs: dict[str, Any] = {}
-            tracer.calls.ours(resume)
+            ours(tracer.calls, resume)
         else:
             function = task.function
             args, kwargs = _parameters(tracer, function, task.bound)
@@ -202,7 +204,7 @@ def _trace(tracer: Tracer, task: Task, start: list[Guard]) -> Trace:
             result, raised = _run(tracer, function, args, kwargs)
         if tracer.interrupted is not None:
             raise tracer.interrupted  # C code has swallowed it
-        tracer.calls.note(result)  # a coroutine that nobody awaits says so when it dies
+        note(tracer.calls, result)  # a coroutine that nobody awaits says so when it dies
         if tracer.stopped is not None:
             raise tracer.stopped
         try:
@@ -345,7 +347,7 @@ def _parameters(
     """The parameters, wrapped, as arguments of a call that binds them the same way."""
     world, code = tracer.world, function.__code__
     world.guard(GLOBALS, Is(function.__globals__))
-    tracer.calls._called.add(id(function))
+    tracer.calls.called.add(id(function))
     world.know(function)
     for index, cell in enumerate(function.__closure__ or ()):
         world.origins[id(cell)] = Index(CLOSURE, index)
@@ -408,7 +410,8 @@ def _last_step(tracer: Tracer) -> int:
 
 
 def _operators(graph: OutputGraph) -> tuple[Any, ...]:
-    nodes = (node for node in graph.graph.nodes if node.op != "placeholder")
+    """Those of the program, in its order."""
+    nodes = (n for n in graph.graph.nodes if n.op != "placeholder" and not reads_size(n))
     return tuple((node.op, str(node.target)) for node in nodes)
 
 

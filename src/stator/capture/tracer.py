@@ -19,9 +19,12 @@ from stator._native._core import Frame, is_python_class
 from stator.capture import formatting, operators
 from stator.capture.attributes import Attributes
 from stator.capture.calls import Calls
+from stator.capture.demanded import demanded, method
+from stator.capture.entered import note, ours
 from stator.capture.instructions import Instructions
 from stator.capture.names import Waiting
 from stator.capture.refusals import unseen
+from stator.capture.started import answer_frame
 from stator.capture.steps import Steps
 from stator.capture.tensors import Tensors
 from stator.capture.text import Texts
@@ -114,7 +117,7 @@ class Tracer(Attributes):
             return False
         if frame.thrown is None:
             try:
-                answered = self.calls.answer_frame(frame)
+                answered = answer_frame(self.calls, frame)
             except Break as signal:
                 frame.result = self.stop(frame, signal)
                 frame.finish()
@@ -130,6 +133,7 @@ class Tracer(Attributes):
             if answered:
                 return True
         self._depth += 1
+        called = method(frame)
         in_window = self.texts.suspend()
         waiting, self.tensors.frame = self.tensors.frame, None
         if self._depth == 1:
@@ -148,6 +152,8 @@ class Tracer(Attributes):
         try:
             if done:
                 if self._depth:  # C code gets it, and may look into it
+                    if self.tensors.is_symbol(frame.result):
+                        frame.result = demanded(self.tensors, frame, *called)
                     self.values.ready(frame.result, Depth.DEEP)
                 return True
         except Break as signal:
@@ -213,7 +219,7 @@ class Tracer(Attributes):
 
     def run_late(self, function: Any, *args: Any) -> None:
         """Evaluates a function of ours when the program itself has returned."""
-        self.calls.ours(function)
+        ours(self.calls, function)
         self._depth += 1
         try:
             core.run_with(self, function, *args)
@@ -433,7 +439,7 @@ class Tracer(Attributes):
             obj = self.tensors.shapes.plain(frame, obj)
         self._ready_operands((obj,), ("__iter__", "__getitem__", "__len__"))
         made = core.iter(frame, obj)
-        self.calls.note(made)
+        note(self.calls, made)
         return made
 
     def next(self, frame: Frame, iterator: Any) -> Any:

@@ -11,12 +11,11 @@ filters have changed, so all that counts is what was shown since, in the trace i
 """
 
 import _warnings
-import contextlib
 import warnings
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from stator._native._core import Frame
+from stator.capture.filters import MUTATED
 from stator.capture.printing import frames, perform, replaced
 from stator.capture.special import Handler, _plain, _substitute
 from stator.diagnostics.catalogue import WarningControl
@@ -226,7 +225,7 @@ def _perform(helper: Helper) -> Handler:
         message, category, where, source = args
         if calls.filters_mutated and not calls.once:
             calls.filters_mutated = False
-            perform(calls, frame, _mutated, "filters_mutated", ())
+            perform(calls, frame, MUTATED, "filters_mutated", ())
         place = (where.file, where.line, where.module, where.registry, where.outside)
         perform(calls, frame, helper, helper.value, (message, category, *place, source))
 
@@ -257,28 +256,3 @@ WARNINGS: Final[dict[int, Handler]] = {
     id(_put_off): _perform(Helper.WARN),
     id(_show): _perform(Helper.SHOW_WARNING),
 }
-
-
-@contextlib.contextmanager
-def applied(chosen: list[Any]) -> Iterator[None]:
-    """C code runs that may warn, and looks at the real filters: it gets those of the program.
-
-    Changing them resets registries, as `catch_warnings` in the program does, too.
-    """
-    before = filters()
-    warnings.filters = chosen
-    _mutated()
-    try:
-        yield
-    finally:
-        warnings.filters = before
-        _mutated()
-
-
-_mutated: Final[Any] = _warnings._filters_mutated  # type: ignore[attr-defined]
-
-
-def filters() -> list[Any]:
-    """The list that C code looks at."""
-    found: list[Any] = warnings.filters  # type: ignore[assignment]
-    return found

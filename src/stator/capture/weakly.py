@@ -18,6 +18,7 @@ from stator import objects
 from stator._native._core import Frame
 from stator.capture.abandoned import GENERATORS
 from stator.capture.changes import changes
+from stator.capture.native_calls import run
 from stator.capture.special import Handler
 from stator.contracts import lookup
 from stator.diagnostics.catalogue import Finalizer
@@ -154,7 +155,7 @@ def _make(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
         raise Finalizer(reason, whole=True)
     contract = lookup(function)
     assert contract is not None
-    result = calls.run(frame, function, [*args, *kwargs.values()], tuple(kwargs), contract)
+    result = run(calls, frame, function, [*args, *kwargs.values()], tuple(kwargs), contract)
     if made and objects.is_subtype(type(result), weakref.ref):
         calls.references.append(result)
     return result

@@ -1,43 +1,34 @@
-"""One compile: trace, call the backend, emit the residual function, install the entry.
+"""Who compiles when: what happens to a call that no entry fits.
 
-Stage: driver. In: a call that no entry fits. Out: an entry, or the decision to run the call as it
-is. Such decisions are entries with guards like any other, so which of two paths was seen first
-never matters.
+Stage: driver. In: such a call. Out: an entry, or the decision to run the call as it is. Such
+decisions are entries with guards like any other, so which of two paths was seen first never
+matters. Here it is decided whether to compile, with what, and what is done about failures; a
+compile itself traces the call (`tracing.py`) and makes an entry of the trace (`entries.py`).
 """
 
 import contextlib
 import dataclasses
-import gc
 import os
 import sys
 import threading
-import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any, Final
 
-from stator import config, guards
+from stator import config
 from stator._native._core import CALL_ORIGINAL, CompiledFunction, attach, lookup
 from stator.backends import BackendError
-from stator.backends.registry import load
-from stator.capture import CaptureError, Trace
-from stator.capture.restart import split
+from stator.capture import CaptureError
 from stator.capture.shapes import UnknownSymbolError, Wanted
-from stator.capture.trace import Task, trace
+from stator.capture.trace import Task
 from stator.diagnostics import progress
-from stator.diagnostics.artefacts import Title
-from stator.diagnostics.breaks import Break, Place
-from stator.driver import announcements, profiling, stance
+from stator.diagnostics.breaks import Break
+from stator.driver import announcements, stance
 from stator.driver.abandon import abandon
-from stator.driver.attempts import attempting
-from stator.driver.backend import compile_recorded
-from stator.driver.continuations import LIMIT
+from stator.driver.entries import ChangedError, assemble, build, install, install_original
 from stator.driver.errors import RecompileError, RecompileLimitError, SpecializedError
-from stator.driver.failures import Failures
-from stator.driver.fallback import is_plain, unbinding
 from stator.driver.ledger import (
-    NUMBERS,
     Compilation,
     Label,
     Ledger,
@@ -46,15 +37,12 @@ from stator.driver.ledger import (
     own_ledger,
     shared_ledger,
 )
-from stator.driver.naming import name_graph
 from stator.driver.notice import notice
 from stator.driver.options import Options
 from stator.driver.recompiles import limit_reached, reasons, refused, told
-from stator.driver.rerun import Rerun
 from stator.driver.stance import Stance
-from stator.driver.steady import is_steady
+from stator.driver.tracing import TRACING, Captured, captured
 from stator.effects.suspension import Exit, Suspension
-from stator.emit import residual
 from stator.emit.ending import Ending
 from stator.evaluator import PACKAGE, InternalError
 from stator.evaluator.points import Point
@@ -64,17 +52,6 @@ from stator.graph.modes import interruptible
 _ATTEMPTS: Final = 3
 
 
-class _ChangedError(AssertionError):
-    """What was true when a call was traced is not true any more; or it is a bug of ours."""
-
-
-class _Tracing(threading.local):
-    """Whether this thread is tracing: what is called meanwhile is not compiled."""
-
-    now = False
-
-
-_tracing: Final = _Tracing()
 # Tracing changes torch's state for a while, and backends are not made for several threads.
 _lock = threading.RLock()
 
@@ -145,7 +122,7 @@ class Compiler:
         self._forced: dict[object, CompiledFunction] = {}  # the same with other backends
 
     def __call__(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
-        if _tracing.now:
+        if TRACING.now:
             return CALL_ORIGINAL  # called from what a trace runs for real, perhaps on fake tensors
         taken = stance.current()
         if taken.name == "eager_on_recompile":
@@ -301,122 +278,26 @@ class Compiler:
     def _entry(self, function: FunctionType, ledger: Ledger, bound: Any, wanted: Wanted) -> Any:
         """Another thread may change what the trace has read before there is an entry: once more."""
         for _ in range(_ATTEMPTS - 1):
-            with contextlib.suppress(_ChangedError):
+            with contextlib.suppress(ChangedError):
                 return self._attempt(function, ledger, bound, wanted)
         return self._attempt(function, ledger, bound, wanted)
 
     def _attempt(self, function: FunctionType, ledger: Ledger, bound: Any, wanted: Wanted) -> Any:
+        label, options = self.label, self.options
         task = Task(function, bound, self.points, self.careful, wanted)
-        began = time.perf_counter()
-        watch = announcements.Watch(self.label)
-        task, trace = self._opened(ledger, task)
-        shapes = trace.shapes
-        ledger.dynamics.in_use = shapes is not None and shapes.in_use
-        found = None
-        if trace.broken is not None and trace.speculated and not self.options.fullgraph:
-            found = self._split_as_seen(task, trace)
-            if found is None:
-                task = dataclasses.replace(task, careful=True)
-                trace = self._traced(task)
-        watch.traced(trace, time.perf_counter() - began)
-        error = ending = None
+        found = captured(task, label, options, ledger)
+        trace = found.trace
         if trace.broken is not None:
-            # Raised without a name here: this frame, with the arguments, is in its traceback.
-            if self.options.fullgraph:
-                raise CaptureError.of(self.label.name, trace.broken)
-            if trace.error:
-                raise _unwanted(self.label, trace.broken)
-            error = CaptureError.of(self.label.name, trace.broken)
-            may_split = found is None and not trace.broken.whole
-            if may_split and len(ledger.continuations) < LIMIT:
-                found = self._split(task, trace)
-            announcements.broke(error, eager=found is None)
-            if found is None:
-                return self._eager(function, ledger, trace, error)
-            trace = found
-            watch.traced(trace, time.perf_counter() - began, "split")
-        tracing = time.perf_counter() - began
-        if trace.suspension is not None:
-            ending = self._ending(ledger, trace.suspension, self.careful)
+            return self._eager(ledger, found, trace.broken)
         if trace.plan is None:
-            return self._as_it_is(function, ledger, trace, "an operator of torch raises")
-        title = Title.of(self.label.name, next(NUMBERS))
-        graph = code = failed = None
-        called: tuple[str, ...] = ()
-        compiling = 0.0
-        if trace.recorded is not None:
-            code = trace.recorded.module.code
-            called = announcements.operators(trace.recorded.module)
-            announcements.recorded(self.label, trace.recorded.module)
-            began = time.perf_counter()
-            lines = name_graph(trace.recorded.module, title)
-            failed = Failures(title, lines, Rerun(self.label, trace))
-            graph = compile_recorded(trace.recorded, self.options, title)
-            compiling = time.perf_counter() - began
-            assert trace.changes is not None
-            graph = trace.changes.scopes.around(graph)
-            if trace.retry is not None:
-                graph = trace.retry.around(graph)
-            graph = trace.edges.around(graph)
-        graph = trace.prologue.around(graph, retry=trace.retry is not None)
-        made = residual(
-            trace.plan,
-            code=function.__code__,
-            inputs=trace.inputs if graph is not None else (),
-            graph=graph,
-            name=title.name,
-            ending=ending,
-            namespace=self.points[0].globals if self.points else function.__globals__,
-            number=title.number,
-            about=title.about(self.label, called, None if error is None else error.reason),
-            failed=failed,
-        )
-        profiling.note(made.function, made.graph, title.graph)
-        target: Callable[..., Any] = made.function
-        sources = made.sources
-        if trace.retry is not None:
-            plain = trace.retry.plain or task.careful
-            target = attempting(
-                target,
-                function.__code__,
-                # With fullgraph the function itself runs: there is one graph, or none.
-                None if plain or self.options.fullgraph else self._careful(),
-                fetches=bool(sources),
-                tails=ending is not None,
-            )
-            sources = (*sources, guards.FUNCTION)
-        kept = trace.all_guards()
-        announcements.decided(self.label, trace.shapes)
-        self._check_marks(trace)
-        progress.stage("guards")
-        tree = guards.compile(kept, outputs=sources)
-        if not tree.check(bound, function):
-            if trace.shapes is not None and trace.shapes.unbacked:
-                raise UnknownSymbolError("the usual is assumed, which is otherwise in this call")
-            failure = tree.explain(bound, function)
-            raise _ChangedError(f"a guard fails on the call it was made from: {failure}")
-        entry = ledger.bucket.add(
-            tree,
-            target,
-            fetch=bool(sources),
-            tails=ending is not None or trace.retry is not None,
-            steady=is_steady(trace),
-        )
-        done = Compilation(
-            entry,
-            self.label,
-            kept,
-            code,
-            made.text,
-            broken=error,
-            operators=called,
-            trace_seconds=tracing,
-            backend_seconds=compiling,
-            number=title.number,
-        )
+            return self._as_it_is(ledger, found, "an operator of torch raises")
+        ending = None if trace.suspension is None else self._ending(ledger, trace.suspension)
+        built = build(trace, label, options)
+        target = assemble(found, built, label, ending, self._careful(found))
+        done = install(found, built, target, label, ledger)
         self._keep(ledger, done)
-        announcements.compiled(self.label, done, trace.plan, made.function)
-        return entry
+        announcements.compiled(label, done, trace.plan, target.residual)
+        return done.entry
 
     def _wanted(self, function: FunctionType, ledger: Ledger, bound: tuple[Any, ...]) -> Wanted:
         """Which sizes and numbers the trace leaves open: those that differ from calls before."""
@@ -426,60 +307,9 @@ class Compiler:
                 ledger.dynamics.learn(noted, bound, function)
         return ledger.dynamics.wanted(self.options)
 
-    def _opened(self, ledger: Ledger, task: Task) -> tuple[Task, Trace]:
-        """The trace with sizes left open; if more can be captured when they are not, then so."""
-        task, trace = self._with_floats(ledger, task)
-        if trace.broken is None or trace.broken.asked or not trace.shapes or trace.shapes.marked:
-            return task, trace
-        plain = dataclasses.replace(task, wanted=Wanted(never=True))
-        other = self._traced(plain)
-        if other.broken is not None and other.broken.places == trace.broken.places:
-            return task, trace
-        ledger.dynamics.closed = True
-        announcements.closed(self.label, trace.broken.reason)
-        return plain, other
-
-    def _with_floats(self, ledger: Ledger, task: Task) -> tuple[Task, Trace]:
-        """The trace with floats left open, if the program decides nothing by them."""
-        trace = self._traced(task)
-        floats = trace.shapes is not None and trace.shapes.floats
-        if not floats or (trace.broken is None and not trace.speculated):
-            return task, trace
-        wanted = dataclasses.replace(task.wanted, floats=frozenset())
-        plain = dataclasses.replace(task, wanted=wanted)
-        other = self._traced(plain)
-        if other.speculated == trace.speculated and _places(other) == _places(trace):
-            return task, trace
-        ledger.dynamics.fixed_floats = True
-        announcements.closed(self.label, "the program decides something by one", "no float")
-        return plain, other
-
-    def _check_marks(self, trace: Trace) -> None:
-        """What the user has marked as dynamic must be so."""
-        broken = [] if trace.shapes is None else trace.shapes.broken_marks()
-        if broken:
-            raise SpecializedError(self.label, broken)
-
-    def _traced(self, task: Task) -> Trace:
-        with _now_tracing():
-            load(self.options.backend)
-            return trace(task)
-
-    def _split_as_seen(self, task: Task, first: Trace) -> Trace | None:
-        """A split of a trace that takes values for granted, if it is right where it broke."""
-        assert first.broken is not None
-        if first.broken.instruction is None or first.broken.whole:
-            return None
-        with _now_tracing():
-            found = trace(task, first.steps)
-        return found if found.suspension is not None else None
-
-    def _split(self, task: Task, first: Trace) -> Trace | None:
-        with _now_tracing():
-            return split(task, first)
-
-    def _ending(self, ledger: Ledger, found: Suspension, careful: bool) -> Ending:
+    def _ending(self, ledger: Ledger, found: Suspension) -> Ending:
         """The compiled continuations behind an instruction."""
+        careful = self.careful
 
         def compiled(way: Exit | None) -> CompiledFunction | None:
             if way is None or not way.points:
@@ -500,8 +330,14 @@ class Compiler:
 
         return Ending(found, compiled(found.way), compiled(found.other), compiled(found.caught))
 
-    def _careful(self) -> Callable[[FunctionType], CompiledFunction]:
-        """What runs where it turns out that the graph took too much for granted."""
+    def _careful(self, found: Captured) -> Callable[[FunctionType], CompiledFunction] | None:
+        """What runs where it turns out that the graph took too much for granted.
+
+        None for the function itself: with fullgraph, there is one graph, or none.
+        """
+        retry = found.trace.retry
+        if retry is None or retry.plain or found.task.careful or self.options.fullgraph:
+            return None
         code = self.ledger.bucket.code
         ledger = self.ledger.careful
         if ledger is None:
@@ -533,31 +369,16 @@ class Compiler:
                 )
                 shared.add(done)
 
-    def _eager(
-        self, function: FunctionType, ledger: Ledger, trace: Trace, error: CaptureError
-    ) -> Any:
+    def _eager(self, ledger: Ledger, found: Captured, broken: Break) -> Any:
         """This path runs as it is, under the guards that say which path it is."""
-        if trace.broken is None or not trace.broken.asked:
+        error = found.error
+        assert error is not None
+        if not broken.asked:
             self._warn(ledger, f"{error}\n  This path runs eagerly.")
-        return self._as_it_is(function, ledger, trace, error.reason, error)
+        return self._as_it_is(ledger, found, error.reason)
 
-    def _as_it_is(
-        self,
-        function: FunctionType,
-        ledger: Ledger,
-        trace: Trace,
-        reason: str,
-        error: CaptureError | None = None,
-    ) -> Any:
-        """An entry that calls the function itself."""
-        kept = trace.all_guards()
-        announcements.decided(self.label, trace.shapes)
-        if is_plain(function):
-            entry = ledger.bucket.add(guards.compile(kept), function)
-        else:
-            tree = guards.compile(kept, outputs=(guards.FUNCTION,))
-            entry = ledger.bucket.add(tree, unbinding(function.__code__), fetch=True)
-        done = Compilation(entry, self.label, kept, None, "", eager=reason, broken=error)
+    def _as_it_is(self, ledger: Ledger, found: Captured, reason: str) -> Any:
+        done = install_original(found, reason, self.label, ledger)
         self._keep(ledger, done)
         announcements.compiled(self.label, done)
         return CALL_ORIGINAL
@@ -578,31 +399,6 @@ class Compiler:
 
 def _same(backend: Any, other: Any) -> bool:
     return backend is other or (isinstance(backend, str) and backend == other)
-
-
-def _places(trace: Trace) -> tuple[Place, ...] | None:
-    """Where a trace was broken off."""
-    return None if trace.broken is None else trace.broken.places
-
-
-def _unwanted(label: Label, broken: Break) -> CaptureError:
-    error = CaptureError.of(label.name, broken)
-    error.add_note("error_on_graph_break(True) holds where the graph would be split.")
-    return error
-
-
-@contextlib.contextmanager
-def _now_tracing() -> Iterator[None]:
-    collects = gc.isenabled()
-    try:
-        gc.disable()  # the program's finalizers would run in the middle, on fake tensors
-        _tracing.now = True
-        yield
-    finally:
-        _tracing.now = False
-        if collects:
-            gc.enable()
-        announcements.stepped()
 
 
 def _level_outside() -> int:

@@ -38,7 +38,8 @@ class Failures:
         self._lines = lines
         self._rerun = rerun
 
-    def __call__(self, at: Entry) -> None:
+    def __call__(self, at: Entry, framed: bool) -> None:
+        """With `framed`, the residual function's frame comes first in the traceback."""
         error = sys.exc_info()[1]
         if error is None or type(error) is Refused:
             return
@@ -50,7 +51,9 @@ class Failures:
             else:
                 self._note(error)
                 first = error.__traceback__
-                error.__traceback__ = chain([at], first and _generated(first.tb_next))
+                if framed and first is not None:
+                    first = first.tb_next
+                error.__traceback__ = chain([at], _generated(first))
         finally:
             error = behind = first = None  # they have this frame in them
 

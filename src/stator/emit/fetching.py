@@ -91,6 +91,19 @@ class Fetching:
         """The inputs as arguments of a call; a run of fetched ones is one slice."""
         return ", ".join(self._arguments(inputs))
 
+    def places(self, inputs: Sequence[Source]) -> tuple[int, ...] | None:
+        """Where they are: numbers of parameters, ~ those of what is fetched; None if elsewhere."""
+        found = []
+        for source in inputs:
+            index = self._indices.get(self._paths.number(source))
+            if index is not None:
+                found.append(~index)
+            elif type(source) is Local:
+                found.append(source.index)
+            else:
+                return None
+        return tuple(found)
+
     def _arguments(self, inputs: Sequence[Source]) -> Iterator[str]:
         indices = [self._indices.get(self._paths.number(source), -1) for source in inputs]
         start = 0

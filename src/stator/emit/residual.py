@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any, Final
 
+from stator._native._core import DirectCall
 from stator.diagnostics.artefacts import Title, comments, publish
 from stator.effects import model, steps
 from stator.effects.exits import Entry
@@ -41,6 +42,12 @@ class Residual:
     text: str
     graph: CellType | None = None
     """What holds the graph that it calls."""
+    direct: DirectCall | None = None
+    """The same, if calling the graph is all it does."""
+
+    @property
+    def target(self) -> DirectCall | FunctionType:
+        return self.function if self.direct is None else self.direct
 
 
 def residual(
@@ -54,14 +61,14 @@ def residual(
     namespace: dict[str, Any] | None = None,
     number: int = 0,
     about: Sequence[str] = (),
-    failed: Callable[[Entry], None] | None = None,
+    failed: Callable[[Entry, bool], None] | None = None,
 ) -> Residual:
     """The function for calls of `code`, whose bound parameters it takes positionally.
 
     With an ending, it goes on natively where the plan's values have been made. The namespace is
     what it shows as its globals; it uses none of them. It is known to debuggers by its name and
     number, with lines `about` it above its text. If the graph raises, `failed` is called with where
-    that is in the text.
+    that is in the text, and whether the function's frame is in the traceback.
     """
     writer = Writer(plan, code, inputs, graph, ending)
     text = writer.text()
@@ -70,10 +77,10 @@ def residual(
     file = Title.of(name, number).file()
     places = plan.traceback if ending is None else ending.suspension.places
     like = Entry(file, 0, code.co_name, code.co_qualname)
+    at = like._replace(line=first + 1)
     watched = None
     if graph is not None and failed is not None:
-        at = like._replace(line=first + 1)
-        watched = writer.names.of(functools.partial(failed, at), "failed")
+        watched = writer.names.of(functools.partial(failed, at, True), "failed")
     function = compiled(
         text,
         places[0] if places else like,
@@ -89,7 +96,11 @@ def residual(
     if writer.graph is not None:
         freevars = function.__code__.co_freevars
         cell = (function.__closure__ or ())[freevars.index(writer.graph)]
-    return Residual(function, tuple(writer.fetching.sources), text, cell)
+    direct = None
+    if cell is not None and failed is not None and writer.direct is not None:
+        output, arguments = writer.direct
+        direct = DirectCall(function, cell, arguments, output, functools.partial(failed, at, False))
+    return Residual(function, tuple(writer.fetching.sources), text, cell, direct)
 
 
 def expressions(plan: steps.Plan, ending: Ending | None) -> Iterator[steps.Expr]:
@@ -132,6 +143,7 @@ class Writer:
         self._uses: Counter[int] = Counter()
         self._uses_of_outputs = 0
         self.graph: str | None = None  # its name, once the text is written
+        self.direct: tuple[int, tuple[int, ...]] | None = None  # the output, and the inputs' places
         self._survey()
 
     def _survey(self) -> None:
@@ -172,6 +184,7 @@ class Writer:
             if self._uses_of_outputs == 1 and alone:
                 self._outputs = call  # where its one output is used: `return graph(x)[0]`
                 builds = self._builds()
+                self.direct = self._directly()
             else:
                 yield f"{self._outputs} = {call}" if self._uses_of_outputs else call
         yield from builds
@@ -185,6 +198,14 @@ class Writer:
             yield from self._left(f"{self.names.of(runtime.leave)}({result}, {frames})")
         else:
             yield f"return {result}"
+
+    def _directly(self) -> tuple[int, tuple[int, ...]] | None:
+        """The output that is returned and the inputs' places, if that is all there is to say."""
+        result = self._plan.result
+        places = self.fetching.places(self._inputs)
+        if not isinstance(result, model.Output) or places is None:
+            return None
+        return result.index, places
 
     def _left(self, call: str) -> Iterator[str]:
         """The call that raises. This frame will be in the traceback, so it keeps no exception:

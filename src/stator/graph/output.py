@@ -35,7 +35,14 @@ from .fakes import Dynamic, Fakes, InputSource, tensors_in, version
 from .interrupts import is_interrupt
 from .naming import Names
 from .purity import KEEP, UNCOUNTED, has_effect, may_drop
-from .scalars import Assumptions, assuming, call_by_name, forget, has_numbers
+from .scalars import (
+    Assumptions,
+    assuming,
+    call_by_name,
+    forget,
+    forget_settled,
+    has_numbers,
+)
 from .symbols import Origin, Symbols
 
 Target: TypeAlias = Callable[..., Any] | tuple[str, str]  # a function, or ("method", name)
@@ -428,6 +435,7 @@ class OutputGraph:
             with torch._C._EnableTorchFunction():  # the pass calls torch's functions on proxies
                 insert_deferred_runtime_asserts(module, self.shape_env, "graph")
             call_by_name(self.graph)
+            forget_settled(self.graph, self.shape_env)
             module.recompile()
         return Recorded(module, inputs, examples, mode)
 

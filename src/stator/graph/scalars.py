@@ -155,3 +155,19 @@ def call_by_name(graph: fx.Graph) -> None:
         made.meta = dict(node.meta)
         node.replace_all_uses_with(made)
         graph.erase_node(node)
+
+
+def forget_settled(graph: fx.Graph, shape_env: Any) -> None:
+    """Symbols that are taken to be a number, or another symbol, are bound to no node any more.
+
+    A backend that traces the graph again calls new symbols by the names that they are bound by. For
+    these it would know the answer without asking, and drop the check.
+    """
+    for node in graph.nodes:
+        bindings = node.meta.get("unbacked_bindings")
+        if bindings:
+            node.meta["unbacked_bindings"] = {
+                symbol: path
+                for symbol, path in bindings.items()
+                if symbol not in shape_env.replacements
+            }

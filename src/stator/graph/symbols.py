@@ -8,7 +8,7 @@ each. What it knows is also what must hold for other inputs: `shape_guards`.
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
@@ -21,6 +21,7 @@ from stator.diagnostics.catalogue import RegionContents
 
 from .errors import Unsupported
 
+_READS: Final = ("size", "stride", "storage_offset")
 SymbolicNumber: TypeAlias = torch.SymInt | torch.SymFloat | torch.SymBool
 
 
@@ -82,6 +83,13 @@ class Derived:
     operands: tuple[Any, ...]
     in_tensors: bool
     """Whether the function is computed on tensors of float64, where backends change no order."""
+
+
+def reads_size(node: fx.Node) -> bool:
+    """Whether a node is one that this module has put where a tensor is made, not where it is used."""
+    if node.op == "call_method":
+        return node.target in _READS
+    return node.target is torch.ops.aten.sym_size.int
 
 
 class Symbols:

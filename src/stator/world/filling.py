@@ -14,7 +14,6 @@ from stator.guards import (
     Attr,
     AttrKeys,
     Callback,
-    Check,
     DictKeyAt,
     Equal,
     Fixed,
@@ -50,21 +49,11 @@ from stator.world.records import (
     pairs,
     raw_items,
 )
+from stator.world.store import Store
 
 
-class Filling:
+class Filling(Store):
     """The part of a `World` that fills its shadows."""
-
-    records: dict[int, Record]
-    stand_ins: dict[int, Any]
-    owners: dict[int, Record]  # by id of the raw dict in which an object keeps its attributes
-    _keys: dict[int, Any]
-
-    def guard(self, source: Source, check: Check) -> None:
-        raise NotImplementedError
-
-    def wrap(self, raw: Any, source: Source) -> Any:
-        raise NotImplementedError
 
     # ------------------------------------------------------------------ attributes of shadows
 
@@ -239,9 +228,9 @@ class Filling:
             name = type(key).__qualname__
             raise KeyOfItsOwn(f"a key of class {name}, which defines __eq__ or __hash__")
         self.guard(source, Is(key))
-        return self._kept_key(key)
+        return self.kept_key(key)
 
-    def _kept_key(self, key: Any) -> Any:
+    def kept_key(self, key: Any) -> Any:
         """An object that is a key: what else is hashed may be the same one, or another."""
         made = self.wrap(key, Fixed(key))
         self._keys[id(made)] = made
@@ -252,7 +241,7 @@ class Filling:
         if not all(plain_key(item) or plain_element(item) for item in items):
             raise KeyOfItsOwn("a set that holds more than constants existed before the call")
         self.guard(record.source, KeySet(tuple(items)))
-        wrapped = [item if plain_key(item) else self._kept_key(item) for item in items]
+        wrapped = [item if plain_key(item) else self.kept_key(item) for item in items]
         set.update(record.shadow, wrapped)
         record.initial = set(wrapped)
 

@@ -53,11 +53,20 @@ IDENTITIES: Final = objects.TypeSet(
     operator.methodcaller,
     re.Pattern,
     contextvars.ContextVar,
-    BUILTIN_METHOD,  # of patterns only, see `_wrap_identity`
+    BUILTIN_METHOD,  # of patterns only, see `Identity`
 )
 
+_IMMUTABLE_TYPE: Final = 1 << 8
+_HEAP_TYPE: Final = 1 << 9
+_flags: Final = type.__dict__["__flags__"].__get__
 _EQ: Final = object.__dict__["__eq__"]
 _HASH: Final = object.__dict__["__hash__"]
+
+
+def is_frozen_class(cls: type) -> bool:
+    """A C class, whose attributes can't be set."""
+    flags = _flags(cls)
+    return bool(flags & _IMMUTABLE_TYPE) or not flags & _HEAP_TYPE
 
 
 def has_plain_hash(cls: type) -> bool:
@@ -98,6 +107,8 @@ def plain_key(key: Any) -> bool:
     if cls is tuple or cls is frozenset:
         return all(map(plain_key, key))
     if cls is type or IDENTITIES.holds(cls) or objects.is_subtype(cls, enum.Enum):
+        return True
+    if objects.is_subtype(cls, type) and has_plain_hash(cls):
         return True
     return fields.is_plain_c_value(key, cls)
 

@@ -1,0 +1,62 @@
+"""Arguments of calls, in the forms in which they come.
+
+Stage: capture, for `Calls`. In: a list with the names of the last ones, as an instruction has them,
+or the parameters of a frame. Out: positional ones and a dict, or the list for another callable.
+"""
+
+import functools
+from typing import Any, Final
+
+from stator import objects
+from stator._native._core import Frame, is_python_class
+
+_module_of: Final = type.__dict__["__module__"].__get__
+
+
+def split(args: list[Any], kwnames: tuple[str, ...] | None) -> tuple[list[Any], dict[str, Any]]:
+    if not kwnames:
+        return args, {}
+    count = len(args) - len(kwnames)
+    return args[:count], dict(zip(kwnames, args[count:], strict=True))
+
+
+def pack(args: list[Any], kwnames: tuple[str, ...] | None) -> list[Any]:
+    positional, keywords = split(args, kwnames)
+    return [tuple(positional), keywords]
+
+
+def unpack_partial(
+    partial: Any, args: list[Any], kwnames: tuple[str, ...] | None, cls: type = functools.partial
+) -> tuple[list[Any], tuple[str, ...] | None]:
+    positional, keywords = split(args, kwnames)
+    merged = {**field(cls, "keywords")(partial), **keywords}
+    return [*field(cls, "args")(partial), *positional, *merged.values()], tuple(merged) or None
+
+
+def field(cls: type, name: str) -> Any:
+    """Reads a C field of an object, past attributes of its class."""
+    return objects.type_dict(cls)[name].__get__
+
+
+def is_functools_type(cls: type, name: str) -> bool:
+    """Whether a type is this one of functools, perhaps made by a second import of `_functools`."""
+    return (
+        not is_python_class(cls)
+        and _module_of(cls) == "functools"
+        and type.__dict__["__name__"].__get__(cls) == name
+    )
+
+
+def arguments_of(frame: Frame) -> tuple[list[Any], dict[str, Any]]:
+    """The arguments with which a frame was called, from its parameters."""
+    code = frame.code
+    count = code.co_argcount
+    args = [frame[index] for index in range(count)]
+    position = count + code.co_kwonlyargcount
+    kwargs = {code.co_varnames[i]: frame[i] for i in range(count, position)}
+    if code.co_flags & 0x04:
+        args += frame[position]
+        position += 1
+    if code.co_flags & 0x08:
+        kwargs.update(frame[position])
+    return args, kwargs

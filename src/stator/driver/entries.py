@@ -1,0 +1,189 @@
+"""From a trace to an installed entry.
+
+Stage: driver. In: what was captured of a call. Out: a `Compilation`: an entry in the bucket of the
+function, and where it comes from. The steps pass on what they made: the backend makes `Built` of
+the graph, `Target` is what the entry calls, and the guards decide when it is called. A path that
+was not captured gets an entry, too, which calls the function itself.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from stator import guards
+from stator._native._core import CompiledFunction, GuardTree
+from stator.capture import Trace
+from stator.capture.shapes import UnknownSymbolError
+from stator.diagnostics import progress
+from stator.diagnostics.artefacts import Title
+from stator.driver import announcements, profiling
+from stator.driver.attempts import attempting
+from stator.driver.backend import compile_recorded
+from stator.driver.errors import SpecializedError
+from stator.driver.failures import Failures
+from stator.driver.fallback import is_plain, unbinding
+from stator.driver.ledger import NUMBERS, Compilation, Label, Ledger
+from stator.driver.naming import name_graph
+from stator.driver.options import Options
+from stator.driver.rerun import Rerun
+from stator.driver.steady import is_steady
+from stator.driver.tracing import Captured
+from stator.emit import residual
+from stator.emit.ending import Ending
+from stator.guards import Guard, Source
+
+
+class ChangedError(AssertionError):
+    """What was true when a call was traced is not true any more; or it is a bug of ours."""
+
+
+@dataclass(frozen=True, eq=False)
+class Built:
+    """What the backend made of a graph, if there is one."""
+
+    title: Title
+    graph: Callable[..., Any] | None
+    """What the residual function calls with the inputs of the trace."""
+    code: str | None = None
+    """The graph as Python code, before the backend got it."""
+    operators: tuple[str, ...] = ()
+    failed: Failures | None = None
+    """What to do when the graph raises."""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """What an entry calls."""
+
+    call: Callable[..., Any]
+    sources: tuple[Source, ...]
+    """What it gets in front of the parameters, fetched with the guards."""
+    tails: bool
+    """It returns what is to be called next."""
+    residual: FunctionType
+    """What it calls itself, or is."""
+    text: str
+    """That, as Python code."""
+
+
+def build(trace: Trace, label: Label, options: Options) -> Built:
+    """Has the graph of a trace compiled."""
+    title = Title.of(label.name, next(NUMBERS))
+    prologue, retry, recorded = trace.prologue, trace.retry, trace.recorded
+    if recorded is None:
+        return Built(title, prologue.around(None, retry=retry is not None))
+    code = recorded.module.code
+    called = announcements.operators(recorded.module)
+    announcements.recorded(label, recorded.module)
+    began = time.perf_counter()
+    lines = name_graph(recorded.module, title)
+    failed = Failures(title, lines, Rerun(label, trace))
+    graph = compile_recorded(recorded, options, title)
+    seconds = time.perf_counter() - began
+    assert trace.changes is not None
+    graph = trace.changes.scopes.around(graph)
+    if retry is not None:
+        graph = retry.around(graph)
+    graph = trace.edges.around(graph)
+    graph = prologue.around(graph, retry=retry is not None)
+    return Built(title, graph, code, called, failed, seconds)
+
+
+def assemble(
+    found: Captured,
+    built: Built,
+    label: Label,
+    ending: Ending | None,
+    careful: Callable[[FunctionType], CompiledFunction] | None,
+) -> Target:
+    """The residual function of a trace, with `careful` behind it if its graph may refuse."""
+    task, trace = found.task, found.trace
+    assert trace.plan is not None
+    function, title = task.function, built.title
+    why = None if found.error is None else found.error.reason
+    made = residual(
+        trace.plan,
+        code=function.__code__,
+        inputs=trace.inputs if built.graph is not None else (),
+        graph=built.graph,
+        name=title.name,
+        ending=ending,
+        namespace=task.points[0].globals if task.points else function.__globals__,
+        number=title.number,
+        about=title.about(label, built.operators, why),
+        failed=built.failed,
+    )
+    profiling.note(made.function, made.graph, title.graph)
+    tails = ending is not None
+    if trace.retry is None:
+        return Target(made.target, made.sources, tails, made.function, made.text)
+    fetches = bool(made.sources)
+    call = attempting(made.function, function.__code__, careful, fetches=fetches, tails=tails)
+    return Target(call, (*made.sources, guards.FUNCTION), True, made.function, made.text)
+
+
+def install(
+    found: Captured, built: Built, target: Target, label: Label, ledger: Ledger
+) -> Compilation:
+    """An entry that calls the target, under the guards of the trace. They hold for its call."""
+    kept = found.trace.all_guards()
+    announcements.decided(label, found.trace.shapes)
+    _check_marks(found.trace, label)
+    entry = ledger.bucket.add(
+        _checked_tree(found, kept, target.sources),
+        target.call,
+        fetch=bool(target.sources),
+        tails=target.tails,
+        steady=is_steady(found.trace),
+    )
+    return Compilation(
+        entry,
+        label,
+        kept,
+        built.code,
+        target.text,
+        broken=found.error,
+        operators=built.operators,
+        trace_seconds=found.seconds,
+        backend_seconds=built.seconds,
+        number=built.title.number,
+    )
+
+
+def install_original(found: Captured, reason: str, label: Label, ledger: Ledger) -> Compilation:
+    """An entry that calls the function itself, under the guards that say which path it is."""
+    function = found.task.function
+    kept = found.trace.all_guards()
+    announcements.decided(label, found.trace.shapes)
+    if is_plain(function):
+        entry = ledger.bucket.add(guards.compile(kept), function)
+    else:
+        tree = guards.compile(kept, outputs=(guards.FUNCTION,))
+        entry = ledger.bucket.add(tree, unbinding(function.__code__), fetch=True)
+    return Compilation(entry, label, kept, None, "", eager=reason, broken=found.error)
+
+
+def _check_marks(trace: Trace, label: Label) -> None:
+    """What the user has marked as dynamic must be so."""
+    broken = [] if trace.shapes is None else trace.shapes.broken_marks()
+    if broken:
+        raise SpecializedError(label, broken)
+
+
+def _checked_tree(
+    found: Captured, kept: tuple[Guard, ...], sources: tuple[Source, ...]
+) -> GuardTree:
+    """The guards, compiled; they must hold for the call they were made from."""
+    progress.stage("guards")
+    tree = guards.compile(kept, outputs=sources)
+    bound, function = tuple(found.task.bound), found.task.function
+    if not tree.check(bound, function):
+        shapes = found.trace.shapes
+        if shapes is not None and shapes.unbacked:
+            raise UnknownSymbolError("the usual is assumed, which is otherwise in this call")
+        failure = tree.explain(bound, function)
+        raise ChangedError(f"a guard fails on the call it was made from: {failure}")
+    return tree

@@ -1,0 +1,162 @@
+"""From a call to the trace that is compiled.
+
+Stage: driver. In: a call, and what is known of the calls before it. Out: `Captured`, a trace of all
+of it, or of the part before what can't be captured. Where one trace does not do, the call is traced
+again: with fewer sizes and numbers left open, with nothing taken for granted, or up to where it was
+broken off.
+"""
+
+import contextlib
+import dataclasses
+import gc
+import threading
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from stator.backends.registry import load
+from stator.capture import CaptureError, Trace
+from stator.capture.restart import split
+from stator.capture.shapes import Wanted
+from stator.capture.trace import Task, trace
+from stator.diagnostics.breaks import Break, Place
+from stator.driver import announcements
+from stator.driver.continuations import LIMIT
+from stator.driver.dynamics import Dynamics
+from stator.driver.ledger import Label, Ledger
+from stator.driver.options import Options
+
+
+class _Tracing(threading.local):
+    """Whether this thread is tracing: what is called meanwhile is not compiled."""
+
+    now = False
+
+
+TRACING: Final = _Tracing()
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Captured:
+    """What was captured of a call."""
+
+    task: Task
+    """As it was traced last."""
+    trace: Trace
+    """If this is broken off itself, nothing was captured."""
+    error: CaptureError | None
+    """Why it is not all of the call."""
+    seconds: float
+
+
+def captured(task: Task, label: Label, options: Options, ledger: Ledger) -> Captured:
+    """Traces a call, until there is something to compile, or it is clear that there is nothing.
+
+    Raises why not, if there is to be one graph, or if the program forbids breaks where it breaks.
+    """
+    began = time.perf_counter()
+    watch = announcements.Watch(label)
+    task, whole = _opened(task, label, options, ledger.dynamics)
+    shapes = whole.shapes
+    ledger.dynamics.in_use = shapes is not None and shapes.in_use
+    part = None
+    if whole.broken is not None and whole.speculated and not options.fullgraph:
+        part = _split_as_seen(task, whole)
+        if part is None:
+            task = dataclasses.replace(task, careful=True)
+            whole = _traced(task, options)
+    watch.traced(whole, time.perf_counter() - began)
+    if whole.broken is None:
+        return Captured(task, whole, None, time.perf_counter() - began)
+    # Raised without a name here: this frame, with the arguments, is in its traceback.
+    if options.fullgraph:
+        raise CaptureError.of(label.name, whole.broken)
+    if whole.error:
+        raise _unwanted(label, whole.broken)
+    error = CaptureError.of(label.name, whole.broken)
+    may_split = part is None and not whole.broken.whole
+    if may_split and len(ledger.continuations) < LIMIT:
+        part = _split(task, whole)
+    announcements.broke(error, eager=part is None)
+    if part is None:
+        return Captured(task, whole, error, time.perf_counter() - began)
+    watch.traced(part, time.perf_counter() - began, "split")
+    return Captured(task, part, error, time.perf_counter() - began)
+
+
+def _opened(task: Task, label: Label, options: Options, dynamics: Dynamics) -> tuple[Task, Trace]:
+    """The trace with sizes left open; if more can be captured when they are not, then so."""
+    task, trace = _with_floats(task, label, options, dynamics)
+    if trace.broken is None or trace.broken.asked or not trace.shapes or trace.shapes.marked:
+        return task, trace
+    plain = dataclasses.replace(task, wanted=Wanted(never=True))
+    other = _traced(plain, options)
+    if other.broken is not None and other.broken.places == trace.broken.places:
+        return task, trace
+    dynamics.closed = True
+    announcements.closed(label, trace.broken.reason)
+    return plain, other
+
+
+def _with_floats(
+    task: Task, label: Label, options: Options, dynamics: Dynamics
+) -> tuple[Task, Trace]:
+    """The trace with floats left open, if the program decides nothing by them."""
+    trace = _traced(task, options)
+    floats = trace.shapes is not None and trace.shapes.floats
+    if not floats or (trace.broken is None and not trace.speculated):
+        return task, trace
+    wanted = dataclasses.replace(task.wanted, floats=frozenset())
+    plain = dataclasses.replace(task, wanted=wanted)
+    other = _traced(plain, options)
+    if other.speculated == trace.speculated and _places(other) == _places(trace):
+        return task, trace
+    dynamics.fixed_floats = True
+    announcements.closed(label, "the program decides something by one", "no float")
+    return plain, other
+
+
+def _traced(task: Task, options: Options) -> Trace:
+    with _now_tracing():
+        load(options.backend)
+        return trace(task)
+
+
+def _split_as_seen(task: Task, first: Trace) -> Trace | None:
+    """A split of a trace that takes values for granted, if it is right where it broke."""
+    assert first.broken is not None
+    if first.broken.instruction is None or first.broken.whole:
+        return None
+    with _now_tracing():
+        found = trace(task, first.steps)
+    return found if found.suspension is not None else None
+
+
+def _split(task: Task, first: Trace) -> Trace | None:
+    with _now_tracing():
+        return split(task, first)
+
+
+@contextlib.contextmanager
+def _now_tracing() -> Iterator[None]:
+    collects = gc.isenabled()
+    try:
+        gc.disable()  # the program's finalizers would run in the middle, on fake tensors
+        TRACING.now = True
+        yield
+    finally:
+        TRACING.now = False
+        if collects:
+            gc.enable()
+        announcements.stepped()
+
+
+def _places(trace: Trace) -> tuple[Place, ...] | None:
+    """Where a trace was broken off."""
+    return None if trace.broken is None else trace.broken.places
+
+
+def _unwanted(label: Label, broken: Break) -> CaptureError:
+    error = CaptureError.of(label.name, broken)
+    error.add_note("error_on_graph_break(True) holds where the graph would be split.")
+    return error

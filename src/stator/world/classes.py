@@ -1,0 +1,86 @@
+"""Classes of the world: what is read of them, and what the program writes.
+
+Stage: under the tracer. In: a class, and the name of an attribute. Out: the attribute, guarded once
+for each class and name; what the program has set itself comes first. The class is not changed.
+"""
+
+import types
+from typing import Any, Final
+
+from stator import objects
+from stator.diagnostics.catalogue import ClassChanged, OpaqueObject
+from stator.guards import ClassAttr, Equal, Fixed, Is, NoClassAttr
+from stator.objects.attributes import is_descriptor
+from stator.objects.types import Attribute
+from stator.world.identity import Identity
+from stator.world.kinds import CONSTANTS, is_frozen_class
+from stator.world.records import MISSING
+
+# Functions of C that are bound to a module or an object: not the methods that a C class has.
+_BOUND_C: Final = objects.TypeSet(types.BuiltinFunctionType, types.MethodWrapperType)
+_name_of: Final = type.__dict__["__name__"].__get__
+
+
+class Classes(Identity):
+    """The part of a `World` that knows its classes."""
+
+    def class_attribute(self, cls: type, name: str) -> Attribute | None:
+        """As `_PyType_Lookup`, guarded; what the program has set comes first."""
+        if name in self._written_names:
+            for owner in objects.mro(cls):
+                if (id(owner), name) in self.class_writes:
+                    return Attribute(owner, self.class_writes[id(owner), name])
+                if name in objects.type_dict(owner):
+                    break
+        if self.is_made(cls):
+            return objects.lookup(cls, name)
+        key = id(cls), name
+        found = self._class_attributes.get(key, MISSING)
+        if found is MISSING:
+            found = objects.lookup(cls, name)
+            self._class_attributes[key] = found
+            self._alive.append(cls)
+            if not is_frozen_class(cls):
+                self._guard_class(cls, name, found)
+        return found  # type: ignore[return-value]
+
+    def _guard_class(self, cls: type, name: str, found: Attribute | None) -> None:
+        if found is None:
+            self.guard(Fixed(cls), NoClassAttr(name))
+        elif CONSTANTS.holds(type(found.value)):
+            self.guard(ClassAttr(Fixed(cls), name), Equal(found.value))
+        else:
+            self.guard(ClassAttr(Fixed(cls), name), Is(found.value))
+
+    def write_class(self, cls: type, name: str, value: Any) -> None:
+        """An attribute of a class that existed before; only values that are no descriptors."""
+        found = objects.lookup(cls, name)
+        if name.startswith("__") or is_descriptor(value) or (found and is_descriptor(found.value)):
+            raise ClassChanged(f"the method or property {name} of a class is replaced")
+        self.class_writes[id(cls), name] = value
+        self.written_classes[id(cls), name] = cls
+        self._written_names.add(name)
+
+    def protocol(self, cls: type, names: tuple[str, ...]) -> None:
+        """An operation uses these special methods of a class, as far as it has them."""
+        if is_frozen_class(cls) or id(cls) in self.made_classes:
+            return
+        for name in names:
+            found = self.class_attribute(cls, name)
+            if found is not None and _BOUND_C.holds(type(found.value)) and name != "__new__":
+                # C code calls it, and nobody asks what it does.
+                raise OpaqueObject(f"the method {name} of class {_name_of(cls)} is a C function")
+
+    def class_value(self, cls: type, name: str, value: Any) -> Any:
+        """What stands for a plain attribute of a class (guarded by `class_attribute`)."""
+        if CONSTANTS.holds(type(value)) or id(cls) in self.made_classes or self.is_world(value):
+            return value
+        key = id(cls), name
+        if key in self.class_writes:
+            return value
+        if key not in self._class_values:
+            if id(value) in self.stand_ins:
+                self._class_values[key] = self.stand_ins[id(value)]
+            else:
+                self._class_values[key] = self.wrap(value, Fixed(value))
+        return self._class_values[key]

@@ -1,0 +1,72 @@
+"""What one trace knows of the world.
+
+Stage: under the tracer. In: guards, and which object stands for which. Out: the tables that the
+parts of a `World` share: stand-ins by raw object, records by shadow, sources by stand-in.
+"""
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+from stator.guards import Check, Guard, Source, TypeIs
+from stator.objects.types import Attribute
+from stator.world.records import Record
+
+
+def _nobody() -> tuple[None, int]:
+    """No line of a program is the reason for a guard."""
+    return None, 0
+
+
+class Store:
+    """The part of a `World` that keeps what is known."""
+
+    def __init__(self) -> None:
+        self.guards: list[Guard] = []
+        self.blame: Callable[[], tuple[types.CodeType | None, int]] = _nobody
+        self.records: dict[int, Record] = {}  # by id of the shadow
+        self.stand_ins: dict[int, Any] = {}  # by id of the raw object
+        self.owners: dict[int, Record] = {}  # by id of the raw dict with an object's attributes
+        self.origins: dict[int, Source] = {}  # of stand-ins, by their id
+        self.opaque: dict[int, str] = {}  # id -> type name
+        self.made: dict[int, types.FunctionType] = {}  # functions made in the trace, by id
+        self.made_classes: set[int] = set()
+        self.making: list[str] = []  # names of classes that are being made
+        self.special: dict[int, Callable[[Any, Source], Any]] = {}  # by id of the type
+        self.foreign: Callable[[Any, Source], Any] | None = None
+        self.symbolic: dict[type, Callable[[Any, Source], Any]] = {}  # numbers that are left open
+        self._alive: list[Any] = []  # ids above stay taken
+        self._class_attributes: dict[tuple[int, str], Attribute | None] = {}
+        self._class_values: dict[tuple[int, str], Any] = {}
+        self._pinned: set[int] = set()
+        self.facts: set[tuple[int, str]] = set()  # fields of classes … that are guarded
+        self._hashed: dict[int, Any] = {}  # world objects that were hashed, by id
+        self._keys: dict[int, Any] = {}  # keys of world containers that are objects, by id
+        self.class_writes: dict[tuple[int, str], Any] = {}
+        self.written_classes: dict[tuple[int, str], type] = {}
+        self._written_names: set[str] = set()
+        self._distinct: set[tuple[int, int]] = set()
+
+    def guard(self, source: Source, check: Check) -> None:
+        self.guards.append(Guard(source, check, *self.blame()))
+
+    def keep(self, *values: Any) -> None:
+        self._alive.extend(values)
+
+    def wrap(self, raw: Any, source: Source) -> Any:
+        """What stands for `raw`, with the guards that make it right."""
+        raise NotImplementedError
+
+    def remember(self, raw: Any, stand_in: Any, source: Source) -> Any:
+        """From now on `stand_in` is what the program sees for `raw`."""
+        self.stand_ins[id(raw)] = stand_in
+        self.origins[id(stand_in)] = source
+        self._alive.append(raw)
+        self._alive.append(stand_in)
+        return stand_in
+
+    def wrap_opaque(self, raw: Any, source: Source) -> Any:
+        """An object that may be passed along, and of which nothing else is known."""
+        self.guard(source, TypeIs(type(raw)))
+        self.opaque[id(raw)] = type(raw).__qualname__
+        return self.remember(raw, raw, source)
