@@ -96,9 +96,10 @@ direct_call(Entry *entry, PyObject *const *values, size_t nvaluesf)
     }
     if (self->n > DIRECT_SMALL && (args = PyMem_Malloc((self->n + 1) * sizeof *args)) == NULL)
         return PyErr_NoMemory();
+    Fetched fetched = entry->guards == NULL ? (Fetched){NULL, NULL, 0} : guard_tree_fetched(entry->guards);
     for (Py_ssize_t i = 0; i < self->n; i++) {
         int32_t from = self->arguments[i];
-        args[i + 1] = from >= 0 ? values[from] : guard_tree_output(entry->guards, ~from);
+        args[i + 1] = from >= 0 ? values[from] : fetched.values[fetched.places[~from]];
     }
     Py_INCREF(graph);
     PyObject *made = call_graph(graph, args + 1, self->n);
@@ -117,7 +118,7 @@ int
 direct_fits(PyObject *target, PyObject *guards, Py_ssize_t n_parameters, int fetch, int tails)
 {
     DirectCall *self = (DirectCall *)target;
-    Py_ssize_t n_outputs = fetch && guards != NULL ? guard_tree_n_outputs(guards) : 0;
+    Py_ssize_t n_outputs = fetch && guards != NULL ? guard_tree_fetched(guards).n : 0;
     for (Py_ssize_t i = 0; i < self->n; i++) {
         int32_t from = self->arguments[i];
         if (from >= 0 ? from >= n_parameters : ~from >= n_outputs)

@@ -48,9 +48,14 @@ Py_ssize_t guard_tree_locals(PyObject *tree);
  * would keep what belongs to the caller alive. */
 PyObject *guard_tree_outputs(PyObject *tree);
 
-/* One of them, borrowed, at the same moment. */
-PyObject *guard_tree_output(PyObject *tree, Py_ssize_t i);
-Py_ssize_t guard_tree_n_outputs(PyObject *tree);
+/* The same, borrowed and where they are: output i is values[places[i]]. */
+typedef struct {
+    PyObject *const *values;
+    const int32_t *places;
+    Py_ssize_t n;
+} Fetched;
+
+Fetched guard_tree_fetched(PyObject *tree);
 
 /* What a tree may demand of a parameter. */
 typedef enum { DEMAND_SIZES, DEMAND_CONSTANT, DEMAND_OBJECT } DemandKind;

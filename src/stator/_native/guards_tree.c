@@ -435,15 +435,9 @@ guard_tree_outputs(PyObject *tree)
     return values;
 }
 
-PyObject *
-guard_tree_output(PyObject *tree, Py_ssize_t i)
+Fetched
+guard_tree_fetched(PyObject *tree)
 {
     GuardTree *t = (GuardTree *)tree;
-    return t->values[t->outputs[i]];
-}
-
-Py_ssize_t
-guard_tree_n_outputs(PyObject *tree)
-{
-    return ((GuardTree *)tree)->n_outputs;
+    return (Fetched){t->values, t->outputs, t->n_outputs};
 }

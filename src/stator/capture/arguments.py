@@ -5,12 +5,11 @@ or the parameters of a frame. Out: positional ones and a dict, or the list for a
 """
 
 import functools
-from typing import Any, Final
+from typing import Any
 
 from stator import objects
 from stator._native._core import Frame, is_python_class
-
-_module_of: Final = type.__dict__["__module__"].__get__
+from stator.objects.types import module_of, name_of
 
 
 def split(args: list[Any], kwnames: tuple[str, ...] | None) -> tuple[list[Any], dict[str, Any]]:
@@ -40,11 +39,7 @@ def field(cls: type, name: str) -> Any:
 
 def is_functools_type(cls: type, name: str) -> bool:
     """Whether a type is this one of functools, perhaps made by a second import of `_functools`."""
-    return (
-        not is_python_class(cls)
-        and _module_of(cls) == "functools"
-        and type.__dict__["__name__"].__get__(cls) == name
-    )
+    return not is_python_class(cls) and module_of(cls) == "functools" and name_of(cls) == name
 
 
 def arguments_of(frame: Frame) -> tuple[list[Any], dict[str, Any]]:

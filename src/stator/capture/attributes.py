@@ -16,6 +16,7 @@ from stator.capture.facts import (
     function_part,
     guard_class_field,
     guard_mro,
+    guard_traceback,
     inner_frame,
     look_outside,
 )
@@ -36,6 +37,7 @@ from stator.diagnostics.catalogue import (
 )
 from stator.guards import Attr, Fixed, NoAttr, TypeIs
 from stator.objects.attributes import is_data_descriptor, is_descriptor
+from stator.objects.tracebacks import TRACEBACK
 from stator.world import MISSING, Record, World
 from stator.world.fields import same_names
 from stator.world.kinds import is_frozen_class
@@ -143,6 +145,8 @@ class Attributes(Names):
                     return world.dict_of(record)
                 if type(found.value) is types.MemberDescriptorType:
                     self.world.fill_slots(record)
+                if found.value is TRACEBACK:
+                    guard_traceback(world, record)
             if name == "__context__":
                 look_outside(self.calls.tracer)
             world.class_attribute(cls, "__getattr__")  # asked if the descriptor has no value

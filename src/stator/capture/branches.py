@@ -4,6 +4,9 @@ In: a frame at a jump whose condition is not known. Out: which way goes on, if t
 nothing but raise an exception. The trace then follows that way, and the graph checks the condition.
 That a branch is taken for one of these is a matter of speed only: if the check fails, the call runs
 again without the graph, and raises by itself.
+
+Where the program would handle the exception, or the C code that has called the function, it is a way
+to go on: a loop may end by it.
 """
 
 import dis
@@ -12,6 +15,7 @@ from types import CodeType
 from typing import Final
 
 from stator._native._core import Frame
+from stator.capture.handled import handlers
 
 _FARTHEST: Final = 60  # instructions until the exception is raised
 _FORWARD: Final = frozenset({"JUMP_FORWARD"})
@@ -20,7 +24,8 @@ _ENDS: Final = ("RETURN", "YIELD", "SEND", "STORE_", "DELETE_", "RERAISE", "FOR_
 
 def insisted(frame: Frame) -> bool | None:
     """What the condition must be for the program to go on; None if both ways do something."""
-    return _sides(frame.code).get(2 * frame.info.unit(frame.ip - 1))
+    side = _sides(frame.code).get(2 * frame.info.unit(frame.ip - 1))
+    return None if side is None or handlers(frame) - {"finally"} else side
 
 
 @functools.lru_cache(1000)

@@ -28,6 +28,7 @@ from stator.effects import CannotRebuild
 from stator.effects.recipes import is_constant, recipe
 from stator.effects.texts import Text
 from stator.guards import Callback, Fixed
+from stator.objects.types import module_of
 from stator.world import MISSING
 from stator.world.kinds import CONSTANTS, IDENTITIES, has_plain_hash
 
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 _UNSEEN: Final = object()
 _MUTABLE: Final = objects.TypeSet(types.FunctionType, types.CellType)
-_module_of: Final = type.__dict__["__module__"].__get__
 _INFO: Final[Any] = functools._lru_cache_wrapper.__dict__["cache_info"]
 
 
@@ -317,7 +317,7 @@ def _lasts(
         return True
     if is_torch_value(cls) or cls is Text or calls.world.is_world(value):
         return True
-    if (IDENTITIES.holds(cls) and not _MUTABLE.holds(cls)) or _module_of(cls) == typing.__name__:
+    if (IDENTITIES.holds(cls) and not _MUTABLE.holds(cls)) or module_of(cls) == typing.__name__:
         return True
     base = objects.layout_base(cls)
     if base is tuple or base is frozenset:

@@ -56,6 +56,7 @@ from stator.diagnostics.catalogue import (
 )
 from stator.graph import leaves
 from stator.guards import Fixed
+from stator.objects.types import module_of
 from stator.world import MISSING
 from stator.world.kinds import CONSTANTS
 
@@ -75,7 +76,6 @@ SPECIAL.update(SCALARS)
 SPECIAL.update(CONTROLS)
 SPECIAL.update(VMAP)
 SPECIAL.update(OVERRIDDEN)
-_module_of: Final = type.__dict__["__module__"].__get__
 _wrapper_class: Final = types.MethodWrapperType.__dict__["__objclass__"].__get__
 
 
@@ -262,7 +262,7 @@ class Calls:
             known = NATIVE.holds(cls) or cls is types.FunctionType or objects.is_subtype(cls, type)
             if not known:
                 # Asking any other object what it is could run its code.
-                known = str(_module_of(cls)).startswith("torch.")
+                known = str(module_of(cls)).startswith("torch.")
             self._rules[key] = leaves.classify(callable) if known else None
         return self._rules[key]
 

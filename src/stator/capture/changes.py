@@ -18,11 +18,14 @@ from stator.effects import (
     KeySet,
     ListContents,
     ListExtended,
+    Passed,
     SetContents,
     SlotDel,
     SlotSet,
 )
+from stator.effects.exits import earlier, entries
 from stator.effects.model import values_of
+from stator.objects.tracebacks import TRACEBACK
 from stator.world import MISSING, Record
 from stator.world.records import DICTS, SETS, pairs
 
@@ -35,6 +38,7 @@ def changes(record: Record) -> Iterator[Effect]:
     yield from _contents(record)
     yield from _attributes(record)
     yield from _slots(record)
+    yield from _passed(record)
 
 
 def written(tracer: "Tracer") -> list[Any]:
@@ -122,6 +126,14 @@ def _entered_again(record: Record, own: dict[str, Any], raw: dict[str, Any]) -> 
             again.add(name)
         last = max(place, last) if place >= 0 else len(places)
     return again & places.keys()
+
+
+def _passed(record: Record) -> Iterator[Effect]:
+    """An exception was raised in the call, or given another traceback."""
+    shadow = record.shadow
+    if objects.is_subtype(record.base, BaseException):
+        if TRACEBACK.__get__(shadow) is not record.traceback:
+            yield Passed(record.source, entries(shadow), earlier(shadow))
 
 
 def _slots(record: Record) -> Iterator[Effect]:

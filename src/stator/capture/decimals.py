@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from stator import objects
 from stator.diagnostics.catalogue import HiddenState
 from stator.guards import Callback, Fixed, Source
+from stator.objects.types import module_of
 
 if TYPE_CHECKING:
     from stator.world import World
 
 _FIELDS: Final = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
-_MODULE: Final = type.__dict__["__module__"].__get__
 
 
 class Decimals:
@@ -67,7 +67,7 @@ def is_decimal(callable: Any) -> bool:
     """Whether a C callable belongs to `decimal`."""
     cls = type(callable)
     if objects.is_subtype(cls, type):
-        return bool(_MODULE(objects.layout_base(callable)) == "decimal")
+        return bool(module_of(objects.layout_base(callable)) == "decimal")
     owner = getattr(callable, "__objclass__", None)
     if owner is None and cls is types.BuiltinFunctionType:
         bound = callable.__self__
@@ -76,4 +76,4 @@ def is_decimal(callable: Any) -> bool:
         owner = bound if objects.is_subtype(type(bound), type) else type(bound)
     if owner is None:
         owner = cls
-    return bool(_MODULE(objects.layout_base(owner)) == "decimal")
+    return bool(module_of(objects.layout_base(owner)) == "decimal")

@@ -33,9 +33,7 @@ def method(frame: Frame) -> tuple[types.FunctionType, Any]:
     return frame.function, frame[0] if bound else None
 
 
-def demanded(
-    tensors: "Tensors", frame: Frame, function: types.FunctionType, receiver: Any
-) -> Any:
+def demanded(tensors: "Tensors", frame: Frame, function: types.FunctionType, receiver: Any) -> Any:
     """The result of a finished frame that C code has started, for that C code."""
     value = frame.result
     if not _is_demanded(function, type(receiver)):

@@ -27,9 +27,11 @@ from stator.guards import (
     Slot,
     Source,
     State,
+    TypeIs,
 )
 from stator.objects import TypeSet
-from stator.world import World
+from stator.objects.tracebacks import TRACEBACK
+from stator.world import Record, World
 from stator.world.kinds import CONSTANTS, is_frozen_class
 
 if TYPE_CHECKING:
@@ -140,6 +142,15 @@ def look_outside(tracer: "Tracer") -> None:
     if key not in tracer.world.facts:
         tracer.world.facts.add(key)
         tracer.world.guard(source, Is(None))
+
+
+def guard_traceback(world: World, record: Record) -> None:
+    """The program asks for the traceback of an exception that existed before the call."""
+    key = id(record.raw), "__traceback__"
+    if key not in world.facts:
+        world.facts.add(key)
+        check = Is(None) if record.traceback is None else TypeIs(types.TracebackType)
+        world.guard(Field(record.source, TRACEBACK), check)
 
 
 def inner_frame(found: types.FrameType | None) -> types.FrameType | None:

@@ -38,12 +38,14 @@ _TORCH: Final = str(Path(torch.__file__).parent)
 # What kernels check in the values they get, by the start of the name.
 _REFUSING: Final = (
     *("bernoulli", "bincount", "binary_cross_entropy", "binomial", "cholesky", "cross_entropy"),
-    *("ctc_loss", "eig", "embedding", "gather", "histc", "index", "inv", "kthvalue", "ldl"),
+    *("ctc_loss", "eig", "embedding", "gather", "histc", "index", "inverse", "kthvalue", "ldl"),
     *("linalg", "lobpcg", "lu_", "masked_scatter", "max_unpool", "multi_margin", "multilabel"),
-    *("multinomial", "nanquantile", "nll_loss", "normal", "one_hot", "pinverse", "poisson", "put"),
-    *("quantile", "repeat_interleave", "scatter", "segment_reduce", "slogdet", "solve", "sparse_"),
+    *("multinomial", "nanquantile", "nll_loss", "one_hot", "pinverse", "put", "quantile"),
+    *("repeat_interleave", "scatter", "segment_reduce", "slogdet", "solve", "sparse_"),
     *("svd", "take", "tensorinv", "tensorsolve", "triangular_solve"),
 )
+# By the whole name: others that begin so check nothing.
+_REFUSING_TOO: Final = frozenset({"inv", "inv_ex", "normal", "poisson"})
 # Of these, only some: items by index tensors, divisions of integers.
 _ITEMS: Final = frozenset({"getitem", "setitem", "__getitem__", "__setitem__"})
 _DIVISIONS: Final = frozenset(
@@ -72,7 +74,7 @@ class Handled:
         """An operator was recorded."""
         if frame is None or frame.finished or not _may_refuse(target, args):
             return
-        kinds = _handlers(frame)
+        kinds = handlers(frame)
         if kinds:
             node = next(iter(reversed(self._graph.graph.nodes)))
             name, step = operator_name(target), frame.ops.steps - 1
@@ -115,10 +117,11 @@ def _may_refuse(target: Any, args: Any) -> bool:
         given = list(tensors_in(args))
         with torch._C.DisableTorchFunction():
             return not any(each.is_floating_point() or each.is_complex() for each in given)
-    return name.strip("_").startswith(_REFUSING)
+    name = name.strip("_")
+    return name in _REFUSING_TOO or name.startswith(_REFUSING)
 
 
-def _handlers(frame: Frame) -> set[str]:
+def handlers(frame: Frame) -> set[str]:
     """The kinds of blocks of the program that an exception would pass: `except`, others.
 
     Frames that wait for C code, which has called this one, are not known: any block may be there.

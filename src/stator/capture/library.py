@@ -31,6 +31,7 @@ from stator.contracts import Depth
 from stator.diagnostics.catalogue import HiddenState, InterpreterState, OddNamespace, Threads
 from stator.guards import Callback, Fixed, Is, State
 from stator.objects import TypeSet
+from stator.objects.types import name_of
 from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _slotnames(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwa
             if name in ("__dict__", "__weakref__"):
                 continue
             if name.startswith("__") and not name.endswith("__"):
-                stripped = type.__dict__["__name__"].__get__(owner).lstrip("_")
+                stripped = name_of(owner).lstrip("_")
                 name = f"_{stripped}{name}" if stripped else name
             found.append(name)
     return found

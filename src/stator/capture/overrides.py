@@ -27,6 +27,7 @@ from stator.contracts import Depth
 from stator.diagnostics.catalogue import TensorSubclass
 from stator.graph import leaves
 from stator.guards import Equal, State
+from stator.objects.types import module_of, name_of, qualname_of
 from stator.world import MISSING
 
 if TYPE_CHECKING:
@@ -37,9 +38,6 @@ _PLAIN: Final = objects.TypeSet(torch.Tensor, torch.nn.Parameter)
 is_plain: Final = _PLAIN.holds
 _NOBODY: Final = torch._C._disabled_torch_function_impl  # the class does not want to be asked
 DEFAULT: Final[Any] = torch.Tensor.__dict__["__torch_function__"].__func__
-_name_of: Final = type.__dict__["__name__"].__get__
-_qualname_of: Final = type.__dict__["__qualname__"].__get__
-_module_of: Final = type.__dict__["__module__"].__get__
 _bases_of: Final = type.__dict__["__bases__"].__get__
 
 
@@ -317,11 +315,11 @@ class Overrides:
             probes = (torch.Tensor if is_plain(each) else self._probe_class(each) for each in bases)
             namespace = {
                 "__torch_function__": classmethod(self._told),
-                "__module__": _module_of(cls),
-                "__qualname__": _qualname_of(cls),
+                "__module__": module_of(cls),
+                "__qualname__": qualname_of(cls),
             }
             meta: Any = type(torch.Tensor)
-            known = meta(_name_of(cls), tuple(dict.fromkeys(probes)), namespace)
+            known = meta(name_of(cls), tuple(dict.fromkeys(probes)), namespace)
             assert known is not None
             self._classes[id(cls)] = known
             self._behind[id(known)] = cls

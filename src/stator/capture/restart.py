@@ -8,7 +8,8 @@ begun to change what the trace made, so the call is traced again from the start,
 from collections.abc import Iterator
 from typing import Final
 
-from stator.capture.trace import Task, Trace, trace
+from stator.capture.task import Task, Trace
+from stator.capture.trace import trace
 
 _ATTEMPTS: Final = 20
 _NEAR: Final = 8

@@ -540,7 +540,10 @@ class Scalars:
                 _check(condition)
         except RuntimeError:  # it is known not to hold
             raise ValueNeeded(why) from None
-        self.tensors.graph.assumptions.note(None)
+        assumptions = self.tensors.graph.assumptions
+        assumptions.note(None)
+        if assumptions.contradicted():
+            raise ValueNeeded(why)
 
     def _describe(self, error: GuardOnDataDependentSymNode) -> str:
         condition = getattr(error, "cond", None)

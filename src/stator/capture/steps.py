@@ -14,10 +14,10 @@ from typing import Any, Final
 from stator._native._core import Frame
 from stator.bytecode import decode
 from stator.bytecode.listing import argument
+from stator.objects.types import name_of
 
 _MOST: Final = 200_000  # lines
 _DEPTH: Final = 6  # values of the stack that are shown
-_NAME: Final = type.__dict__["__name__"].__get__
 
 
 class _Noted(threading.local):
@@ -75,5 +75,5 @@ def _instruction(code: CodeType, unit: int) -> str:
 
 
 def _stack(values: list[Any]) -> str:
-    shown = [str(_NAME(type(value))) for value in values[-_DEPTH:]]
+    shown = [str(name_of(type(value))) for value in values[-_DEPTH:]]
     return ", ".join(["…"][: len(values) > _DEPTH] + shown)

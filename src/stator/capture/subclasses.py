@@ -25,7 +25,7 @@ from stator.graph import leaves
 from stator.graph.arguments import Arguments
 from stator.guards import Fixed, Source
 from stator.objects.attributes import is_data_descriptor, is_descriptor
-from stator.objects.types import Attribute
+from stator.objects.types import Attribute, module_of
 from stator.world import MISSING
 from stator.world.fields import same_names
 
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 _AS_SUBCLASS: Final = torch._C.TensorBase.as_subclass
 _LAZY: Final = (torch.nn.parameter.UninitializedParameter, torch.nn.parameter.UninitializedBuffer)
 _NO_DISPATCH: Final = torch._C._disabled_torch_dispatch_impl
-_module_of: Final = type.__dict__["__module__"].__get__
 # What a class may define without changing what operators and C code do with its instances.
 _HARMLESS: Final = frozenset(
     {
@@ -70,7 +69,7 @@ _HARMLESS: Final = frozenset(
 
 def is_torchs(cls: type) -> bool:
     """A class that torch itself defines, or `object`."""
-    return cls is object or str(_module_of(cls)).partition(".")[0] == "torch"
+    return cls is object or str(module_of(cls)).partition(".")[0] == "torch"
 
 
 @dataclass(eq=False)

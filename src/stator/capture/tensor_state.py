@@ -33,10 +33,11 @@ from stator.diagnostics.catalogue import (
 from stator.effects import AttrDel, AttrSet, Effect, Output, SlotSet
 from stator.effects.instances import dict_descriptor
 from stator.effects.model import Constant
-from stator.effects.node import Node, name_of, store
+from stator.effects.node import Node, store
 from stator.effects.steps import SELF, Call, Dict, Raw
 from stator.graph import leaves
 from stator.guards import Callback, Field, NotAliased, Source
+from stator.objects.types import name_of
 from stator.world import MISSING
 
 if TYPE_CHECKING:

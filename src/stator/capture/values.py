@@ -15,6 +15,7 @@ from stator.contracts import Depth
 from stator.diagnostics.catalogue import UnknownCFunction
 from stator.effects.texts import Text
 from stator.objects import TypeSet
+from stator.objects.types import module_of, name_of
 from stator.world import World
 from stator.world.kinds import BUILTIN_METHOD
 
@@ -89,23 +90,21 @@ class Values:
 
 def _torch_type(cls: type) -> bool:
     """torch's small value types, and the metaclasses of its classes."""
-    module = _MODULE(cls)
+    module = module_of(cls)
     if cls is BUILTIN_METHOD:
         return True
     if type(cls).__name__ == "pybind11_type" and objects.lookup(cls, "__members__") is not None:
         return True  # an enumeration
     if objects.is_subtype(cls, type):
-        return _name(cls) == "pybind11_type" or str(module).startswith("torch")
+        return name_of(cls) == "pybind11_type" or str(module).startswith("torch")
     return is_torch_value(cls)
 
 
 def is_torch_value(cls: type) -> bool:
     """torch.Size, torch.dtype and the like."""
-    return _MODULE(cls) == "torch" and _name(cls) in _TORCH_VALUES
+    return module_of(cls) == "torch" and name_of(cls) in _TORCH_VALUES
 
 
-_MODULE: Final = type.__dict__["__module__"].__get__
-_name: Final = type.__dict__["__name__"].__get__
 _TORCH_VALUES: Final = frozenset(
     {"Size", "dtype", "device", "layout", "memory_format", "finfo", "iinfo"}
 )

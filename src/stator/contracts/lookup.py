@@ -12,6 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
+from stator.objects.types import flags_of, mro, type_dict
+
 from .contract import Argument, Contract
 from .notation import parse
 from .registry import ATTRIBUTE_KINDS, Registry
@@ -19,7 +21,6 @@ from .tables.rows import ATTRIBUTE, ATTRIBUTE_SET
 
 _registry: Final = Registry()
 
-_mro = type.__dict__["__mro__"].__get__
 _builtin_self = types.BuiltinFunctionType.__dict__["__self__"].__get__
 _builtin_name = types.BuiltinFunctionType.__dict__["__name__"].__get__
 _wrapper_self = types.MethodWrapperType.__dict__["__self__"].__get__
@@ -28,8 +29,6 @@ _wrapper_class = types.MethodWrapperType.__dict__["__objclass__"].__get__
 _method_function = types.MethodType.__dict__["__func__"].__get__
 _bind_method: Final = types.MethodDescriptorType.__get__
 _bind_classmethod: Final = types.ClassMethodDescriptorType.__get__
-_flags = type.__dict__["__flags__"].__get__
-_namespace = type.__dict__["__dict__"].__get__
 _HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 # The class that a C member belongs to, by kind. (The object of a builtin __new__ is its class.)
 _OWNER: Final[dict[int, Callable[[object], object]]] = {
@@ -70,14 +69,14 @@ def known_type(cls: type) -> bool:
 
 
 def _known(cls: type) -> bool:
-    return all(id(base) in _registry.members or _made_by_python(base) for base in _mro(cls))
+    return all(id(base) in _registry.members or _made_by_python(base) for base in mro(cls))
 
 
 def _made_by_python(cls: type) -> bool:
     """Whether a class statement (or `type`) made it: then it defines nothing in C by itself."""
-    if not _flags(cls) & _HEAP_TYPE:
+    if not flags_of(cls) & _HEAP_TYPE:
         return False
-    for name, value in _namespace(cls).items():
+    for name, value in type_dict(cls).items():
         if type(name) is not str:
             continue  # a key that must not be compared is not one of C's names
         owner = _OWNER.get(id(type(value)))
@@ -102,7 +101,7 @@ def _adopted(function: object) -> bool:
         cls = function
     if type(cls) is not type:
         cls = type(cls)
-    if id(cls) in _registry.members or not _flags(cls) & _HEAP_TYPE or _made_by_python(cls):
+    if id(cls) in _registry.members or not flags_of(cls) & _HEAP_TYPE or _made_by_python(cls):
         return False
     return _registry.adopt(cls)
 
@@ -118,7 +117,7 @@ def _builtin(function: object) -> Contract | None:
     """A function of a module has been found by its id; the others are bound methods."""
     bound_to, name = _builtin_self(function), _builtin_name(function)
     # Not `type in …`: that compares, and a metaclass may have a say in it.
-    if any(base is type for base in _mro(type(bound_to))):
+    if any(base is type for base in mro(type(bound_to))):
         for members in _members_along(bound_to):
             member = members.get(name)
             if type(member) is types.ClassMethodDescriptorType and (
@@ -140,7 +139,7 @@ def _builtin(function: object) -> Contract | None:
 def _members_along(cls: Any) -> list[dict[str, object]]:
     """The members of the C types among a class's bases; Python's namespaces are not looked at."""
     known = _registry.members
-    return [known[id(base)] for base in _mro(cls) if id(base) in known]
+    return [known[id(base)] for base in mro(cls) if id(base) in known]
 
 
 def _method_wrapper(wrapper: object) -> Contract | None:

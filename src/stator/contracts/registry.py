@@ -8,14 +8,12 @@ import sys
 import types
 from typing import Any, Final
 
+from stator.objects.types import module_of, qualname_of, type_dict
+
 from .contract import Contract
 from .notation import parse
 from .tables import ALL_FUNCTIONS, ALL_TYPES, WHOLE_MODULES
 from .tables.rows import ATTRIBUTE, COMMON, Rows, present, spread
-
-_namespace = type.__dict__["__dict__"].__get__
-_module = type.__dict__["__module__"].__get__
-_qualname = type.__dict__["__qualname__"].__get__
 
 MEMBER_KINDS: Final = (
     types.MethodDescriptorType,
@@ -32,7 +30,7 @@ FUNCTION_KINDS: Final = (types.BuiltinFunctionType, types.FunctionType)
 def own_members(cls: type) -> dict[str, object]:
     """The C callables and attributes that a type itself defines."""
     found = {}
-    for name, value in _namespace(cls).items():
+    for name, value in type_dict(cls).items():
         if type(value) in (staticmethod, classmethod):
             value = value.__func__
         if type(value) in MEMBER_KINDS:
@@ -113,7 +111,7 @@ class Registry:
     def adopt(self, cls: type) -> bool:
         """Whether a C type is a listed one, made again by a second import of its module."""
         for known in self.types:
-            if known.__qualname__ == _qualname(cls) and known.__module__ == _module(cls):
+            if known.__qualname__ == qualname_of(cls) and known.__module__ == module_of(cls):
                 mine, its = self.members[id(known)], own_members(cls)
                 if known is cls or mine.keys() != its.keys():
                     continue

@@ -21,7 +21,7 @@ from stator._native._core import CALL_ORIGINAL, CompiledFunction, attach, lookup
 from stator.backends import BackendError
 from stator.capture import CaptureError
 from stator.capture.shapes import UnknownSymbolError, Wanted
-from stator.capture.trace import Task
+from stator.capture.task import Task
 from stator.diagnostics import progress
 from stator.diagnostics.breaks import Break
 from stator.driver import announcements, stance

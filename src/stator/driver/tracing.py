@@ -18,7 +18,8 @@ from stator.backends.registry import load
 from stator.capture import CaptureError, Trace
 from stator.capture.restart import split
 from stator.capture.shapes import Wanted
-from stator.capture.trace import Task, trace
+from stator.capture.task import Task
+from stator.capture.trace import trace
 from stator.diagnostics.breaks import Break, Place
 from stator.driver import announcements
 from stator.driver.continuations import LIMIT

@@ -20,8 +20,9 @@ from typing import Any, Final
 from stator import objects
 from stator.effects.instances import add_attributes, add_state
 from stator.effects.model import CannotRebuild, Constant
-from stator.effects.node import Node, name_of, new, raws, store
+from stator.effects.node import Node, new, raws, store
 from stator.effects.steps import SELF, Call, Expr, Raw, Tuple
+from stator.objects.types import name_of
 
 _CONTENTS: Final = CellType.__dict__["cell_contents"]
 _FUNCTION: Final = FunctionType.__dict__

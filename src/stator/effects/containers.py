@@ -12,8 +12,9 @@ from typing import Any, Final
 from stator import objects
 from stator.effects.instances import add_state
 from stator.effects.model import CannotRebuild, Constant
-from stator.effects.node import Node, name_of, new, raws, store
+from stator.effects.node import Node, new, raws, store
 from stator.effects.steps import SELF, Call, Dict, Expr, Helper, List, Raw, Set, Tuple
+from stator.objects.types import name_of
 
 _DEFAULT_FACTORY: Final = defaultdict.__dict__["default_factory"]
 _MAXLEN: Final = deque.__dict__["maxlen"]

@@ -10,7 +10,7 @@ from weakref import ReferenceType
 
 from stator import objects
 from stator.effects.model import CannotRebuild, Constant, Resolve
-from stator.effects.node import qualname_of
+from stator.objects.types import qualname_of
 
 # Python functions of libraries that do nothing but answer: (module, qualname).
 HARMLESS: Final = frozenset(

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from stator import objects
 from stator._native._core import is_python_class
-from stator.effects.exits import entries
+from stator.effects.exits import Entry, earlier, entries
 from stator.effects.model import CannotRebuild, Constant
-from stator.effects.node import Attributes, Node, name_of, new, raws, store
+from stator.effects.node import Attributes, Node, new, raws, store
 from stator.effects.steps import SELF, Call, Dict, Expr, Helper, Raw, Tuple
+from stator.objects.types import name_of
 
 _FIELDS: Final = (MemberDescriptorType, GetSetDescriptorType)
 
@@ -109,20 +110,25 @@ def exception_node(value: Any) -> Node:
             fills.append(store(_ARGS, Raw(args)))
         fills += _c_fields(value, base)
     fills += _chain(value)
-    passed = entries(value)
-    if passed:
-        helper = Helper.SET_TRACEBACK
-        fills.append(Call(helper, (SELF, Constant(passed)), helper.value))
+    passed, before = entries(value), earlier(value)
+    if passed or before is not None:
+        fills.append(_set_traceback(passed, Raw(before)))
     return add_state(Node(value, make, fills))
 
 
+def _set_traceback(passed: tuple[Entry, ...], before: Expr) -> Call:
+    helper = Helper.SET_TRACEBACK
+    return Call(helper, (SELF, Constant(passed), before), helper.value)
+
+
 def forget_traceback(node: Node) -> None:
-    """The exception will get one when it is raised."""
-    node.fills = [
-        each
-        for each in node.fills
-        if not (type(each) is Call and each.function is Helper.SET_TRACEBACK)
-    ]
+    """The exception will get one when it is raised; it keeps what it was given."""
+    for index, each in enumerate(node.fills):
+        if type(each) is Call and each.function is Helper.SET_TRACEBACK:
+            before = each.args[-1]
+            given = type(before) is Raw and before.value is not None
+            node.fills[index : index + 1] = [_set_traceback((), before)] if given else []
+            return
 
 
 def _c_fields(value: Any, base: type) -> list[Expr]:

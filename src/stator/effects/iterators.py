@@ -18,8 +18,9 @@ from typing import Any, Final
 
 from stator import objects
 from stator.effects.model import CannotRebuild, Constant
-from stator.effects.node import Node, Recipe, name_of, raws
+from stator.effects.node import Node, Recipe, raws
 from stator.effects.steps import SELF, Call, Expr, Helper, Raw, Tuple
+from stator.objects.types import name_of
 
 
 def reduced(value: Any) -> tuple[Any, tuple[Any, ...], Any]:

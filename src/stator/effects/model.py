@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, TypeAlias
 
+from stator.effects.exits import Entry
 from stator.guards import Source
 from stator.guards.text import show
 
@@ -149,6 +150,14 @@ class SlotDel(Effect):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Passed(Effect):
+    """An exception has passed these places in the call, and before them those of a traceback."""
+
+    places: tuple[Entry, ...]
+    value: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class KeySet(Effect):
     """One item of a dict: a global, an attribute of a module."""
 
@@ -212,7 +221,7 @@ def values_of(effect: Effect) -> Iterator[Any]:
             yield effect.value
         case KeyDel():
             yield effect.key
-        case AttrSet() | SlotSet() | CellSet() | ClassAttrSet():
+        case AttrSet() | SlotSet() | CellSet() | ClassAttrSet() | Passed():
             yield effect.value
         case Perform():
             yield from effect.args

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 from stator import objects
 from stator.effects.model import Constant
@@ -46,21 +46,6 @@ class Node:
 
 
 Recipe: TypeAlias = Callable[[Any], Node]
-
-_NAME: Final = type.__dict__["__name__"].__get__
-_QUALNAME: Final = type.__dict__["__qualname__"].__get__
-
-
-def name_of(cls: type) -> str:
-    """A class's name, without asking its metaclass."""
-    name: str = _NAME(cls)
-    return name
-
-
-def qualname_of(cls: type) -> str:
-    """A class's qualified name, without asking its metaclass."""
-    name: str = _QUALNAME(cls)
-    return name
 
 
 def raws(values: Iterable[Any]) -> tuple[Raw, ...]:

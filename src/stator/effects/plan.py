@@ -31,7 +31,7 @@ from stator.effects.model import (
     SetContents,
     values_of,
 )
-from stator.effects.node import Node, qualname_of
+from stator.effects.node import Node
 from stator.effects.recipes import is_constant, recipe
 from stator.effects.schedule import components
 from stator.effects.steps import (
@@ -52,6 +52,7 @@ from stator.effects.steps import (
     replaced,
 )
 from stator.effects.waiting import Waiting
+from stator.objects.types import qualname_of
 
 
 def plan(

@@ -16,7 +16,8 @@ from typing import Any, Final
 from stator import objects
 from stator.effects import arrays, callables, containers, instances, iterators, texts
 from stator.effects.model import CannotRebuild
-from stator.effects.node import Node, Recipe, qualname_of
+from stator.effects.node import Node, Recipe
+from stator.objects.types import module_of, qualname_of
 
 # Exact types whose values are themselves: nobody can tell two equal ones apart, except by `is`.
 CONSTANTS: Final = (
@@ -134,7 +135,7 @@ def recipe(value: Any) -> Node | None:
 
 def _module(cls: type) -> str:
     """The module of a type; a program may have put anything there."""
-    module = type.__dict__["__module__"].__get__(cls)
+    module = module_of(cls)
     return module if type(module) is str else "?"
 
 

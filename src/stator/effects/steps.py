@@ -35,7 +35,7 @@ class Helper(Enum):
     AS_SUBCLASS = "as_subclass"
     """(whether grad is enabled, tensor, class): what `as_subclass` makes in that mode."""
     SET_TRACEBACK = "set_traceback"
-    """(exception, places): the exception has passed these places."""
+    """(exception, places, traceback): it has passed these places, and others before."""
     LOG = "log"
     """What `emit.reports.log` says; performed, as the next ones are."""
     WARN = "warn"

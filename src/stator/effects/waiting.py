@@ -26,9 +26,10 @@ from stator.effects.model import (
     SetContents,
     values_of,
 )
-from stator.effects.node import Node, qualname_of
+from stator.effects.node import Node
 from stator.effects.steps import Raw, leaves
 from stator.guards import Source
+from stator.objects.types import qualname_of
 
 _CONTENTS: Final = (
     ListContents,

@@ -14,9 +14,9 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodWrapperType
 from typing import Any, Final
 
 from stator import objects
+from stator.objects.types import name_of
 
 _LIMIT: Final = 200  # longer constants come in by name
-_NAME: Final = type.__dict__["__name__"].__get__
 
 
 def literal(value: Any) -> str | None:
@@ -95,7 +95,7 @@ def describe(value: Any) -> str:
     """A word for an object."""
     kind = type(value)
     if objects.is_subtype(kind, type):
-        return str(_NAME(value))
+        return str(name_of(value))
     if kind is FunctionType or kind is BuiltinFunctionType:
         return str(value.__name__)
     if kind is ModuleType:
@@ -105,4 +105,4 @@ def describe(value: Any) -> str:
         return f"{value['__name__']}_globals"
     if kind is CodeType:
         return f"{value.co_name}_code"
-    return str(_NAME(kind)).lower()
+    return str(name_of(kind)).lower()

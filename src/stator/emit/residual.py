@@ -21,7 +21,6 @@ from stator.diagnostics.artefacts import Title, comments, publish
 from stator.effects import model, steps
 from stator.effects.exits import Entry
 from stator.effects.instances import dict_descriptor
-from stator.effects.node import name_of
 from stator.emit import runtime
 from stator.emit.ending import Ending
 from stator.emit.fetching import Fetching
@@ -29,6 +28,7 @@ from stator.emit.names import Names, identifier, literal, parameters
 from stator.emit.text import compiled
 from stator.emit.traceback import hidden
 from stator.guards import Fixed, Source
+from stator.objects.types import name_of
 
 _WIDTH: Final = 60  # a value used once stands where it is used, if it is no longer than this
 
@@ -283,6 +283,9 @@ class Writer:
             case model.SlotDel(descriptor=descriptor):
                 call = names.of(descriptor.__delete__, f"del_{descriptor.__name__}")
                 yield f"{call}({target})"
+            case model.Passed():
+                places = self.names.of(effect.places, "places")
+                yield self._helper(runtime.set_traceback, target, places, expr(effect.value))
             case model.CellSet():
                 yield f"{target}.cell_contents = {expr(effect.value)}"
             case model.CellDel():

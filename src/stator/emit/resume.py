@@ -26,7 +26,7 @@ one before the `*`, because `super()` looks for it. Code with fewer slots than t
 
 from collections.abc import Sequence
 from types import CellType, CodeType, FunctionType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import ref
 
 from stator.bytecode import (
@@ -210,57 +210,30 @@ def _function(
     waits = callee is not None and not thrown
     if waits and index == 0:
         raise ValueError("there is no call before the first instruction")
-    prefix = _Prefix(layout, len(code.co_consts))
-    prefix.push_stack(point)
-    if callee is not None:
-        prefix.push_call(callee, point.size, rest)
-    prefix.bind(point.locals, point.size + rest)
-    hidden = prefix.units
     # One that has not begun has its own RESUME before it.
     begun = point.unit > layout.first
-    if begun:
-        prefix.add("RESUME")
-    resumed = prefix.units
-    if callee is not None:
-        if "PRECALL" in TABLES.opmap:
-            prefix.add("PRECALL", rest)
-        prefix.add("CALL", rest)
-    entered = prefix.units
-    prefix.add("JUMP_FORWARD", point.unit + 1)
-    visible = prefix.units
-    prefix.add("NOP")
-    shift = prefix.units
-
+    prefix = _Prefix(layout, len(code.co_consts))
+    ends = prefix.write(point, callee, rest, begun=begun)
     step = layout.instructions[index - 1 if waits else index]
     handlers = [
-        Handler(start + shift, end + shift, target + shift, depth, lasti)
+        Handler(start + ends.shift, end + ends.shift, target + ends.shift, depth, lasti)
         for start, end, target, depth, lasti in layout.handlers
     ]
     cover = find_handler(layout.handlers, step.unit)
     if begun and cover is not None:
-        target = cover.target + shift
-        handlers.insert(0, Handler(hidden, visible, target, cover.depth, cover.lasti))
-
-    place = layout.positions(code, step)
-    # Tracers are told where RESUME is, so that must be somewhere.
-    begin = (code.co_firstlineno, None, None, None) if place[0] is None else place
-    # They report a line again behind code that has none: right if it begins there.
+        target = cover.target + ends.shift
+        handlers.insert(0, Handler(ends.hidden, ends.visible, target, cover.depth, cover.lasti))
+    # Tracers report a line again behind code that has none: right if it begins there.
     anew = callee is None and _begins_line(layout, code, index)
-    lines = _Lines(code.co_firstlineno)
-    lines.add(hidden, _NOWHERE)
-    lines.add(resumed - hidden, begin)
-    lines.add(entered - resumed, place)
-    lines.add(visible - entered, _NOWHERE if anew else place)
-    lines.add(shift - visible, (code.co_firstlineno, None, None, None))
-
+    lines = _lines_of(ends, layout.positions(code, step), code.co_firstlineno, anew=anew)
     variables = code.co_varnames + (".values",) * layout.spare
     parameters = 1 if layout.bag else 0
-    constants = [shift + value if lasti else value for lasti, value in prefix.constants]
+    constants = [ends.shift + value if lasti else value for lasti, value in prefix.constants]
     made = code.replace(
         co_code=bytes(prefix.code) + layout.code,
         co_consts=code.co_consts + tuple(constants),
         co_exceptiontable=encode_exception_table(handlers),
-        co_linetable=bytes(lines.table) + code.co_linetable,
+        co_linetable=lines + code.co_linetable,
         co_stacksize=max(code.co_stacksize, prefix.deepest),
         co_argcount=parameters,
         co_posonlyargcount=0,
@@ -272,6 +245,34 @@ def _function(
     # The cells that count are values. These are for variables that are not bound any more.
     closure = tuple(CellType() for _ in code.co_freevars)
     return FunctionType(made, point.globals, code.co_name, (None,) * parameters, closure)
+
+
+class _Ends(NamedTuple):
+    """Where the parts of a prefix end, in units."""
+
+    hidden: int
+    """What no traceback shows: it restores the frame."""
+    resumed: int
+    """RESUME, if the frame has begun."""
+    entered: int
+    """The call of the next frame, if there is one."""
+    visible: int
+    """The jump."""
+    shift: int
+    """All of it: the original code begins here."""
+
+
+def _lines_of(ends: _Ends, place: Positions, first: int, *, anew: bool) -> bytes:
+    """The line table of a prefix: it is where the instruction is that it leads to."""
+    # Tracers are told where RESUME is, so that must be somewhere.
+    begin = (first, None, None, None) if place[0] is None else place
+    lines = _Lines(first)
+    lines.add(ends.hidden, _NOWHERE)
+    lines.add(ends.resumed - ends.hidden, begin)
+    lines.add(ends.entered - ends.resumed, place)
+    lines.add(ends.visible - ends.entered, _NOWHERE if anew else place)
+    lines.add(ends.shift - ends.visible, (first, None, None, None))
+    return bytes(lines.table)
 
 
 class _Lines:
@@ -306,10 +307,30 @@ class _Prefix:
         self.deepest = 0
 
     @property
-    def units(self) -> int:
+    def _units(self) -> int:
         return len(self.code) // 2
 
-    def add(self, name: str, arg: int = 0) -> None:
+    def write(self, point: Point, callee: FunctionType | None, rest: int, *, begun: bool) -> _Ends:
+        """All of it: restores the frame, calls the next one, jumps."""
+        self._push_stack(point)
+        if callee is not None:
+            self._push_call(callee, point.size, rest)
+        self._bind(point.locals, point.size + rest)
+        hidden = self._units
+        if begun:
+            self._add("RESUME")
+        resumed = self._units
+        if callee is not None:
+            if "PRECALL" in TABLES.opmap:
+                self._add("PRECALL", rest)
+            self._add("CALL", rest)
+        entered = self._units
+        self._add("JUMP_FORWARD", point.unit + 1)
+        visible = self._units
+        self._add("NOP")
+        return _Ends(hidden, resumed, entered, visible, self._units)
+
+    def _add(self, name: str, arg: int = 0) -> None:
         self.code += encode(name, arg)
 
     def _pushes(self, count: int, room: int = 0) -> None:
@@ -318,11 +339,11 @@ class _Prefix:
         self.deepest = max(self.deepest, self._depth + room)
 
     def _constant(self, value: object, lasti: bool = False) -> None:
-        self.add("LOAD_CONST", self._base + len(self.constants))
+        self._add("LOAD_CONST", self._base + len(self.constants))
         self.constants.append((lasti, value))
 
     def _load(self, slot: int) -> None:
-        self.add("LOAD_DEREF" if slot in self.layout.cells else "LOAD_FAST", slot)
+        self._add("LOAD_DEREF" if slot in self.layout.cells else "LOAD_FAST", slot)
 
     def _value(self, number: int) -> None:
         """Push one of the function's arguments."""
@@ -332,40 +353,40 @@ class _Prefix:
         else:
             self._load(bag)
             self._constant(number - bag)
-            self.add("BINARY_SUBSCR")
+            self._add("BINARY_SUBSCR")
 
     def _slice(self, *bounds: int | None) -> None:
         """Push a slice of the arguments in the bag."""
         self._load(self.layout.bag)
         for bound in bounds:
             self._constant(bound)
-        self.add("BUILD_SLICE", len(bounds))
-        self.add("BINARY_SUBSCR")
+        self._add("BUILD_SLICE", len(bounds))
+        self._add("BINARY_SUBSCR")
 
-    def push_stack(self, point: Point) -> None:
+    def _push_stack(self, point: Point) -> None:
         number = len(point.locals)
         for kind in point.stack:
             if kind is Slot.NULL:
-                self.add("PUSH_NULL")
+                self._add("PUSH_NULL")
             elif kind is Slot.VALUE:
                 self._value(number)
                 number += 1
             elif kind is Slot.HANDLED:
                 self._value(number)
                 number += 1
-                self.add("PUSH_EXC_INFO")
-                self.add("POP_TOP")
+                self._add("PUSH_EXC_INFO")
+                self._add("POP_TOP")
             else:
                 self._constant(int(kind), lasti=True)
             self._pushes(1, room=1)
 
-    def push_call(self, callee: FunctionType, own: int, rest: int) -> None:
+    def _push_call(self, callee: FunctionType, own: int, rest: int) -> None:
         """Push a function and its arguments, which are those behind the caller's own."""
         if TABLES.null_first:
-            self.add("PUSH_NULL")
+            self._add("PUSH_NULL")
         self._constant(callee)
         if not TABLES.null_first:
-            self.add("PUSH_NULL")
+            self._add("PUSH_NULL")
         self._pushes(2)
         begin = own - self.layout.bag
         count = rest
@@ -375,10 +396,10 @@ class _Prefix:
         if count:
             # Unpacking puts the first one on top; here the last one belongs there.
             self._slice(None, begin - 1 if begin else None, -1)
-            self.add("UNPACK_SEQUENCE", count)
+            self._add("UNPACK_SEQUENCE", count)
         self._pushes(rest, room=4)
 
-    def bind(self, variables: tuple[int, ...], given: int) -> None:
+    def _bind(self, variables: tuple[int, ...], given: int) -> None:
         """Store the variables, and clear the slots that hold something else."""
         layout = self.layout
         slots = [layout.slot(index) for index in variables]
@@ -389,14 +410,14 @@ class _Prefix:
                 self._load(layout.bag)
             else:
                 self._slice(None, len(packed))
-            self.add("UNPACK_SEQUENCE", len(packed))
+            self._add("UNPACK_SEQUENCE", len(packed))
         self._pushes(0, room=max(len(packed) + 1, 4))
         # From here on the values are on the stack: nothing is lost when the bag's slot is taken.
         for slot in apart:
             if slot or slot in layout.cells:
                 self._load(0)
-                self.add("STORE_FAST", slot)
+                self._add("STORE_FAST", slot)
         for slot in packed:
-            self.add("STORE_FAST", slot)
+            self._add("STORE_FAST", slot)
         for slot in sorted(layout.cells.union(range(layout.bag + 1)).difference(slots)):
-            self.add("DELETE_FAST", slot)
+            self._add("DELETE_FAST", slot)

@@ -12,6 +12,7 @@ import warnings
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator, Sequence
+from types import TracebackType
 from typing import Any, Final, NoReturn
 
 from stator import objects
@@ -66,8 +67,10 @@ def union(members: tuple[Any, ...]) -> Any:
     return functools.reduce(operator.or_, members)
 
 
-def set_traceback(exception: BaseException, places: Sequence[Entry]) -> None:
-    _set_traceback(exception, chain(places))
+def set_traceback(
+    exception: BaseException, places: Sequence[Entry], before: TracebackType | None
+) -> None:
+    _set_traceback(exception, chain(places, before))
 
 
 HELPERS: Final[dict[Helper, Callable[..., Any]]] = {

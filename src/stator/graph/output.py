@@ -18,7 +18,12 @@ import torch.fx as fx
 import torch.utils._device
 from torch._dispatch.python import enable_python_dispatcher
 from torch._ops import OpOverload, OpOverloadPacket
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, disable_fake_tensor_cache
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    FakeTensor,
+    FakeTensorMode,
+    disable_fake_tensor_cache,
+)
 from torch.fx.experimental.symbolic_shapes import (
     DimDynamic,
     PendingUnbackedSymbolNotFound,
@@ -301,7 +306,10 @@ class OutputGraph:
         try:
             with quiet, self.fakes.mode:
                 if not self.symbols:
-                    return run_target(target, args, kwargs)
+                    try:
+                        return run_target(target, args, kwargs)
+                    except DataDependentOutputException:
+                        pass  # torch's own decomposition may ask for no value
                 # What torch remembers of operations is for numbers: with symbols, to write it down
                 # takes longer than to compute it again.
                 with enable_python_dispatcher(), disable_fake_tensor_cache(self.fakes.mode):

@@ -74,6 +74,18 @@ class Assumptions:
                 if not (follows and _is_range(found.expr)):
                     self.symbols |= found.expr.free_symbols
 
+    def contradicted(self) -> bool:
+        """Whether something that is assumed can't be, by what is known now.
+
+        What is usual (`assuming`) is taken for granted before anybody looks at values.
+        """
+        asserts = self._env.deferred_runtime_asserts
+        return any(
+            self._env.replace(found.expr) == sympy.false
+            for symbol in self.symbols
+            for found in asserts.get(symbol, ())
+        )
+
 
 def assuming(shape_env: Any, run: Callable[[], Any], operands: Iterable[torch.Tensor]) -> Any:
     """Runs an operation on fake tensors; what it asks about sizes is answered with the usual.

@@ -19,12 +19,13 @@ from types import MemberDescriptorType
 from typing import Any, ClassVar, Final, TypeVar
 
 from stator._native import _core
+from stator.objects.types import qualname_of
 
 from .expressions import Binary, Constant, Expr, Leaf, Real, Unary, holds
 from .fields import rename
 from .layout import class_attributes, instance_dict, is_ordered, length_of, typed_equal
 from .sources import Source
-from .text import class_name, show
+from .text import show
 
 CHECKS: Final = {name: number for number, name in enumerate(_core.GUARD_CHECKS)}
 EXPRS: Final = {name: number for number, name in enumerate(_core.GUARD_EXPRS)}
@@ -92,10 +93,10 @@ class TypeIs(Check):
         return type(value) is self.cls
 
     def actual(self, value: Any) -> str:
-        return f"type {class_name(type(value))}"
+        return f"type {qualname_of(type(value))}"
 
     def text(self) -> str:
-        return f"type {class_name(self.cls)}"
+        return f"type {qualname_of(self.cls)}"
 
 
 @tests("SUBTYPE", "cls")
@@ -109,10 +110,10 @@ class SubclassOf(Check):
         return self.cls in type(value).__mro__
 
     def text(self) -> str:
-        return f"an instance of {class_name(self.cls)}"
+        return f"an instance of {qualname_of(self.cls)}"
 
     def actual(self, value: Any) -> str:
-        return f"type {class_name(type(value))}"
+        return f"type {qualname_of(type(value))}"
 
 
 @tests("IS", "object", cost=0)

@@ -13,6 +13,8 @@ from types import (
 )
 from typing import Any, Final
 
+from stator.objects.types import qualname_of
+
 LIMIT: Final = 80
 PLAIN: Final = (int, float, complex, str, bytes, bool, type(None), type(Ellipsis), range)
 FROM_TORCH: Final = frozenset({"dtype", "device", "Size", "layout", "memory_format"})
@@ -38,7 +40,7 @@ def full(value: Any) -> str:
     if kind.__module__ == "torch" and kind.__name__ in FROM_TORCH:
         return repr(value)
     if type in kind.__mro__:
-        return f"class {class_name(value)}"
+        return f"class {qualname_of(value)}"
     if kind is FunctionType or kind is BuiltinFunctionType:
         return f"function {value.__qualname__}"
     if kind is ModuleType:
@@ -48,9 +50,3 @@ def full(value: Any) -> str:
     if kind is CodeType:
         return f"code of {value.co_qualname}, line {value.co_firstlineno}"
     return f"<{kind.__qualname__} object at {id(value):#x}>"
-
-
-def class_name(cls: type) -> str:
-    """A class's name, as its own metaclass cannot change it."""
-    name: str = type.__dict__["__qualname__"].__get__(cls)
-    return name

@@ -1,11 +1,16 @@
 """Types, read through `type`'s own descriptors: a metaclass can't interfere."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 _MRO: Final = type.__dict__["__mro__"].__get__
 _DICT: Final = type.__dict__["__dict__"].__get__
 _BASE: Final = type.__dict__["__base__"].__get__
+name_of: Final[Callable[[type], str]] = type.__dict__["__name__"].__get__
+qualname_of: Final[Callable[[type], str]] = type.__dict__["__qualname__"].__get__
+module_of: Final[Callable[[type], Any]] = type.__dict__["__module__"].__get__
+"""Whatever the class body has set: a string, as a rule."""
+flags_of: Final[Callable[[type], int]] = type.__dict__["__flags__"].__get__
 
 
 class TypeSet:

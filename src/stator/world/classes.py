@@ -11,14 +11,13 @@ from stator import objects
 from stator.diagnostics.catalogue import ClassChanged, OpaqueObject
 from stator.guards import ClassAttr, Equal, Fixed, Is, NoClassAttr
 from stator.objects.attributes import is_descriptor
-from stator.objects.types import Attribute
+from stator.objects.types import Attribute, name_of
 from stator.world.identity import Identity
 from stator.world.kinds import CONSTANTS, is_frozen_class
 from stator.world.records import MISSING
 
 # Functions of C that are bound to a module or an object: not the methods that a C class has.
 _BOUND_C: Final = objects.TypeSet(types.BuiltinFunctionType, types.MethodWrapperType)
-_name_of: Final = type.__dict__["__name__"].__get__
 
 
 class Classes(Identity):
@@ -69,7 +68,7 @@ class Classes(Identity):
             found = self.class_attribute(cls, name)
             if found is not None and _BOUND_C.holds(type(found.value)) and name != "__new__":
                 # C code calls it, and nobody asks what it does.
-                raise OpaqueObject(f"the method {name} of class {_name_of(cls)} is a C function")
+                raise OpaqueObject(f"the method {name} of class {name_of(cls)} is a C function")
 
     def class_value(self, cls: type, name: str, value: Any) -> Any:
         """What stands for a plain attribute of a class (guarded by `class_attribute`)."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from stator import objects
 from stator.guards import Callback
+from stator.objects.types import module_of, qualname_of
 
 Descriptor = MemberDescriptorType | GetSetDescriptorType
 
@@ -70,13 +71,11 @@ _PLAIN: Final = frozenset(
         ("decimal", "Decimal"),
     }
 )
-_MODULE: Final = type.__dict__["__module__"].__get__
-_NAME: Final = type.__dict__["__qualname__"].__get__
 
 
 def is_plain_c_value(raw: Any, cls: type) -> bool:
     """Whether a C object is such a value; with a time zone it is not, that may be the user's."""
-    if (_MODULE(cls), _NAME(cls)) not in _PLAIN:
+    if (module_of(cls), qualname_of(cls)) not in _PLAIN:
         return False
     zone = objects.type_dict(cls).get("tzinfo")
     return zone is None or zone.__get__(raw) is None
@@ -102,14 +101,14 @@ _GROUP_STATE: Final = frozenset({"message", "exceptions"})
 
 def is_exception(base: type) -> bool:
     """Whether a layout base is one of Python's own exceptions, whose fields are known."""
-    module = type.__dict__["__module__"].__get__(base)
+    module = module_of(base)
     return module == "builtins" and objects.is_subtype(base, BaseException)
 
 
 def exception_fields(base: type) -> list[Descriptor]:
     """The C fields of an exception: `args`, the chain, and what the base adds.
 
-    The traceback is left out: a shadow has one of its own, which is not written back.
+    The traceback is left out: a shadow gets a stand-in of it.
     """
     found: dict[str, Descriptor] = {}
     for owner in reversed(objects.mro(base)):

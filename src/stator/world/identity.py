@@ -27,13 +27,12 @@ from stator.guards import (
     Source,
     TypeIs,
 )
+from stator.objects.types import module_of, name_of
 from stator.world.kinds import BUILTIN_METHOD, is_frozen_class
 from stator.world.records import dict_source
 from stator.world.store import Store
 
 _PYBIND: Final = "pybind11_builtins"
-_module_of: Final = type.__dict__["__module__"].__get__
-_name_of: Final = type.__dict__["__name__"].__get__
 _BOUND_TO: Final[Any] = types.BuiltinFunctionType.__dict__["__self__"]
 _HOLDERS: Final = objects.TypeSet(list, set, frozenset, dict)
 
@@ -45,7 +44,7 @@ class Identity(Store):
         if type(raw) is types.BuiltinFunctionType:
             bound_to = raw.__self__
             if bound_to is not None and not _is_module_or_class(bound_to):
-                if _module_of(type(bound_to)) == _PYBIND:  # a function of C++, bound to nothing
+                if module_of(type(bound_to)) == _PYBIND:  # a function of C++, bound to nothing
                     self.guard(source, Is(raw))
                     return self.know(raw)
                 return self._wrap_bound(raw, bound_to, source)
@@ -137,7 +136,7 @@ class Identity(Store):
         """Whether the program has made a class, or is just making it."""
         if id(cls) in self.made_classes:
             return True
-        if not self.making or id(cls) in self.origins or _name_of(cls) not in self.making:
+        if not self.making or id(cls) in self.origins or name_of(cls) not in self.making:
             return False
         if is_frozen_class(cls):
             return False

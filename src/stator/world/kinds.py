@@ -14,6 +14,7 @@ import weakref
 from typing import Any, Final
 
 from stator import objects
+from stator.objects.types import flags_of
 from stator.world import fields
 from stator.world.records import Record
 
@@ -58,14 +59,13 @@ IDENTITIES: Final = objects.TypeSet(
 
 _IMMUTABLE_TYPE: Final = 1 << 8
 _HEAP_TYPE: Final = 1 << 9
-_flags: Final = type.__dict__["__flags__"].__get__
 _EQ: Final = object.__dict__["__eq__"]
 _HASH: Final = object.__dict__["__hash__"]
 
 
 def is_frozen_class(cls: type) -> bool:
     """A C class, whose attributes can't be set."""
-    flags = _flags(cls)
+    flags = flags_of(cls)
     return bool(flags & _IMMUTABLE_TYPE) or not flags & _HEAP_TYPE
 
 

@@ -44,6 +44,7 @@ class Record:
         "slots",
         "source",
         "touched",
+        "traceback",
         "writes",
     )
 
@@ -68,6 +69,7 @@ class Record:
         self.attributes_filled = self.dict is None
         self.slots: dict[str, Any] | None = None  # initial values, once they were read
         self.fields: list[tuple[Any, Any]] = []  # C fields of an exception, and what they held
+        self.traceback: Any = None  # the stand-in of an exception's
         self.owner: Record | None = None  # of an instance's `__dict__`: the instance's record
         self.plain_length: int | None = None  # guarded
         self.plain_keys: bool | None = None  # whether keys are hashed by C code alone

@@ -33,6 +33,8 @@ from stator.guards import (
     Source,
     TypeIs,
 )
+from stator.objects.tracebacks import TRACEBACK, earlier_traceback
+from stator.objects.types import module_of
 from stator.world import fields
 from stator.world.filling import shared_dict
 from stator.world.kinds import CONSTANTS, plain_element, plain_key
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
 # Layout bases of which shadows are made.
 SHADOWED: Final = objects.TypeSet(object, types.SimpleNamespace)
 
-_module_of: Final = type.__dict__["__module__"].__get__
 _PARTIAL: Final[Any] = functools.partial.__dict__
 
 
@@ -57,7 +58,7 @@ def wrap_instance(world: "World", raw: Any, source: Source, cls: type) -> Any:
             return handled
     if base is tuple:
         return _wrap_tuple(world, raw, source)
-    if objects.is_subtype(cls, enum.Enum) or _module_of(cls) == typing.__name__:
+    if objects.is_subtype(cls, enum.Enum) or module_of(cls) == typing.__name__:
         return world.wrap_identity(raw, source)
     if objects.is_subtype(cls, types.ModuleType):
         world.guard(source, Is(raw))
@@ -72,6 +73,9 @@ def wrap_instance(world: "World", raw: Any, source: Source, cls: type) -> Any:
         world.guard(source, TypeIs(cls))
         world.guard(source, Callback(fields.same_plain(raw), f"equal to {raw!r}"))
         return world.remember(raw, raw, source)
+    if cls is types.TracebackType:
+        world.guard(source, TypeIs(cls))
+        return _traceback(world, raw, source)
     if fields.is_exception(base) and _may_shadow(cls):
         return _wrap_exception(world, raw, source, base)
     if (SHADOWED.holds(base) or CONTAINERS.holds(base)) and _may_shadow(cls):
@@ -168,6 +172,13 @@ def _wrap_struct(world: "World", raw: Any, source: Source) -> Any:
     return world.remember(raw, raw, source)
 
 
+def _traceback(world: "World", raw: types.TracebackType, source: Source) -> Any:
+    """What stands for a traceback: nobody looks into it, and what is put before it is known."""
+    made = earlier_traceback()
+    world.opaque[id(made)] = "traceback"
+    return world.remember(raw, made, source)
+
+
 def _wrap_exception(world: "World", raw: Any, source: Source, base: Any) -> Any:
     """An exception that existed before the call.
 
@@ -199,6 +210,12 @@ def _wrap_exception(world: "World", raw: Any, source: Source, base: Any) -> Any:
         world.guard(source, TypeIs(cls))
     _shadow(world, raw, shadow, source, base)
     record = world.records[id(shadow)]
+    passed = TRACEBACK.__get__(raw)
+    if passed is not None:  # that it has one is guarded when the program asks
+        known = world.stand_ins.get(id(passed))
+        made = _traceback(world, passed, Field(source, TRACEBACK)) if known is None else known
+        TRACEBACK.__set__(shadow, made)
+        record.traceback = made
     for descriptor, value in held:
         where: Source = Fixed(value)
         if not is_group and not fields.all_constant([(descriptor, value)], CONSTANTS):

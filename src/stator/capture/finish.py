@@ -1,0 +1,223 @@
+"""The end of a trace: from what the program has done to what is compiled.
+
+Stage: capture. In: a tracer whose program has ended, or is to be split. Out: a `Trace`: the graph
+with its inputs, how to make the result and the effects (`Plan`), and the guards that only the end
+can tell.
+"""
+
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import torch
+
+from stator.capture.cached import check_answers
+from stator.capture.outcome import Resolver, effects, state_effects
+from stator.capture.task import Trace
+from stator.capture.tensors import Tensors
+from stator.capture.tracer import Tracer
+from stator.capture.weakly import check_split
+from stator.diagnostics.catalogue import (
+    BranchOnValues,
+    HiddenState,
+    LockHeld,
+    NotRebuilt,
+    SharedMemory,
+    TensorSubclass,
+)
+from stator.effects import CannotRebuild, Effect, Passed, Plan, plan
+from stator.effects.exits import entries
+from stator.effects.suspension import Suspension, suspension
+from stator.graph import Input, OutputGraph, Recorded
+from stator.graph.arrays import Edges
+from stator.graph.retry import Changes, Retry, changes_of, retry_of
+from stator.graph.symbols import reads_size
+from stator.guards import Index, Key, Local, NotAliased, Source
+from stator.guards.tensors import NoOverlap
+
+
+def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Trace:
+    """What a program comes to that has returned, has raised, or is to be split here."""
+    _check_ended(tracer)
+    if raised and result is tracer.tensors.refusal:
+        # What a fake kernel says need not be what the real one does: the program itself will tell.
+        shapes = tracer.tensors.shapes
+        return Trace(tracer.world.guards, None, [], None, raised=result, shapes=shapes)
+    middle = _suspension(tracer)
+    operators = tracer.operators = operators_of(graph)
+    resolver = Resolver(tracer)
+    made = _planned(tracer, resolver, middle, result, raised)
+    tracer.arrays.check_end()
+    check_answers(tracer.calls, resolver.outputs)
+    tracer.world.guard_hashed()
+    _guard_mutation(tracer, graph)
+    own = tracer.tensors.own
+    marked = own.finish(resolver.outputs)
+    # Before an exception, all operators run: a kernel may refuse what a fake one lets pass.
+    checked = [tensor for tensor, _ in graph.checks]
+    recorded = graph.finish([*resolver.outputs, *checked], whole=raised)
+    graph_changes = changes_of(graph, recorded)
+    retry = _retry(tracer, graph, recorded, graph_changes)
+    trivial = not any(node.op not in ("placeholder", "output") for node in graph.graph.nodes)
+    needed = None if trivial and not resolver.outputs and not checked else recorded
+    values = [] if needed is None else [each.identity for each in recorded.inputs]
+    prologue, rest = own.prologue(values, marked)
+    if retry is None or retry.early:
+        handled = tracer.tensors.handled
+        steps = bool(prologue.steps)
+        retry = handled.retry(tracer, recorded, graph_changes, steps=steps) or retry
+    inputs = [_input_source(tracer, value) for value in rest] + own.given
+    edges = Edges(
+        tuple(_positions(recorded, tracer.arrays.inputs)),
+        tuple(resolver.arrays),
+        tuple(resolver.scalars),
+        tuple(_positions(recorded, tracer.tensors.shapes.floats.inputs)),
+        tuple(_positions(recorded, tracer.tensors.subclasses.inputs)),
+    )
+    tracer.tensors.shapes.ended()
+    return Trace(
+        tracer.world.guards,
+        needed,
+        inputs,
+        made,
+        raised=result if raised else None,
+        retry=retry,
+        changes=graph_changes,
+        edges=edges,
+        prologue=prologue,
+        suspension=middle,
+        speculated=tracer.tensors.scalars.speculation.used,
+        steps=tracer.steps,
+        operators=operators,
+        shapes=tracer.tensors.shapes,
+    )
+
+
+def _check_ended(tracer: Tracer) -> None:
+    """What has begun must have ended."""
+    if not tracer.calls.locks.balanced():
+        raise LockHeld("a lock is taken and not released, or the other way round")
+    if tracer.tensors.overrides.switched:
+        raise TensorSubclass("`__torch_function__` is off where the program would be split")
+    tracer.calls.decimals.check()
+    before = tracer.calls.context_before
+    if any(value is not before[key] for key, value in tracer.calls.context.items()):
+        raise HiddenState("a context variable is set for good")
+
+
+def _suspension(tracer: Tracer) -> Suspension | None:
+    """How the program goes on, if it is to be split here."""
+    if tracer.suspended is None:
+        return None
+    middle = suspension(tracer.suspended)
+    if middle is None:
+        tracer.unfit = True
+        raise NotRebuilt("the program can't be split here")
+    return middle
+
+
+def _planned(
+    tracer: Tracer, resolver: Resolver, middle: Suspension | None, result: Any, raised: bool
+) -> Plan:
+    """How to make what the program returns, raises or needs, and what it has changed."""
+    if middle is not None:
+        check_split(tracer.calls)
+        tracer.calls.errors.wanted()  # that it is split here is right as long as this holds
+    changes = [*effects(tracer), *state_effects(tracer), *tracer.calls.errors.effects()]
+    if raised:
+        changes = list(_leaving(changes, tracer.world.origins.get(id(result))))
+    try:
+        passed = entries(result) if raised else ()
+        wanted = () if middle is None else middle.values
+        return plan(result, changes, resolver, raises=raised, traceback=passed, values=wanted)
+    except CannotRebuild as error:
+        what = "raises" if raised else "returns or keeps"
+        if middle is not None:
+            what = "needs, where it would be split,"
+        tracer.before = tracer.calls.made_at.get(id(error.value))
+        signal = NotRebuilt(f"the function {what} {error}")
+        signal.places = resolver.places
+        raise signal from None
+
+
+def _leaving(changes: Sequence[Effect], source: Source | None) -> Iterator[Effect]:
+    """Where the exception at `source` has passed is added to its traceback when it is raised."""
+    for each in changes:
+        leaves = source is not None and type(each) is Passed and each.target is source
+        yield replace(each, places=()) if leaves else each
+
+
+def _retry(
+    tracer: Tracer, graph: OutputGraph, recorded: Recorded, changed: Changes
+) -> Retry | None:
+    """How to call the graph, if its checks may fail."""
+    retry = retry_of(graph, recorded, changed)
+    if retry is None and tracer.tensors.own.draws.drawn.used:
+        retry = Retry(early=True)
+    if (graph.assumptions or graph.checks) and (retry is None or retry.early):
+        raise BranchOnValues("values are checked in a graph that can't be undone if that fails")
+    return retry
+
+
+def operators_of(graph: OutputGraph) -> tuple[Any, ...]:
+    """Those of the program, in its order."""
+    nodes = (n for n in graph.graph.nodes if n.op != "placeholder" and not reads_size(n))
+    return tuple((node.op, str(node.target)) for node in nodes)
+
+
+def _positions(recorded: Recorded, tensors: Container[int]) -> Iterator[int]:
+    """Which inputs are these, by id."""
+    return (i for i, each in enumerate(recorded.inputs) if id(each.value) in tensors)
+
+
+def _input_source(tracer: Tracer, given: Any) -> Source:
+    if type(given) is Input:
+        return tracer.tensors.shapes.input_source(given.name)
+    return tracer.tensors.sources[id(given)]
+
+
+def _is_given(tensors: Tensors, real: torch.Tensor) -> bool:
+    """Whether an input is a tensor of the world, which others may share their memory with."""
+    return not tensors.own.is_made(real) and id(real) not in tensors.shapes.floats.inputs
+
+
+_OVERLAPS: Final = 1  # as torch says it of strides that are 0
+
+
+def _guard_mutation(tracer: Tracer, graph: OutputGraph) -> None:
+    """A graph that changes an input is right only while no other input is the same memory."""
+    inputs = [each for each in graph.fakes.inputs if _is_given(tracer.tensors, each.real)]
+    with torch._C.DisableTorchFunction():
+        written = graph.overwritten  # also through `.data`, which counts no version
+        changed = [
+            each
+            for each in inputs
+            if not each.untouched() or each.fake.untyped_storage()._cdata in written
+        ]
+        if any(torch._debug_has_internal_overlap(each.real) == _OVERLAPS for each in changed):
+            raise SharedMemory("an input is changed whose elements share memory (expand)")
+        if not changed or len(inputs) < 2:
+            return
+        storages = [each.fake.untyped_storage()._cdata for each in inputs]
+        shared = {storage for storage in storages if storages.count(storage) > 1}
+        if any(each.fake.untyped_storage()._cdata in shared for each in changed):
+            raise SharedMemory("an input is changed that shares its memory with another input")
+    sources = tracer.tensors.sources
+    first, *others = (sources[id(each.real)] for each in inputs)
+    tracer.world.guard(first, NotAliased(tuple(others)))
+    given = [sources[id(each.real)] for each in inputs if type(each.real) is torch.Tensor]
+    for each in changed:
+        source = sources[id(each.real)]
+        # Arguments may be parts of parameters; to ask that of all buffers would take too long.
+        among = (first, *others) if _is_argument(source) else given
+        rest = tuple(other for other in among if other is not source)
+        if rest:
+            tracer.world.guard(source, NoOverlap(rest))
+
+
+def _is_argument(source: Source) -> bool:
+    """Whether it is an argument, or in a container that is one."""
+    step: Source | None = source
+    while type(step) in (Index, Key):
+        step = step.base if step is not None else None
+    return type(step) is Local
