@@ -6,9 +6,11 @@ too often.
 """
 
 import functools
+import operator
 
 import pytest
 import torch
+from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 
 import stator
 from stator import CaptureError
@@ -219,3 +221,152 @@ def test_operators_that_can():
     with pytest.raises(CaptureError, match="may raise inside of `try`"):
         stator.compile(inverted_in_try, backend="eager", fullgraph=True)(torch.eye(2))
     same(inverted_in_try, (torch.eye(2),), (torch.zeros(2, 2),), fullgraph=False)
+
+
+def old_constructors(x):
+    scale = torch.FloatTensor([0.5, 2.0]) + torch.IntTensor([[1], [2]])
+    picked = x[torch.LongTensor([1, 0])] * torch.BoolTensor((True, False))
+    room = torch.DoubleTensor(2, x.shape[1]).fill_(3)
+    same = torch.FloatTensor(x)
+    same.add_(1)
+    return picked * scale, room, x, torch.LongTensor().numel(), torch.ShortTensor(x.size()).shape
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_constructors_by_dtype(backend):
+    compiled = stator.compile(old_constructors, backend=backend, fullgraph=True)
+    for _ in range(2):
+        expected = old_constructors(torch.ones(2, 2))
+        torch.testing.assert_close(compiled(torch.ones(2, 2)), expected, rtol=0, atol=0)
+
+
+# ---------------------------------------------------------------------- masks, made by `vmap`
+
+
+def masked(ids, seen):
+    """As attention masks are written: one element, by indices that are tensors."""
+
+    def allowed(b, q, k):
+        return (ids[b, q] == ids[b, k]) | seen[b, k] & (q >= k) & seen[b][0]
+
+    for dims in ((None, None, 0), (None, 0, None), (0, None, None)):
+        allowed = torch.vmap(allowed, in_dims=dims, out_dims=0)
+    batch, length = ids.shape
+    with TransformGetItemToIndex():
+        mask = allowed(torch.arange(batch), torch.arange(length), torch.arange(length))
+    return mask, ids[0]
+
+
+def masks(batch, length=5):
+    return torch.arange(batch * length).view(batch, length) % 3, torch.ones(batch, length).bool()
+
+
+def test_indices_that_are_tensors():
+    assert same(masked, masks(2), masks(3), masks(4), masks(5)) == 2
+
+
+def copied(x, i):
+    """Under the mode, items by numbers are copies; slices are views as ever."""
+    with TransformGetItemToIndex():
+        parts = [x[0], x[i], x[[0, 1]], x[True], x.__getitem__(1), operator.getitem(x, 1)]
+        parts += map(x.__getitem__, [0, 1])
+        for part in parts:
+            part.add_(1)
+        x[0:1].mul_(2)
+        x[..., 0].mul_(3)
+        x[None].mul_(5)
+    x[1].mul_(7)
+    return x, parts
+
+
+def test_items_are_copies():
+    expected = copied(torch.ones(2, 3), torch.tensor(1))
+    compiled = stator.compile(copied, backend="eager", fullgraph=True)
+    for _ in range(2):
+        found = compiled(torch.ones(2, 3), torch.tensor(1))
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def entered(x):
+    TransformGetItemToIndex().__enter__()
+    return x[0]
+
+
+def test_a_mode_that_is_not_left():
+    with pytest.raises(CaptureError, match="entered, and not left"):
+        stator.compile(entered, backend="eager", fullgraph=True)(t(2))
+    assert torch._C._len_torch_function_stack() == 0
+
+
+class Other(TransformGetItemToIndex):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {})) * 2
+
+
+def other(x):
+    with Other():
+        return x + 1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_other_modes():
+    with pytest.raises(CaptureError, match="a torch function mode is entered"):
+        stator.compile(other, backend="eager", fullgraph=True)(t(2))
+    same(other, (t(2),), fullgraph=False)
+
+
+# ---------------------------------------------------------------------- scripts
+
+
+@pytest.fixture(scope="module")
+def scripts():
+    return {f.__name__: torch.jit.script(f) for f in (scaled, optional, asking)} | {
+        "traced": torch.jit.trace(traced, torch.ones(2))
+    }
+
+
+def scaled(x, scale: int, more: float = 0.5):
+    if x.size(0) > 3:
+        return x * scale
+    return torch.sqrt(torch.tensor(x.size(-1), dtype=torch.float) * scale) * x + more
+
+
+def optional(x, other: torch.Tensor | None = None):
+    return x if other is None else x + other
+
+
+def asking(x):
+    if torch.jit.is_scripting():
+        return x * 2
+    return x * 3
+
+
+def traced(x):
+    return x * 2 if bool(x.sum() > 0) else x * 3
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scripts(scripts):
+    script, maybe = scripts["scaled"], scripts["optional"]
+
+    def program(x):
+        return maybe(script(x, 3) + script(x, scale=2, more=1.5), x), maybe(x)
+
+    assert same(program, (t(2, 3),), (t(4, 3),), (t(2, 3),)) <= 3
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "args"),
+    [("scaled", (2, 3)), ("asking", ()), ("traced", ())],
+    ids=["a number that is made a float", "asks", "traced"],
+)
+def test_scripts_that_are_not_their_source(scripts, name, args):
+    script = scripts[name]
+
+    def program(x):
+        return script(x.int() if args else x, *args) + 1
+
+    with pytest.raises(CaptureError, match=r"torch\.jit"):
+        stator.compile(program, backend="eager", fullgraph=True)(-t(2, 3).abs())
+    same(program, (-t(2, 3).abs(),), fullgraph=False)

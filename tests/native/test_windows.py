@@ -158,22 +158,37 @@ def test_what_runs_while_another_thread_collects_is_evaluated(frozen: bool) -> N
     assert frames_in(program) == 4
 
 
-def test_finalizers_are_known_after_another_thread_has_collected() -> None:
+def test_callbacks_of_the_collector_are_not_evaluated() -> None:
     log: list[str] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        log.append(phase)
+
+    gc.callbacks.append(note)
+    try:
+        assert frames_in(lambda: gc.collect()) == 1
+    finally:
+        gc.callbacks.remove(note)
+    assert log == ["start", "stop"]
+
+
+def test_finalizers_are_known_after_another_thread_has_collected() -> None:
+    counted: list[int] = []
 
     class Cycle:
         def __init__(self) -> None:
             self.me = self
 
         def __del__(self) -> None:
-            log.append(threading.current_thread().name)
+            counted.append(core.frames_evaluated())
 
     def collect() -> None:
         Cycle()
+        counted.append(core.frames_evaluated())
         gc.collect()
 
     def elsewhere() -> None:
-        other = threading.Thread(target=collect, name="other")
+        other = threading.Thread(target=collect)
         other.start()
         other.join()
 
@@ -182,8 +197,9 @@ def test_finalizers_are_known_after_another_thread_has_collected() -> None:
         collect()
 
     core.mark_code(elsewhere.__code__, core.CODE_NATIVE)
-    assert frames_in(program) == 4  # program, the call of `elsewhere`, collect and __init__
-    assert log == ["other", "MainThread"]
+    run(program)
+    there, there_too, here, here_too = counted
+    assert there == there_too < here == here_too
 
 
 def test_a_tracer_sees_the_program_and_not_the_evaluator() -> None:

@@ -57,11 +57,26 @@ collecting_watch(int anyway)
     visited = 0;
 }
 
-/* The last callbacks of a collection (`gc.callbacks`) come when it has been counted. */
-int
-collecting_here(PyThreadState *ts)
+/* Is it one of `gc.callbacks`? They are called before anything is visited, too. */
+static int
+is_callback(PyThreadState *ts, PyObject *function)
 {
-    return GC_COLLECTING(ts) && collector == ts && collections_ended(ts) - collection <= 1;
+    PyObject *callbacks = ts->interp->gc.callbacks;
+    for (Py_ssize_t i = 0; callbacks != NULL && i < PyList_GET_SIZE(callbacks); i++) {
+        PyObject *each = PyList_GET_ITEM(callbacks, i);
+        if (each == function || (PyMethod_Check(each) && PyMethod_GET_FUNCTION(each) == function))
+            return 1;
+    }
+    return 0;
+}
+
+/* Does a collection on this thread call the function? The last callbacks come when
+ * the collection has been counted. */
+int
+collecting_here(PyThreadState *ts, PyObject *function)
+{
+    return GC_COLLECTING(ts)
+        && ((collector == ts && collections_ended(ts) - collection <= 1) || is_callback(ts, function));
 }
 
 int

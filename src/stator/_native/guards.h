@@ -111,7 +111,9 @@ enum {
     USES_ORDER = 4, /* ... and their order */
     USES_MRO = 8,   /* the value is a class: its and its bases' dicts */
     USES_BASES = 16, /* the MRO of the value's type */
-    USES_RAW = 32,  /* memory that has no version: slots, cells, functions */
+    USES_RAW = 32,  /* memory that has no version: slots, cells, defaults */
+    USES_CODE = 64, /* a function's code, which must be one that the guards keep alive */
+    USES_LIFE = 128, /* what an object has for life: a function's globals, a method's self */
 };
 
 struct TensorSpec;

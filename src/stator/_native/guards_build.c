@@ -396,6 +396,17 @@ make_words(GuardTree *t)
     return 0;
 }
 
+/* Of the level above a node. */
+static unsigned
+node_uses(const Node *node)
+{
+    if (node->op == SOURCE_CODE)
+        for (int32_t i = 0; i < node->n_checks; i++)
+            if (node->checks[i].op == CHECK_IS)
+                return USES_CODE;
+    return source_uses(node->op);
+}
+
 static int
 make_levels(GuardTree *t)
 {
@@ -407,7 +418,7 @@ make_levels(GuardTree *t)
     share_checks(t, contents);
     for (Py_ssize_t i = 1; i < n; i++) {
         contents[t->nodes[i].parent].n_children++;
-        contents[t->nodes[i].parent].uses |= source_uses(t->nodes[i].op);
+        contents[t->nodes[i].parent].uses |= node_uses(&t->nodes[i]);
     }
     contents[0].uses = USES_RAW; /* locals are new each time */
     int32_t *next = t->children;

@@ -335,6 +335,11 @@ source_uses(SourceOp op)
         return USES_ITEMS;
     case SOURCE_KEY_AT:
         return USES_ITEMS | USES_ORDER;
+    case SOURCE_GLOBALS:
+    case SOURCE_BUILTINS:
+    case SOURCE_METHOD_FUNC:
+    case SOURCE_METHOD_SELF:
+        return USES_LIFE;
     default:
         return USES_RAW;
     }

@@ -7,9 +7,10 @@
  * Class attributes depend on the version tags of the classes, kept in one list
  * per tree.
  *
- * What has no version is never recorded: lists, sets, slots, cells, functions,
- * the order of an OrderedDict. Tuples are recorded until the level above is
- * evaluated again, because only that pins their identity.
+ * What has no version is never recorded: lists, sets, slots, cells, defaults,
+ * the order of an OrderedDict. Tuples, functions and methods are recorded until
+ * the level above is evaluated again, because only that pins their identity; of
+ * a function the code is compared.
  *
  * A dict's tag or watch vouches for the dict itself, not for an address: tags
  * are unique, and the death of a watched dict is an event. So a record may hold
@@ -266,7 +267,8 @@ level_room(const Level *level, int watchers)
     if (level->uses & USES_RAW)
         return 1;
     int has_dict = (level->uses & (USES_ATTRS | USES_ITEMS)) != 0;
-    int32_t n = !level->fixed_type + ((level->uses & USES_ATTRS) != 0) + (has_dict && !watchers);
+    int32_t n = !level->fixed_type + ((level->uses & USES_ATTRS) != 0) + (has_dict && !watchers)
+        + ((level->uses & USES_CODE) != 0);
     return n == 0 ? 1 : n;
 }
 
@@ -311,6 +313,10 @@ write_words(GuardTree *tree, Level *level, const Contents *c)
         level->words[n++] = (Word){(const uint64_t *)c->slot, (uint64_t)c->dict};
     if (c->dict != NULL && !tree->watchers)
         level->words[n++] = (Word){dict_tag(c->dict), *dict_tag(c->dict)};
+    if (level->uses & USES_CODE) { /* a function: its code has just been found */
+        PyObject **code = &((PyFunctionObject *)level->value)->func_code;
+        level->words[n++] = (Word){(const uint64_t *)code, (uint64_t)*code};
+    }
     while (n < level->n_words)
         level->words[n++] = word_always;
 }
@@ -327,7 +333,7 @@ level_arm(GuardTree *tree, Level *level)
     }
     if (!patience_ends(&level->patience, tree->calls, LONG_LIVED, LONGEST))
         return;
-    level->pinned = 0;
+    level->pinned = (level->uses & (USES_CODE | USES_LIFE)) != 0;
     Contents found = {NULL, NULL};
     unsigned contents = level->uses & (USES_ATTRS | USES_ITEMS | USES_MRO);
     int known = contents == 0 ? 1
@@ -339,8 +345,11 @@ level_arm(GuardTree *tree, Level *level)
         return;
     if (found.dict != NULL && tree->watchers && watch_add(&level->watch, found.dict) < 0)
         return;
+    if (tree->nodes[level->node].op == SOURCE_FIXED)
+        level->pinned = 0; /* the tree keeps it alive */
     write_words(tree, level, &found);
-    level->counted = rebindings.counted && (found.slot == NULL || dict_is_counted(Py_TYPE(o)));
+    level->counted = rebindings.counted && !(level->uses & USES_CODE)
+        && (found.slot == NULL || dict_is_counted(Py_TYPE(o)));
     level->tag = found.dict == NULL || tree->watchers ? NULL : dict_tag(found.dict);
     level->recorded = 1;
     tree->quiet.fresh |= !level->pinned; /* a pinned one may be, in each walk */

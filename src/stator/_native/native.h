@@ -102,7 +102,7 @@ extern PyMethodDef window_functions[];
 
 /* collecting.c */
 void collecting_watch(int anyway);
-int collecting_here(PyThreadState *ts);
+int collecting_here(PyThreadState *ts, PyObject *function);
 int collecting_init(PyObject *module);
 
 /* types.c */

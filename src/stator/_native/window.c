@@ -373,7 +373,7 @@ hook(PyThreadState *ts, IFrame *f, int throwflag)
         pop_husk(ts, f);
         return window.captured == NULL ? NULL : Py_NewRef(Py_None);
     }
-    if (window_traced(ts) || collecting_here(ts)) /* the latter: a finalizer */
+    if (window_traced(ts) || collecting_here(ts, IFRAME_FUNC(f))) /* the latter: a finalizer */
         return run_natively(ts, f, throwflag);
     if (is_signal_handler(f))
         return run_handler(ts, f, throwflag);

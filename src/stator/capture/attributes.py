@@ -110,7 +110,7 @@ class Attributes(Names):
         """How attributes of instances of a class are read, if not in the general way."""
         kind: Any = _PLAIN_KIND
         if self.tensors.holds(cls):
-            kind = self.tensors.getattr
+            kind = self.tensors.attributes.getattr
         elif self.arrays.holds(cls):
             kind = self.arrays.getattr
         elif objects.is_subtype(cls, type):
@@ -374,7 +374,7 @@ class Attributes(Names):
             self.calls.abandoned.settle(frame)
         cls = type(obj)
         if self.tensors.holds(cls):
-            self.tensors.setattr(frame, obj, name, value)
+            self.tensors.attributes.setattr(frame, obj, name, value)
             return
         if self.arrays.is_symbolic(obj):
             raise ArrayChanged(f"the attribute {name} of an array is set")
@@ -393,7 +393,7 @@ class Attributes(Names):
             self.calls.abandoned.settle(frame)
         cls = type(obj)
         if self.tensors.holds(cls):
-            self.tensors.delattr(frame, obj, name)
+            self.tensors.attributes.delattr(frame, obj, name)
             return
         if not self._may_store(obj, name, NULL):
             return

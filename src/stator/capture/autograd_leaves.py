@@ -217,7 +217,7 @@ class AutogradLeaves:
         graph = self._outermost()
         made = self._new_leaf(data, requires_grad, True)
         if graph.node(data).target is not torch.empty:  # whose values nobody knows
-            with self._tensors.without_grad():
+            with self._tensors.state_changes.without_grad():
                 graph.call(("method", "copy_"), (made, data))
         last = next(iter(reversed(graph.graph.nodes)))
         self._filled.append(Filled(made, data, last))
@@ -234,8 +234,8 @@ class AutogradLeaves:
         made: torch.Tensor = self._tensors.record(frame, ("method", "detach"), (data,))
         if data.requires_grad:
             self.set_requires_grad(frame, made, True)
-        self._tensors.setattr(frame, made, "persistent", persistent)
-        self._tensors.setattr(frame, made, "_is_buffer", True)
+        self._tensors.attributes.setattr(frame, made, "persistent", persistent)
+        self._tensors.attributes.setattr(frame, made, "_is_buffer", True)
         return made
 
     def _new_leaf(self, like: torch.Tensor, requires_grad: bool, parameter: bool) -> torch.Tensor:

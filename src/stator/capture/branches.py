@@ -5,8 +5,8 @@ nothing but raise an exception. The trace then follows that way, and the graph c
 That a branch is taken for one of these is a matter of speed only: if the check fails, the call runs
 again without the graph, and raises by itself.
 
-Where the program would handle the exception, or the C code that has called the function, it is a way
-to go on: a loop may end by it.
+Where the program would handle the exception, or the C code that has called the function would, it
+is a way to go on, too: a loop may end by it.
 """
 
 import dis

@@ -230,7 +230,7 @@ def _end(cache: Any, args: Any, kwargs: Any, result: Any) -> None:
 
 
 def _begun(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    step = calls.cached_at[once.__code__]
+    _, step = calls.standing[id(frame)]
     calls.once.append(Once(calls.changed(), _count(calls), step))
 
 

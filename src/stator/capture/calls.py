@@ -16,7 +16,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
-from stator.capture import changes, marks
+from stator.capture import changes, marks, scripted
 from stator.capture.abandoned import GENERATORS, Abandoned
 from stator.capture.arguments import field, is_functools_type, pack, split, unpack_partial
 from stator.capture.behind import cached_behind, compiled_behind
@@ -24,7 +24,7 @@ from stator.capture.cached import CACHED, Answer, Answers, Once, known, once
 from stator.capture.controls import CONTROLS, Errors, function_behind, is_for_dynamo
 from stator.capture.copies import COPIES
 from stator.capture.decimals import Decimals
-from stator.capture.entered import evaluate
+from stator.capture.entered import evaluate, stand_in
 from stator.capture.formatting import FORMATTING
 from stator.capture.getters import GETTERS, twin
 from stator.capture.library import LIBRARY
@@ -43,6 +43,7 @@ from stator.capture.overridden import OVERRIDDEN
 from stator.capture.printing import PRINTING
 from stator.capture.refusals import MARKED
 from stator.capture.scalar_calls import SCALARS
+from stator.capture.scripted import SCRIPT, scripted_behind
 from stator.capture.settings import DEVICES
 from stator.capture.special import SPECIAL
 from stator.capture.vmapped import VMAP
@@ -97,7 +98,7 @@ class Calls:
         self.noted: dict[int, weakref.ref[Any]] = {}  # the same by id
         self.references: list[weakref.ref[Any]] = []  # the program's own, to what it made
         self.abandoned = Abandoned(tracer)
-        self.cached_at: dict[types.CodeType, int] = {}  # when one behind a cache was called
+        self.standing: dict[int, tuple[Frame, int]] = {}  # see `stand_in`; and when it was called
         self.made_at: dict[int, int] = {}  # in which step a generator was made, by id
         self.decimals = Decimals(self.world)
         self.context: dict[int, Any] = {}  # values of context variables, by their id
@@ -154,10 +155,13 @@ class Calls:
                     answer = known(self, cache, *packed)
                     if answer is not MISSING:
                         return answer
-                    self.cached_at[once.__code__] = self.tracer.steps - 1
-                    return self.function(frame, once, [cache, callable, *packed], None)
+                    return stand_in(self, frame, once, [cache, callable, *packed], None)
             elif cls is CompiledFunction:
                 callable = compiled_behind(self.world, callable)
+            elif cls is SCRIPT:
+                packed = pack(args, kwnames)
+                behind = scripted_behind(self, callable, *packed)
+                return stand_in(self, frame, scripted.run, [behind, *packed], None)
             elif cls is weakref.ref and not args:
                 return referent(self, callable)
             elif cls is staticmethod:

@@ -130,10 +130,11 @@ def _entered_again(record: Record, own: dict[str, Any], raw: dict[str, Any]) -> 
 
 def _passed(record: Record) -> Iterator[Effect]:
     """An exception was raised in the call, or given another traceback."""
+    if not objects.is_subtype(record.base, BaseException):
+        return
     shadow = record.shadow
-    if objects.is_subtype(record.base, BaseException):
-        if TRACEBACK.__get__(shadow) is not record.traceback:
-            yield Passed(record.source, entries(shadow), earlier(shadow))
+    if TRACEBACK.__get__(shadow) is not record.traceback:
+        yield Passed(record.source, entries(shadow), earlier(shadow))
 
 
 def _slots(record: Record) -> Iterator[Effect]:

@@ -26,7 +26,7 @@ DEMANDED: Final = frozenset(specials("index int float complex hash bool len leng
 _GENERATORS: Final = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
-def method(frame: Frame) -> tuple[types.FunctionType, Any]:
+def method(frame: Frame) -> tuple[Any, Any]:
     """A frame that begins: its function and the object that it may be a method of."""
     code = frame.code
     bound = code.co_argcount > 0 and not code.co_flags & _GENERATORS

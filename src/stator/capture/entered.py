@@ -41,6 +41,19 @@ def evaluated(
     return evaluate(calls, frame, function, [*args, *kwargs.values()], tuple(kwargs) or None)
 
 
+def stand_in(
+    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwnames: tuple[str, ...] | None
+) -> Any:
+    """A function of the tracer is evaluated in the place of what the program calls.
+
+    Only a trace can carry it out: a program that has to be split in it is split before the call.
+    """
+    result = calls.function(frame, function, args, kwnames)
+    if type(result) is Frame:
+        calls.standing[id(result)] = result, calls.tracer.steps - 1
+    return result
+
+
 def admit(calls: "Calls", frame: Frame, function: Any) -> None:
     """A frame begins: parameters that took their defaults hold raw world objects."""
     if id(function) in calls.made:

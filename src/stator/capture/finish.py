@@ -74,7 +74,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
         tuple(_positions(recorded, tracer.tensors.shapes.floats.inputs)),
         tuple(_positions(recorded, tracer.tensors.subclasses.inputs)),
     )
-    tracer.tensors.shapes.ended()
+    tracer.tensors.shapes.assumed.ended()
     return Trace(
         tracer.world.guards,
         needed,
@@ -143,8 +143,10 @@ def _planned(
 def _leaving(changes: Sequence[Effect], source: Source | None) -> Iterator[Effect]:
     """Where the exception at `source` has passed is added to its traceback when it is raised."""
     for each in changes:
-        leaves = source is not None and type(each) is Passed and each.target is source
-        yield replace(each, places=()) if leaves else each
+        if isinstance(each, Passed) and each.target is source:
+            yield replace(each, places=())
+        else:
+            yield each
 
 
 def _retry(

@@ -27,8 +27,8 @@ from stator.guards.expressions import Binary, Expr, Float, Real, Unary
 from stator.world import MISSING
 
 if TYPE_CHECKING:
-    from stator.capture.shapes import Wanted
     from stator.capture.tensors import Tensors
+    from stator.capture.wanted import Wanted
 
 _OPERATORS: Final[Mapping[Any, str]] = {
     operator.add: "FADD",
@@ -79,7 +79,7 @@ class Floats:
             fake = tensors.graph.add_input(str(source), double)
         self.inputs[id(double)] = double
         tensors.sources[id(double)] = source
-        number = tensors.scalars.float_of(fake)
+        number = tensors.scalars.doubles.number(None, fake)
         self._sources[id(number)] = number, source
         symbol = symbol_of(number)
         if symbol is not None:

@@ -15,6 +15,7 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture import autograd
+from stator.capture.entered import stand_in
 from stator.capture.native_calls import by_contract
 from stator.capture.special import SPECIAL, Handler
 from stator.contracts import Depth
@@ -141,7 +142,7 @@ def _str_format(calls: "Calls", frame: Frame, function: Any, args: list[Any], kw
     template, *given = args
     if type(template) is not str or (all(map(_constant, given + list(kwargs.values())))):
         return _unbound(calls, frame, function, args, kwargs)
-    return calls.function(frame, _formatted, [template, tuple(given), kwargs], None)
+    return stand_in(calls, frame, _formatted, [template, tuple(given), kwargs], None)
 
 
 def _formatted(template: str, args: Any, kwargs: Any) -> Any:

@@ -19,6 +19,7 @@ from stator._native._core import Frame
 from stator.capture.scalars import SYMBOLS, Scalars, is_index
 from stator.diagnostics.catalogue import ValueNeeded
 from stator.objects import TypeSet
+from stator.world import MISSING
 
 _ALL: Final = slice(None)
 _PARTS: Final = TypeSet(int, slice, type(None), type(Ellipsis), FakeTensor, list)
@@ -40,6 +41,25 @@ class Indexing:
             self._require_signs(parts[0])
             return obj, parts[0]
         return self._applied(frame, obj, parts)
+
+    def gathered(self, frame: Frame | None, obj: torch.Tensor, key: Any) -> Any:
+        """For `obj[key]` where tensors of one number are not read (`Settings.modes`); MISSING for
+        an index of anything but numbers and tensors, which is as usual.
+        """
+        parts = _leaves(key)
+        if not all(type(part) is FakeTensor or type(part) in (int, bool) for part in parts):
+            if any(SYMBOLS.holds(type(part)) for part in parts):
+                raise ValueNeeded("a symbolic number is an index where indices are tensors")
+            return MISSING
+        made = [
+            part
+            if type(part) is FakeTensor
+            else self._tensors.record(
+                frame, torch.tensor, (part,), {"dtype": torch.int64, "device": obj.device}
+            )
+            for part in parts
+        ]
+        return self._tensors.record(frame, torch.ops.aten.index.Tensor, (obj, made))
 
     def written(self, frame: Frame | None, obj: torch.Tensor, key: Any) -> tuple[torch.Tensor, Any]:
         """For `obj[key] = value`: a view, and what of the index is left.
@@ -120,6 +140,13 @@ class Indexing:
                     _below_zero if _is_negative(bound) else _from_zero, bound
                 )
                 self._scalars.require(sign, "a slice with a bound of the other sign")
+
+
+def _leaves(key: Any) -> list[Any]:
+    """The parts of an index, those of tuples and lists in it, too."""
+    if type(key) is tuple or type(key) is list:
+        return [leaf for part in key for leaf in _leaves(part)]
+    return [key]
 
 
 def _is_negative(number: torch.SymInt) -> bool:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stator import objects
 from stator._native._core import Frame
-from stator.capture.entered import evaluated
+from stator.capture.entered import evaluated, stand_in
 from stator.capture.printing import frames, perform
 from stator.capture.special import Handler
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import Output
-from stator.effects.exits import entries
+from stator.effects.exits import earlier, entries
 from stator.effects.steps import Helper
 from stator.effects.texts import Text
 from stator.world.kinds import CONSTANTS
@@ -66,7 +66,7 @@ def _log(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: A
     place, outside = _place(calls, frame, stacklevel)
     values = [logger, level, place, outside, given["msg"], given["args"]]
     values += [_extra(calls, given.get("extra")), given.get("exc_info")]
-    return calls.function(frame, _recorded, values, None)
+    return stand_in(calls, frame, _recorded, values, None)
 
 
 def _place(calls: "Calls", frame: Frame, stacklevel: int) -> tuple[tuple[str, int, str], int]:
@@ -159,8 +159,8 @@ def _put_off(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwarg
     logger, level, place, outside, msg, given, extra, error = args
     passed: Any = ()
     if error is not None:
-        if calls.world.is_world(error):
-            raise Output("an exception that existed before the call is logged")
+        if calls.world.is_world(error) or earlier(error) is not None:
+            raise Output("an exception that existed before the call is logged, or its traceback")
         passed = entries(error)
     values = tuple(_value(calls, value) for value in given)
     args = [logger, level, place, outside, _value(calls, msg), values, extra, error, passed]

@@ -59,7 +59,7 @@ def _field(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
     """`Tensor.shape.__get__(x)`, which `__torch_function__` gets as a function."""
     of_tensor = len(args) > 1 and calls.tensors.holds(type(args[1]))
     if not kwargs and of_tensor and args[0].__objclass__ is _BASE:
-        return calls.tensors.field(frame, args[0].__name__, function.__name__, args[1:])
+        return calls.tensors.attributes.field(frame, args[0].__name__, function.__name__, args[1:])
     return by_contract(calls, frame, function, args, kwargs)
 
 

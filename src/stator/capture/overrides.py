@@ -353,7 +353,7 @@ class Overrides:
         tensors = self._tensors
         field = field_of(function)
         if field is not None:
-            return tensors.field(frame, field, function.__name__, args)
+            return tensors.attributes.field(frame, field, function.__name__, args)
         rule = self.calls.rule(function)
         if rule is not None and rule.kind is not leaves.Kind.EVALUATE:
             return tensors.apply(frame, rule, function, args, kwargs)

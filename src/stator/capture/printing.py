@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
+from stator.capture.entered import stand_in
 from stator.capture.special import Handler, _plain
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import Output
@@ -87,13 +88,13 @@ def _print(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
     made = not calls.world.is_world(file) or id(file) in calls.world.records
     if file is not MISSING and file is not None and made:
         kwargs = {**kwargs, "file": file}
-        return calls.function(frame, _written, [*args, *kwargs.values()], tuple(kwargs))
+        return stand_in(calls, frame, _written, [*args, *kwargs.values()], tuple(kwargs))
     if file is MISSING or file is None:
         file = None  # whatever it is at run time
     elif objects.lookup(type(file), "write") is None:
         raise Output(f"print to an object of type {type(file).__qualname__}, which is no file")
     values = [tuple(args), kwargs.get("sep"), kwargs.get("end"), file, kwargs.get("flush", False)]
-    return calls.function(frame, _printed, values, None)
+    return stand_in(calls, frame, _printed, values, None)
 
 
 def _checked(sep: Any, end: Any) -> None:

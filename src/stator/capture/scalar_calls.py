@@ -97,16 +97,16 @@ def _round(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
 
 
 def _sqrt(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
-    return scalars.sqrt(frame, args[0]) if len(args) == 1 else MISSING
+    return scalars.doubles.sqrt(frame, args[0]) if len(args) == 1 else MISSING
 
 
 def _log2(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
-    return scalars.log2(frame, args[0]) if len(args) == 1 else MISSING
+    return scalars.doubles.log2(frame, args[0]) if len(args) == 1 else MISSING
 
 
 def _test(function: Any) -> Answer:
     def answer(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
-        return scalars.test(frame, function, args[0])
+        return scalars.doubles.test(frame, function, args[0])
 
     return answer
 
@@ -119,7 +119,7 @@ def _extreme(compare: Any, choose: Any) -> Answer:
             return MISSING
         found = args[0]
         for value in args[1:]:
-            found = scalars.extreme(frame, compare, choose, found, value)
+            found = scalars.doubles.extreme(frame, compare, choose, found, value)
         return found
 
     return answer

@@ -4,9 +4,8 @@ In: `t.item()`, `int(t)`, `t.tolist()`, a tensor as an index, and operators on s
 symbolic numbers, each bound to a node of the graph. Where Python code needs the value itself (a
 branch, a range, a key), what is known decides, else it is a `Break`.
 
-Integers are expressions over torch's symbols: their arithmetic is exact. Floats are not: torch
-would reorder sums, and take `f == f` for true, which nan is not. So each operation on floats is
-carried out by the graph, on tensors of float64, and its result is a symbol of its own.
+Integers are expressions over torch's symbols: their arithmetic is exact. Floats are not: the graph
+computes with them (`doubles.py`).
 """
 
 import math
@@ -23,6 +22,7 @@ from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture import branches
 from stator.capture.autograd_leaves import user_call
+from stator.capture.doubles import COMPARE, PLAIN, Doubles
 from stator.capture.operators import ARITHMETIC, NOT_IN_PLACE
 from stator.capture.shapes import EXACT, has_value
 from stator.capture.speculation import Speculation, negated
@@ -43,33 +43,13 @@ _check: Final[Any] = torch._check
 _sym_max: Final[Any] = torch.sym_max
 _sym_not: Final[Any] = torch.sym_not
 MOST: Final = 256  # numbers that one `tolist` may read
-_EXACT: Final = 1 << 53  # as far as float64 tells integers apart
 _LONG: Final = float(1 << 63)
 _PYTHON_TYPES: Final[dict[type, type]] = {
     torch.SymInt: int,
     torch.SymFloat: float,
     torch.SymBool: bool,
 }
-_PLAIN: Final = TypeSet(int, float, bool)
-_COMPARE: Final[dict[Any, Any]] = {
-    operator.lt: torch.lt,
-    operator.le: torch.le,
-    operator.eq: torch.eq,
-    operator.ne: torch.ne,
-    operator.gt: torch.gt,
-    operator.ge: torch.ge,
-}
-_FLOAT: Final[dict[Any, Any]] = {
-    **_COMPARE,
-    operator.add: torch.add,
-    operator.sub: torch.sub,
-    operator.mul: torch.mul,
-    operator.truediv: torch.div,
-    operator.neg: torch.neg,
-    operator.pos: torch.clone,
-    operator.abs: torch.abs,
-}
-_INT: Final = EXACT | frozenset(_COMPARE)
+_INT: Final = EXACT | frozenset(COMPARE)
 _TIMES: Final = frozenset({operator.mul, operator.imul})
 _REPEATED: Final = TypeSet(list, tuple, str, bytes)
 _EQUALITY: Final = frozenset({operator.eq, operator.ne})
@@ -80,7 +60,7 @@ _READERS: Final = frozenset({"item", "tolist", "__int__", "__float__", "__index_
 # How a symbolic number's own methods, which C code calls, are to be read.
 _METHODS: Final[dict[str, Any]] = {
     **{f"__{name}__": getattr(operator, f"__{name}__") for name in ARITHMETIC},
-    **{f"__{f.__name__}__": f for f in _COMPARE},
+    **{f"__{f.__name__}__": f for f in COMPARE},
     "__neg__": operator.neg,
     "__pos__": operator.pos,
     "__abs__": operator.abs,
@@ -108,7 +88,7 @@ class Scalars:
         self.tensors = tensors
         self.speculation = Speculation(self)
         self.careful = False  # what the program insists on is not taken for granted
-        self._doubles: dict[Any, torch.Tensor] = {}  # by the symbol of the float
+        self.doubles = Doubles(self)
 
     # ------------------------------------------------------------------ reading
 
@@ -181,17 +161,21 @@ class Scalars:
             return self.item(frame, tensor)
         if tensor.dtype.is_complex:
             raise ValueNeeded("complex numbers are read from a tensor")
-        count: Any = tensor.numel()
-        if type(count) is not int:
-            count = self.speculation.number(frame, count)
-            if count is None:
-                raise LengthOfValues("the length of a list depends on the values in a tensor")
+        sizes = [self._length(frame, size) for size in tuple(tensor.shape)]
+        count = math.prod(sizes)
         if count > MOST:
             raise LengthOfValues(f"a list of {count} numbers is read from a tensor")
         if count == 0:
             with torch._C.DisableTorchFunction():
-                return torch.zeros(tuple(tensor.shape)).tolist()
+                return torch.zeros(sizes).tolist()
         return _copied(self.tensors.record(frame, ("method", "tolist"), (tensor,)))
+
+    def _length(self, frame: Frame | None, size: Any) -> int:
+        """How many items a list has, if there is one for each of this dimension."""
+        known = size if type(size) is int else self.speculation.number(frame, size)
+        if known is None:
+            raise LengthOfValues("the length of a list depends on the values in a tensor")
+        return int(known)
 
     def index(self, frame: Frame | None, tensor: torch.Tensor) -> Any:
         """`operator.index`, for tensors of one integer."""
@@ -205,7 +189,7 @@ class Scalars:
     def tensor(self, frame: Frame | None, data: Any, dtype: Any = None, device: Any = None) -> Any:
         """`torch.tensor` of numbers that were read from tensors."""
         flat = list(_flattened(data))
-        if any(not SYMBOLS.holds(type(each)) and not _PLAIN.holds(type(each)) for each in flat):
+        if any(not SYMBOLS.holds(type(each)) and not PLAIN.holds(type(each)) for each in flat):
             raise ValueNeeded("torch.tensor of numbers from tensors, and other things")
         if dtype is None:
             kinds = {_PYTHON_TYPES.get(type(each), type(each)) for each in flat}
@@ -236,10 +220,11 @@ class Scalars:
             return value if type(value) is torch.SymInt else _INTEGERS[rounding](value)
         if has_value(value):
             return self._rounded(frame, rounding, value)
-        double = self._double(frame, value)
-        fits = self._record(frame, torch.lt, self._record(frame, torch.abs, double), _LONG)
+        double = self.doubles.of(frame, value)
+        size = self.doubles.record(frame, torch.abs, double)
+        fits = self.doubles.record(frame, torch.lt, size, _LONG)
         self.require(self.item(frame, fits), "a float is not an integer")  # nan, inf, too large
-        rounded = self._record(frame, rounding, double)
+        rounded = self.doubles.record(frame, rounding, double)
         whole = self.tensors.record(frame, ("method", "to"), (rounded, torch.int64))
         return self.item(frame, whole)
 
@@ -263,10 +248,10 @@ class Scalars:
         if type(value) is torch.SymFloat:
             return value
         if has_value(value):
-            return self._of_value(frame, "TOFLOAT", float, value)
-        return self._float(frame, self._double(frame, value))
+            return self.of_value(frame, "TOFLOAT", float, value)
+        return self.doubles.number(frame, self.doubles.of(frame, value))
 
-    def _of_value(self, frame: Frame | None, op: str, function: Any, value: Any) -> Any:
+    def of_value(self, frame: Frame | None, op: str, function: Any, value: Any) -> Any:
         """A function of a number with a value."""
         shapes = self.tensors.shapes
         found = shapes.reals.function(frame, op, value)
@@ -288,13 +273,13 @@ class Scalars:
         if function in _EQUALITY and any(_NEVER_EQUAL.holds(kind) for kind in kinds):
             return function is operator.ne
         for kind in kinds:
-            if not (SYMBOLS.holds(kind) or _PLAIN.holds(kind)):
+            if not (SYMBOLS.holds(kind) or PLAIN.holds(kind)):
                 text = f"an operator between a number from a tensor and a {kind.__qualname__}"
                 raise ValueNeeded(text)
         if function in _DIVISIONS:
             self._require_nonzero(frame, operands[1])
         if float in kinds or torch.SymFloat in kinds or function is operator.truediv:
-            return self._float_operator(frame, function, operands)
+            return self.doubles.operate(frame, function, operands)
         if function in _LOGIC and all(kind in (bool, torch.SymBool) for kind in kinds):
             return self.known(lambda: function(*operands))
         numbers = [self.to_int(frame, value) for value in operands]
@@ -334,74 +319,6 @@ class Scalars:
         elif not divisor:
             raise ValueNeeded("a number that is read from a tensor is divided by zero")
 
-    def _float_operator(self, frame: Frame | None, function: Any, operands: tuple[Any, ...]) -> Any:
-        target = _FLOAT.get(function)
-        if target is None:
-            floats = self.tensors.shapes.floats
-            known = [floats.fixed(value) for value in operands]
-            if all(_PLAIN.holds(type(value)) for value in known):
-                return user_call(function, *known)
-            name = getattr(function, "__name__", "?")
-            raise ValueNeeded(f"the operator {name} on a float that is read from a tensor")
-        result = self._record(frame, target, *(self._double(frame, each) for each in operands))
-        compared = function in _COMPARE
-        number = self.item(frame, result) if compared else self._float(frame, result)
-        self.tensors.shapes.floats.define(number, function, operands)
-        return number
-
-    def extreme(self, frame: Frame, compare: Any, choose: Any, found: Any, value: Any) -> Any:
-        """The greater (smaller) of two numbers: the first, unless the second is `compare` to it."""
-        kinds = {type(found), type(value)}
-        if kinds <= {int, torch.SymInt}:
-            return self.known(lambda: choose(found, value))
-        if has_value(found) and has_value(value):
-            return self._extreme(frame, compare, found, value, kinds)
-        if not kinds <= {float, torch.SymFloat}:
-            raise ValueNeeded("the greatest of several numbers, of different types")
-        first, second = self._double(frame, found), self._double(frame, value)
-        second_wins = self._record(frame, _COMPARE[compare], second, first)
-        return self._float(frame, self._record(frame, torch.where, second_wins, second, first))
-
-    def _extreme(self, frame: Frame, compare: Any, found: Any, value: Any, kinds: set[type]) -> Any:
-        """The same of numbers that follow from sizes."""
-        if kinds <= {float, torch.SymFloat}:
-            op = "FMAX" if compare is operator.gt else "FMIN"
-            real = self.tensors.shapes.reals.extreme(op, found, value)
-            if real is not MISSING:
-                return real
-        return value if self.operate(frame, compare, value, found) else found
-
-    def sqrt(self, frame: Frame, value: Any) -> Any:
-        """`math.sqrt`."""
-        value = self._read_float(frame, value)
-        if has_value(value):
-            return self._of_value(frame, "FSQRT", math.sqrt, value)
-        return self._compute(frame, torch.sqrt, value, 0.0)
-
-    def log2(self, frame: Frame, value: Any) -> Any:
-        """`math.log2`, of what follows from sizes; MISSING for other numbers."""
-        if type(value) is FakeTensor or not has_value(value):
-            return MISSING
-        return self._of_value(frame, "FLOG2", math.log2, value)
-
-    def _read_float(self, frame: Frame | None, value: Any) -> Any:
-        return self.item(frame, value) if type(value) is FakeTensor else value
-
-    def _compute(self, frame: Frame, function: Any, value: Any, least: float) -> Any:
-        """A function of a float that is no less than a bound."""
-        value = self.to_float(frame, value)
-        why = f"{function.__name__} of a number that is out of range"
-        self.require(self.operate(frame, operator.ge, value, least), why)
-        return self._float(frame, self._record(frame, function, self._double(frame, value)))
-
-    def test(self, frame: Frame, function: Any, value: Any) -> Any:
-        """`math.isnan` and the like."""
-        value = self._read_float(frame, value)
-        if has_value(value):
-            return function is torch.isfinite
-        double = self._double(frame, self.to_float(frame, value))
-        return self.item(frame, self._record(frame, function, double))
-
     def method(self, frame: Frame | None, function: Any, args: list[Any]) -> Any:
         """A method of a symbolic number that C code calls."""
         name = _NAMES.get(id(function), "")
@@ -419,40 +336,6 @@ class Scalars:
                 return known
         what = python_type(args[0]).__qualname__
         raise ValueNeeded(f"C code needs the value of an {what} that is read from a tensor")
-
-    # ------------------------------------------------------------------ floats
-
-    def _double(self, frame: Frame | None, value: Any) -> torch.Tensor:
-        """A number as a tensor of float64, in which the graph computes."""
-        symbol = value.node.expr if type(value) is torch.SymFloat else None
-        if symbol is not None and symbol in self._doubles:
-            return self._doubles[symbol]
-        if type(value) is torch.SymBool:
-            value = self.to_int(frame, value)
-        if type(value) is torch.SymInt:
-            for inside in self.known(lambda: (value <= _EXACT, value >= -_EXACT)):
-                self.require(inside, "an integer is too large for a float")
-        elif type(value) is int:
-            value = float(value)
-        made: torch.Tensor = self.tensors.record(
-            frame, torch.scalar_tensor, (value,), {"dtype": torch.float64, "device": _CPU}
-        )
-        if symbol is not None:
-            self._doubles[symbol] = made
-        return made
-
-    def float_of(self, double: torch.Tensor) -> Any:
-        """The number in a tensor of float64."""
-        return self._float(None, double)
-
-    def _float(self, frame: Frame | None, double: torch.Tensor) -> Any:
-        number = self.item(frame, double)
-        if type(number) is torch.SymFloat:
-            self._doubles[number.node.expr] = double
-        return number
-
-    def _record(self, frame: Frame | None, function: Any, *args: Any) -> Any:
-        return self.tensors.record(frame, function, args)
 
     # ------------------------------------------------------------------ conditions
 
@@ -572,7 +455,6 @@ def _copied(values: Any) -> Any:
     return list(map(_copied, values)) if type(values) is list else values
 
 
-_CPU: Final = torch.device("cpu")
 _INTEGERS: Final[dict[Any, Callable[[Any], int]]] = {
     torch.trunc: int,
     torch.floor: math.floor,

@@ -13,7 +13,7 @@ import torch
 from stator import objects
 from stator._native._core import Frame
 from stator.capture.special import Handler
-from stator.diagnostics.catalogue import TorchState
+from stator.diagnostics.catalogue import FunctionMode, TorchState
 from stator.effects import Effect, Perform
 from stator.graph import leaves
 from stator.graph.state import FLAGS
@@ -35,6 +35,8 @@ class Settings:
         self._world = tensors.world
         self._devices: list[torch.device | None] = []  # what was the default before
         self._ranges = 0  # that are open
+        self.modes: list[Any] = []
+        """Function modes that are active: none but those under which indices are not read."""
         self._flags: dict[tuple[Any, ...], tuple[Any, Any]] = {}  # before and now, by getter
         self._told: set[tuple[Any, ...]] = set()  # what is guarded
 
@@ -150,10 +152,21 @@ class Settings:
             raise TorchState("a profiled range is left that was entered before")
         self._ranges -= 1
 
+    def enter_mode(self, frame: Frame | None, mode: Any) -> None:
+        """`with TransformGetItemToIndex():` (see `Indexing.gathered`)."""
+        if not leaves.is_indexing_mode(type(mode)):
+            raise FunctionMode("a torch function mode is entered")
+        self.modes.append(mode)
+
+    def leave_mode(self, frame: Frame | None) -> Any:
+        if not self.modes:
+            raise FunctionMode("a torch function mode is left that was entered before")
+        return self.modes.pop()
+
     def effects(self) -> Iterator[Effect]:
         """What stays changed."""
-        if self._devices or self._ranges:
-            raise TorchState("a default device or a profiled range is entered, and not left")
+        if self._devices or self._ranges or self.modes:
+            raise TorchState("a default device, a mode or a range is entered, and not left")
         for (getter, *which), (before, now) in self._flags.items():
             if now != before:
                 setter = next(name for name, read in _GETTERS.items() if read == getter)

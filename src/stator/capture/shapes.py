@@ -1,8 +1,8 @@
 """Sizes and ints that a trace leaves open: symbols of torch's `ShapeEnv` with a known value.
 
 In: tensors and ints of the world, and what is wanted open (`Wanted`, which the driver has learned
-from calls before). Out: fake tensors with symbolic sizes, symbolic ints, and at the end the guards
-that say for which sizes and ints the trace is right.
+from calls before). Out: fake tensors with symbolic sizes, symbolic ints, and what is assumed of
+them, which is guarded at the end (`assumed.py`).
 
 A symbolic int with a value behaves as the int it stands for: arithmetic gives expressions, a
 comparison is answered at once and becomes a condition, and where only the number itself will do
@@ -11,9 +11,9 @@ follow from it are `capture.reals`.
 """
 
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
@@ -21,27 +21,19 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from stator import objects
 from stator._native._core import Frame
-from stator.bytecode import decode
+from stator.capture.assumed import Assumed, Mark, relation, within
 from stator.capture.autograd_leaves import user_call
-from stator.capture.blame import blame
-from stator.capture.decisions import Created, Decisions, Named
+from stator.capture.decisions import Created
 from stator.capture.dimensions import marks_of
 from stator.capture.floats import Floats
 from stator.capture.operators import NOT_IN_PLACE
 from stator.capture.reals import Reals, hint
-from stator.diagnostics.breaks import Place, stack
+from stator.capture.wanted import LARGEST, Wanted
 from stator.diagnostics.catalogue import ValueNeeded
-from stator.diagnostics.places import library, users_own
 from stator.effects.texts import Text
-from stator.graph.fakes import Bounds, Dynamic
-from stator.graph.implied import needed
-from stator.graph.shape_guards import shape_guards
-from stator.graph.symbols import Origin
-from stator.guards import Guard, Int, Key, Local, OffsetOf, SizeOf, Source, StrideOf, TypeIs
-from stator.guards.checks import Relation
-from stator.guards.expressions import Binary, Constant, Expr, Leaf, Real, Unary
+from stator.graph.fakes import Dynamic
+from stator.guards import Key, Local, OffsetOf, Source, TypeIs
 from stator.guards.sources import Attr, Index
-from stator.guards.symbolic import Translator
 from stator.guards.tensors import TensorMatch, plain, tensor_match
 from stator.objects import TypeSet
 from stator.world import MISSING
@@ -49,14 +41,7 @@ from stator.world import MISSING
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
 
-LARGEST: Final = 1 << 31
-"""Ints beyond are never symbolic: products of two others still fit into 64 bits, in which compiled
-code and guards compute."""
 _SMALL: Final = range(-5, 257)  # of these CPython has one object each
-_ANY_SIZE: Final = "write this line for any size, or use maybe_mark_dynamic"
-_ANOTHER_BACKEND: Final = "use another backend, or maybe_mark_dynamic"
-_ANOTHER_RANGE: Final = "mark a range that this size is in, or don't mark tensors outside of it"
-_ANOTHER_SIZE: Final = "use mark_unbacked, for which they are not, or maybe_mark_dynamic"
 _STEPS: Final = (Index, Key)  # from an argument to what is given in it
 _HELD: Final = frozenset({"_buffers", "_parameters"})
 # Whole numbers give whole numbers.
@@ -84,46 +69,6 @@ _BESIDE: Final = TypeSet(
 )
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What a trace is to leave open, by the text of its source."""
-
-    ints: frozenset[str] = frozenset()
-    floats: frozenset[str] = frozenset()
-    sizes: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    strides: Mapping[str, frozenset[int]] = field(default_factory=dict)
-    every: bool = False
-    """All that is an argument."""
-    never: bool = False
-    """Nothing, whatever a tensor is marked with."""
-    named: Callable[[str], bool] | None = None
-    """Whether a setting names a source."""
-    changes: Mapping[str, str] = field(default_factory=dict)
-    """How a size, stride or int has changed, in words."""
-
-    def __bool__(self) -> bool:
-        """Whether anything may be left open, but for what is marked."""
-        return not self.never and bool(
-            self.ints or self.floats or self.sizes or self.strides or self.every or self.named
-        )
-
-    def opens_float(self, text: str) -> bool:
-        """Whether a float is left open: never from the start, for much is decided by floats."""
-        return not self.never and text in self.floats
-
-
-class UnknownSymbolError(Exception):
-    """Something is assumed of a symbol that can't be checked."""
-
-
-class Specialized(NamedTuple):
-    """Why a size that was marked as dynamic is not, where, and what can be done."""
-
-    why: str
-    places: tuple[Place, ...]
-    fix: str
-
-
 class Shapes:
     """The symbols of one trace that have a value."""
 
@@ -135,11 +80,8 @@ class Shapes:
         self.floats = Floats(tensors, wanted)
         self.reals = Reals(self, tensors.graph)
         self._inputs: dict[str, Source] = {}  # by name of the placeholder
+        self.assumed = Assumed(tensors.graph, self._inputs, self.reals)
         self._ints: dict[int, tuple[torch.SymInt, Source]] = {}  # by id
-        self._marked: list[tuple[Source, int, int, Any, Mapping[int, Bounds]]] = []
-        self._places: list[tuple[int, tuple[Place, ...]]] = []  # number of guards, then where
-        self._traced: int | None = None  # number of guards when the trace ended
-        self._beyond: dict[Any, tuple[sympy.Basic, tuple[Place, ...]]] = {}
         self.created: list[Created] = []
 
     def __bool__(self) -> bool:
@@ -153,7 +95,7 @@ class Shapes:
     @property
     def marked(self) -> bool:
         """Whether the user insists on something."""
-        return bool(self._marked)
+        return bool(self.assumed.marked)
 
     @property
     def in_use(self) -> bool:
@@ -187,7 +129,7 @@ class Shapes:
         bounds = {
             dim: (least, most)
             for dim, (least, most) in marks.bounds.items()
-            if dim in sizes and _within(shape[dim], least, most)
+            if dim in sizes and within(shape[dim], least, most)
         }
         return Dynamic(frozenset(sizes), strides, bounds, strict - unbacked, unbacked)
 
@@ -203,7 +145,8 @@ class Shapes:
         for dim in dynamic.strict:
             size = found.sizes[dim]
             assert size is not None
-            self._marked.append((source, dim, size, fake.shape[dim], marks.bounds))
+            mark = Mark(source, dim, size, fake.shape[dim], marks.bounds)
+            self.assumed.marked.append(mark)
         for dim, number in enumerate(fake.shape):
             self._note_created(f"{source}.size({dim})", number, source, marks.word(dim))
         for dim, number in enumerate(fake.stride()):
@@ -250,7 +193,7 @@ class Shapes:
     def begins(self, raw: torch.Tensor, source: Source) -> None:
         """The program has asked where a tensor begins, which is never left open."""
         offset = int(raw.storage_offset())
-        self._world.guards.append(_holds(OffsetOf(source) == offset))
+        self._world.guards.append(relation(OffsetOf(source) == offset))
 
     def source_of(self, number: Any) -> Source | None:
         """Where a number is found in the world, if it is there."""
@@ -311,7 +254,7 @@ class Shapes:
         """Whether a condition is true, which it has to be from now on, or false."""
         with torch._C.DisableTorchFunction():
             answer = bool(condition)
-        self.note(frame)
+        self.assumed.note(frame)
         return answer
 
     def number(self, frame: Frame | None, value: Any) -> Any:
@@ -326,7 +269,7 @@ class Shapes:
             return value
         with torch._C.DisableTorchFunction():
             known = int(value)
-        self.note(frame)
+        self.assumed.note(frame)
         return known
 
     def plain(self, frame: Frame | None, value: Any) -> Any:
@@ -386,180 +329,6 @@ class Shapes:
             raise ValueNeeded("whether two equal ints are the same object")
         return True
 
-    def note(self, frame: Frame | None) -> None:
-        """What torch has assumed since the last time is due to the line that runs now."""
-        count = len(self._env.guards)
-        if count <= (self._places[-1][0] if self._places else 0):
-            return
-        places = () if frame is None or frame.finished else stack(frame)
-        if places and library(users_own(places)):
-            places = (*_users_line(), *places)
-        self._places.append((count, places))
-
-    # ------------------------------------------------------------------ the end
-
-    def guards(self) -> list[Guard]:
-        """For which sizes and ints the graph is right; to be asked after the backend ran."""
-        if not self:
-            return []
-        self._env.freeze()  # as in torch: of what comes later, it warns
-        found = shape_guards(self._graph)
-        leaves = {symbol: self._leaf(origin) for symbol, origin in found.symbols.items()}
-        translated = Translator(self._place(leaves))
-        made: dict[tuple[Any, ...], Guard] = {}
-
-        def add(expr: Expr | None, meant: sympy.Basic, index: int = -1) -> None:
-            why = self._why(index)
-            if expr is None:
-                # The native tree can't compute it, but it is true for these numbers.
-                for symbol in self.reals.roots(meant.free_symbols):
-                    if symbol not in leaves or symbol not in self._env.backed_var_to_val:
-                        raise UnknownSymbolError(f"of the size {symbol} no input tells")
-                    number = int(self._env.backed_var_to_val[symbol])
-                    self._beyond.setdefault(symbol, (meant, self._places_of(index)))
-                    add(leaves[symbol] == number, meant, index)
-                return
-            key = _key(expr)
-            if key not in made or (why and not made[key].where):
-                made[key] = _holds(expr, why)
-
-        for origin, expr in found.equal:
-            number = translated(expr)
-            relation = None if number is None else self._leaf(origin) == number
-            if relation is None:
-                hint = int(expr.xreplace(self._env.backed_var_to_val))
-                add(self._leaf(origin) == hint, expr)
-            add(relation, expr)
-        parts = [
-            (index - found.ranges, part)
-            for index, condition in enumerate(found.conditions)
-            for part in sympy.And.make_args(condition)
-            if part != sympy.true
-        ]
-        ranges = sum(index < 0 for index, _ in parts)
-        for position in needed([part for _, part in parts], ranges):
-            index, part = parts[position]
-            add(translated(part), part, index)
-        for condition in (*self._of_unbacked(set(leaves)), *self.reals.conditions()):
-            add(translated(condition), condition)
-        return list(made.values())
-
-    def _place(self, leaves: Mapping[Any, Leaf]) -> Callable[[Any], Expr | None]:
-        """What a symbol is of the sizes and ints of a call."""
-
-        def place(symbol: Any) -> Expr | None:
-            leaf = leaves.get(symbol)
-            return self.reals.expression(symbol, place) if leaf is None else leaf
-
-        return place
-
-    def _of_unbacked(self, known: set[Any]) -> Iterator[sympy.Basic]:
-        """What is assumed of sizes without a value: no graph checks that of its own inputs."""
-        for asserts in self._env.deferred_runtime_asserts.values():
-            for each in asserts:
-                symbols = each.expr.free_symbols
-                if symbols.isdisjoint(self._env.unbacked_inputs):
-                    continue
-                if not symbols <= known:
-                    raise UnknownSymbolError(f"{each.expr} is assumed, which can't be checked")
-                yield each.expr
-
-    def _leaf(self, origin: Origin) -> Leaf:
-        source = self._inputs[origin.input]
-        match origin.method:
-            case "size":
-                return SizeOf(source, origin.args[0])
-            case "stride":
-                return StrideOf(source, origin.args[0])
-            case "storage_offset":
-                return OffsetOf(source)
-        return Int(source)
-
-    def ended(self) -> None:
-        """The program has been traced: what is assumed from now on is due to the backend."""
-        self._traced = len(self._env.guards)
-
-    def _why(self, index: int) -> str:
-        """The line of the program that is the reason for an assumption."""
-        places = self._places_of(index)
-        if places:
-            found = users_own(places)
-            return f"{found.file}:{found.line}"
-        return "the backend" if self._traced is not None and index >= self._traced else ""
-
-    def _places_of(self, index: int) -> tuple[Place, ...]:
-        if index < 0:
-            return ()
-        return next((places for count, places in self._places if index < count), ())
-
-    def decisions(self) -> Decisions:
-        """What was decided of the symbols; to be asked after the guards."""
-        names: dict[Any, str] = {}
-        for fact in self._graph.symbols.facts:
-            if fact.origin.input in self._inputs:
-                names.setdefault(fact.number.node._expr, str(self._leaf(fact.origin)))
-        named = self._place({symbol: Named(name) for symbol, name in names.items()})
-        names.update(self.reals.names(named))
-        traced = len(self._env.guards) if self._traced is None else self._traced
-        derived = self.reals.derived()
-        return Decisions(self._env, names, self._places_of, traced, self._beyond, derived)
-
-    def broken_marks(self) -> list[Specialized]:
-        """Sizes that were marked as dynamic, and that the program or the backend has fixed."""
-        found = []
-        for source, dim, size, number, marked in self._marked:
-            what = f"{source}.size({dim})"
-            least, most = marked.get(dim, (None, None))
-            if not _within(size, least, most):
-                why = f"{what} is {size}, and marked as between {least} and {most}"
-                found.append(Specialized(why, (), _ANOTHER_RANGE))
-            elif type(number) is int:
-                why = f"{what} is {size}: 0 and 1 are sizes of their own, as in torch"
-                found.append(Specialized(why, (), _ANOTHER_SIZE))
-            elif self.decisions().fixed(number.node._expr):
-                found += self._specialized(what, size, number.node._expr)
-        return list(dict.fromkeys(found))
-
-    def _specialized(self, what: str, size: int, symbol: Any) -> Iterator[Specialized]:
-        reasons = self.decisions().reasons(symbol)
-        if not reasons:
-            why = f"{what} must be {size}, because of what is known of other sizes"
-            yield Specialized(why, (), _ANY_SIZE)
-        for each in reasons:
-            by = " by the backend" if each.by_backend and not each.places else ""
-            why = f"{each.what}, because of {each.condition}{by}"
-            yield Specialized(why, each.places, _ANOTHER_BACKEND if by else _ANY_SIZE)
-
-
-def _users_line() -> Iterator[Place]:
-    """The user's line that has led to a frame which C code has started."""
-    code, unit = blame()
-    if code is not None:
-        line = decode(code).line_of(unit) or code.co_firstlineno
-        found = Place(code.co_filename, line, code.co_qualname)
-        if not library(found):
-            yield found
-
-
-def _holds(expr: Expr, why: str = "") -> Guard:
-    return Guard(None, Relation(expr, why))
-
-
-def _key(expr: Expr) -> tuple[Any, ...]:
-    """Equal for expressions that are the same; sources count by identity: texts may be alike."""
-    steps = []
-    for step in expr.postfix():
-        match step:
-            case Leaf():
-                steps.append((step.op, id(step.source), step.dim))
-            case Constant():
-                steps.append(("", step.number, 0))
-            case Real():
-                steps.append(("FLOAT", step.bits, 0))
-            case Unary() | Binary():
-                steps.append((step.op, 0, 0))
-    return tuple(steps)
-
 
 def _known(extent: Any) -> int | None:
     return extent if type(extent) is int else None
@@ -579,10 +348,6 @@ def _counted(value: Any) -> Any:
 
 def _may_hold(value: Any) -> bool:
     return type(value) in (torch.SymInt, torch.SymFloat, tuple, torch.Size, slice)
-
-
-def _within(size: int, least: int | None, most: int | None) -> bool:
-    return (least is None or size >= least) and (most is None or size <= most)
 
 
 def _is_argument(source: Source | None) -> bool:

@@ -101,7 +101,7 @@ def _object_getattribute(
     cls = type(obj)
     record = tracer.world.records.get(id(obj))
     if calls.tensors.holds(cls):
-        return calls.tensors.getattr(frame, obj, name)
+        return calls.tensors.attributes.getattr(frame, obj, name)
     if record is None and (id(obj) in tracer.world.opaque or not is_python_class(cls)):
         return tracer.getattr(frame, obj, name)
     return tracer.generic_getattr(frame, obj, name, record, _bare_getattr)
@@ -120,7 +120,7 @@ def _object_setattr(
     if not kwargs and len(args) == 3 and type(args[1]) is str:
         tracer = calls.tracer
         if calls.tensors.holds(type(args[0])):
-            return calls.tensors.setattr(frame, *args)
+            return calls.tensors.attributes.setattr(frame, *args)
         if not tracer._may_store(args[0], args[1], args[2]):
             return None
         tracer.store_ready(args[0], args[1])
@@ -297,7 +297,7 @@ def _is_parameter(calls: "Calls", frame: Frame, tensor: Any, kind: type) -> bool
     """As the metaclass of Parameter: tensors of subclasses may say that they are one."""
     if objects.is_subtype(kind, torch.nn.Parameter) or not calls.tensors.subclasses.holds(tensor):
         return objects.is_subtype(kind, torch.nn.Parameter)
-    return calls.tensors.own_attribute(tensor, "_is_param") is True
+    return calls.tensors.attributes.own_attribute(tensor, "_is_param") is True
 
 
 _INSTANCE: Final[Any] = abc._abc_instancecheck  # type: ignore[attr-defined]

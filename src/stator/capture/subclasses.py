@@ -318,7 +318,7 @@ class Subclasses:
                 if type(value) in (types.MethodDescriptorType, types.WrapperDescriptorType):
                     return value.__get__(obj, leaves.python_type(obj))
                 if type(value) is types.GetSetDescriptorType and owner is torch._C.TensorBase:
-                    return self._tensors.own_field(frame, obj, name)
+                    return self._tensors.attributes.own_field(frame, obj, name)
             if is_data_descriptor(value):
                 return self._property(frame, obj, name, value)
             return self._bound(obj, name, Attribute(owner, value))
@@ -326,7 +326,7 @@ class Subclasses:
 
     def _own(self, obj: torch.Tensor, name: str) -> Any:
         kept = self._tensors.own.attribute(obj, name)
-        return self._tensors.own_attribute(obj, name) if kept is MISSING else kept
+        return self._tensors.attributes.own_attribute(obj, name) if kept is MISSING else kept
 
     def field(self, frame: Frame | None, obj: torch.Tensor, name: str) -> Any:
         """An attribute of all tensors: the class may be asked. MISSING if it is not."""

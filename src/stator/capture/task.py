@@ -10,7 +10,8 @@ from types import FunctionType
 from typing import Any
 
 from stator.bytecode import decode
-from stator.capture.shapes import Shapes, Wanted
+from stator.capture.shapes import Shapes
+from stator.capture.wanted import Wanted
 from stator.diagnostics.breaks import Break, Place
 from stator.effects import Plan
 from stator.effects.suspension import Suspension
@@ -66,7 +67,7 @@ class Trace:
 
     def all_guards(self) -> tuple[Guard, ...]:
         """With those on sizes, of which the backend may have added some."""
-        return (*self.guards, *(() if self.shapes is None else self.shapes.guards()))
+        return (*self.guards, *(() if self.shapes is None else self.shapes.assumed.guards()))
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ class TensorState(AutogradLeaves):
         if self.grad(tensor) is not None or self._has_attributes(tensor):
             raise SharedMemory("a tensor with a gradient or attributes is copied deeply")
         self._copied.append(tensor)
-        with self._tensors.without_grad() if tensor.requires_grad else nullcontext():
+        with self._tensors.state_changes.without_grad() if tensor.requires_grad else nullcontext():
             made = self._tensors.record(frame, ("method", "clone"), (tensor,))
         if tensor.requires_grad:
             self.set_requires_grad(frame, made, True)
@@ -276,7 +276,7 @@ class TensorState(AutogradLeaves):
         held = self._attributes.get(id(tensor), {})
         known = held.get(name, MISSING)
         if known is MISSING and name not in held:
-            known = self._tensors.own_attribute(tensor, name)
+            known = self._tensors.attributes.own_attribute(tensor, name)
         if known is MISSING:
             _no_attribute(tensor, name)
         self._attributes.setdefault(id(tensor), {})[name] = MISSING

@@ -4,11 +4,10 @@ In: operations that involve a tensor. Out: fake tensors, answers, or a `Break` w
 needed. A torch function mode catches the calls that C code makes on its own (`sum([t, u])`).
 """
 
-import contextlib
 import operator
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -24,19 +23,21 @@ from stator.capture.indexing import Indexing
 from stator.capture.operators import ARITHMETIC, NOT_IN_PLACE
 from stator.capture.overrides import Overrides
 from stator.capture.scalars import SYMBOLS, Scalars
-from stator.capture.shapes import Shapes, Wanted
+from stator.capture.scripted import check_asked
+from stator.capture.shapes import Shapes
+from stator.capture.state_changes import StateChanges
 from stator.capture.strided import check_resized, check_strided, placing, sizes_before
 from stator.capture.subclasses import Subclasses
+from stator.capture.tensor_attributes import TensorAttributes
 from stator.capture.tensor_state import TensorState
+from stator.capture.wanted import Wanted
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import (
     BranchOnValues,
     NoGraphOperation,
     RegionContents,
-    TensorDetail,
     TensorSubclass,
-    TorchState,
     UnusualTensor,
     ValueNeeded,
 )
@@ -49,8 +50,8 @@ from stator.graph import (
     leaves,
 )
 from stator.graph.output import operator_name, storage_of
-from stator.graph.state import Scope, StateRecorder
-from stator.guards import Attr, Equal, Is, NoAttr, Source
+from stator.graph.state import StateRecorder
+from stator.guards import Equal, Is, Source
 from stator.objects import TypeSet
 from stator.world import MISSING, World
 from stator.world.kinds import CONSTANTS
@@ -92,7 +93,8 @@ class Tensors:
         self.state = state
         self.sources: dict[int, Source] = {}  # of inputs, by id of the real tensor
         self.inputs: dict[int, tuple[torch.Tensor, Source]] = {}  # by id of the fake
-        self.scopes: dict[int, list[Scope]] = {}
+        self.state_changes = StateChanges(graph, world, state)
+        self.attributes = TensorAttributes(self)
         self.refusal: BaseException | None = None  # the last error of an operator
         self.frame: Frame | None = None  # the frame on whose behalf C code runs
         self.ready: Callable[..., None] = _not_set
@@ -158,6 +160,10 @@ class Tensors:
         """One node, or an answer."""
         if self.overrides.concerns(*args, kwargs or {}):
             raise TensorSubclass(f"{operator_name(target)} of a tensor of a subclass")
+        if target is operator.getitem and self.own.settings.modes:
+            gathered = self.indexing.gathered(frame, *args)
+            if gathered is not MISSING:
+                return gathered
         if kwargs and type(kwargs.get("generator")) is torch.Generator:
             return self.own.draws.operator(frame, target, args, kwargs)
         if self.own.draws.seeded.handles(target):
@@ -180,11 +186,11 @@ class Tensors:
                     check_strided(self, name, args, kwargs, result)
                     if sizes is not None:
                         check_resized(self, sizes)
-                self.shapes.note(frame)
+                self.shapes.assumed.note(frame)
                 self.handled.note(frame, target, args)
                 return result
             except OperatorError as failure:
-                self.shapes.note(frame)
+                self.shapes.assumed.note(frame)
                 error = failure.error
             except DataDependent as failure:
                 # Once the sizes are settled, there are none left that depend on values.
@@ -211,13 +217,13 @@ class Tensors:
         owner = getattr(func, "__self__", None)
         if name == "__get__" and type(owner) is types.GetSetDescriptorType:
             if self.frame is None:  # the tracer itself
-                return self.attribute(None, args[0], owner.__name__)
+                return self.attributes.attribute(None, args[0], owner.__name__)
             with self.overrides.in_c_code():
-                return self.own_field(self.frame, args[0], owner.__name__)
+                return self.attributes.own_field(self.frame, args[0], owner.__name__)
         if self.frame is None and self.overrides.concerns(*args, *kwargs.values()):
             rule = leaves.classify(func)
             if rule is None or rule.kind is not leaves.Kind.CONSTANT:
-                raise TensorSubclass(f"{leaves_name(func)} of a tensor of a subclass, by C code")
+                raise TensorSubclass(f"{leaves.shown(func)} of a tensor of a subclass, by C code")
             with self.overrides.plainly():  # the tracer itself
                 return self.call(None, func, list(args), kwargs)
         with self.overrides.in_c_code():
@@ -242,7 +248,7 @@ class Tensors:
         """A call of a torch function, by its leaf rule."""
         rule = leaves.classify(function)
         if rule is None or rule.kind is leaves.Kind.EVALUATE:
-            raise NoGraphOperation(f"{leaves_name(function)} is called by C code on a tensor")
+            raise NoGraphOperation(f"{leaves.shown(function)} is called by C code on a tensor")
         return self.apply(frame, rule, function, args, kwargs)
 
     def apply(
@@ -267,7 +273,7 @@ class Tensors:
                 return self.answer(frame, function, args, kwargs)
             case leaves.Kind.STATE:
                 with torch._C.DisableTorchFunction():
-                    return self.change_state(rule.action, function, args, kwargs)
+                    return self.state_changes.change(rule.action, function, args, kwargs)
             case leaves.Kind.OWN:
                 _, first = leaves.target_of(function)
                 # What happens beside the graph takes numbers, not symbols.
@@ -282,6 +288,7 @@ class Tensors:
 
     def answer(self, frame: Frame | None, function: Any, args: list[Any], kwargs: Any) -> Any:
         self.ready((args, kwargs), Depth.DEEP)
+        check_asked(frame, function)
         if self.overrides.active and id(function) in _HAS_TORCH_FUNCTION:
             return self.overrides.concerns(*args)
         try:
@@ -301,57 +308,6 @@ class Tensors:
                 source = self.sources.get(id(given.real))
                 if source is not None and storage_of(given.fake) == memory:
                     self.shapes.begins(given.real, source)
-
-    # ------------------------------------------------------------------ global state
-
-    def change_state(self, action: str, function: Any, args: list[Any], kwargs: Any) -> Any:
-        if action == "flag":
-            # torch's own setters of flags: done now, and again when the graph runs.
-            self.graph.effect(function, *args)
-            function(*args)
-            return None
-        if action == "set_grad_enabled":
-            self.state.set_grad_enabled(bool(args[0]))
-            return None
-        if action == "exit":
-            holder = args[0]
-            open_scopes = self.scopes.get(id(holder))
-            if type(holder) is Scope:
-                self.state.exit(holder)
-            elif not open_scopes:
-                raise TorchState("a context manager is left that was entered before the call")
-            else:
-                self.state.exit(open_scopes.pop())
-            return None
-        if leaves_name(function).startswith("_"):
-            entered: Scope = getattr(self.state, action)(*args, **(kwargs or {}))
-            return entered
-        holder = args[0]
-        record = self.world.records.get(id(holder))
-        if record is not None:
-            self.world.fill_attributes(record)
-        own = objects.instance_dict(holder) or {}
-        if action == "enter_autocast":
-            scope = self.state.enter_autocast(
-                own["device"], own["fast_dtype"], own["_enabled"], own["_cache_enabled"]
-            )
-        else:
-            scope = self.state.enter_inference_mode(own["mode"])
-        scope.holder = holder
-        self.scopes.setdefault(id(holder), []).append(scope)
-        return holder if action == "enter_autocast" else None
-
-    @contextlib.contextmanager
-    def without_grad(self) -> Iterator[None]:
-        """Grad mode is off inside, in the graph too."""
-        enabled = torch.is_grad_enabled()
-        with torch._C.DisableTorchFunction():
-            self.state.set_grad_enabled(False)
-        try:
-            yield
-        finally:
-            with torch._C.DisableTorchFunction():
-                self.state.set_grad_enabled(enabled)
 
     # ------------------------------------------------------------------ symbolic numbers
 
@@ -438,6 +394,10 @@ class Tensors:
             return asked
 
         def read(obj: Any, key: Any) -> Any:
+            if self.own.settings.modes:
+                gathered = self.indexing.gathered(frame, obj, key)
+                if gathered is not MISSING:
+                    return gathered
             part, rest = self.indexing.read(frame, obj, key)
             if type(rest) is tuple and not rest:
                 return part  # all of it was selected
@@ -473,91 +433,6 @@ class Tensors:
             core.raise_user(TypeError("iteration over a 0-d tensor"))
         return iter(self.record(frame, ("method", "unbind"), (obj, 0)))
 
-    # ------------------------------------------------------------------ attributes
-
-    def getattr(self, frame: Frame | None, obj: torch.Tensor, name: str) -> Any:
-        if self.subclasses.holds(obj):
-            found = self.subclasses.getattr(frame, obj, name)
-            if found is not MISSING:
-                return found
-        return self._plain_getattr(frame, obj, name)
-
-    def own_field(self, frame: Frame | None, obj: torch.Tensor, name: str) -> Any:
-        """An attribute that all tensors have, whatever the tensor's class has in its place."""
-        found = self.subclasses.field(frame, obj, name)
-        return self._plain_getattr(frame, obj, name) if found is MISSING else found
-
-    def _plain_getattr(self, frame: Frame | None, obj: torch.Tensor, name: str) -> Any:
-        rule = leaves.attribute(name)
-        if rule is not None:
-            return self.attribute(frame, obj, name)
-        kept = self.own.attribute(obj, name)
-        if kept is not MISSING:
-            return kept
-        kind = leaves.python_type(obj)
-        found = self.world.class_attribute(kind, name)
-        if found is None:
-            found = self.own_attribute(obj, name)
-            if found is MISSING:
-                text = f"'{leaves.python_type(obj).__name__}' object has no attribute '{name}'"
-                core.raise_user(AttributeError(text, name=name, obj=obj))
-            return found
-        value = found.value
-        if type(value) is types.FunctionType:
-            self.world.know(value)
-            return types.MethodType(value, obj)
-        if type(value) in (types.MethodDescriptorType, types.WrapperDescriptorType):
-            return value.__get__(obj, kind)
-        if type(value) in (types.GetSetDescriptorType, property):
-            raise TensorDetail(f"the attribute {name} of a tensor is read")
-        assert frame is not None
-        return core.getattr(frame, obj, name)
-
-    def attribute(self, frame: Frame | None, obj: torch.Tensor, name: str) -> Any:
-        rule = leaves.attribute(name)
-        if rule is None:
-            raise TensorDetail(f"the attribute {name} of a tensor is read")
-        match rule.kind:
-            case leaves.Kind.CONSTANT:
-                return leaves.constant_attribute(obj, name)
-            case leaves.Kind.RECORD:
-                return self.record(frame, getattr, (obj, name))
-            case leaves.Kind.OWN:
-                with torch._C.DisableTorchFunction():
-                    return getattr(self.own, rule.action)(obj)
-            case leaves.Kind.FORBIDDEN:
-                raise rule.cause(rule.reason)
-        raise TensorDetail(f"the attribute {name} of a tensor is read")
-
-    def field(self, frame: Frame | None, name: str, access: str, args: list[Any]) -> Any:
-        """`Tensor.shape.__get__(x)` and the like."""
-        if access == "__get__":
-            return self.own_field(frame, args[0], name)
-        if access == "__set__":
-            return self.setattr(frame, args[0], name, args[1])
-        return self.delattr(frame, args[0], name)
-
-    def own_attribute(self, obj: torch.Tensor, name: str) -> Any:
-        """An attribute that a program has set on a tensor before the call; MISSING if none."""
-        given = self.inputs.get(id(obj))
-        if given is not None and not self.own.deleted(obj, name):
-            raw, source = given
-            own = objects.instance_dict(raw)
-            if own is not None and name in own:
-                return self.world.wrap(own[name], Attr(source, name))
-            self.world.guard(source, NoAttr(name))
-        return MISSING
-
-    def setattr(self, frame: Frame | None, obj: torch.Tensor, name: str, value: Any) -> None:
-        if self.subclasses.holds(obj) and self.subclasses.setattr(frame, obj, name, value):
-            return
-        with torch._C.DisableTorchFunction():
-            self.own.setattr(frame, obj, name, value)
-
-    def delattr(self, frame: Frame | None, obj: torch.Tensor, name: str) -> None:
-        with torch._C.DisableTorchFunction():
-            self.own.delattr(frame, obj, name)
-
 
 _HAS_TORCH_FUNCTION: Final = frozenset(
     map(
@@ -575,12 +450,6 @@ _CONVERSIONS: Final = frozenset({"__index__", "__int__", "__float__", "__complex
 _OPERANDS: Final = TypeSet(
     int, float, bool, complex, str, bytes, type(None), list, tuple, dict, torch.Size, torch.dtype
 )
-
-
-def leaves_name(function: Any) -> str:
-    """What to call a torch function in a message."""
-    name = str(getattr(function, "__qualname__", None) or getattr(function, "__name__", "?"))
-    return name.rpartition(".")[2] if name.startswith(("_enter", "_exit")) else name
 
 
 def _is_c_enum(cls: type) -> bool:

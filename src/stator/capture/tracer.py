@@ -198,12 +198,12 @@ class Tracer(Attributes):
         if pending is not None:
             self.before = pending
             self.suspended = []
-        for each in self.suspended:
-            if each.code in self.calls.cached_at:
-                # Only the call of the cache itself leaves its result there.
-                self.before = self.calls.cached_at[each.code]
+        step: Frame | None = frame
+        while step is not None:  # the outermost one is before all others
+            if id(step) in self.calls.standing:
+                _, self.before = self.calls.standing[id(step)]
                 self.suspended = []
-                break
+            step = step.caller
         return Suspended()
 
     def close(self) -> None:

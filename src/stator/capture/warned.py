@@ -15,6 +15,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, Final
 
 from stator._native._core import Frame
+from stator.capture.entered import stand_in
 from stator.capture.filters import MUTATED
 from stator.capture.printing import frames, perform, replaced
 from stator.capture.special import Handler, _plain, _substitute
@@ -53,7 +54,7 @@ def _warn(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
         raise WarningControl("a warning whose place is not known while tracing")
     where = _location(calls, frame, level, prefixes)
     values = [given["message"], given.get("category"), where, given.get("source")]
-    return calls.function(frame, _warned, values, None)
+    return stand_in(calls, frame, _warned, values, None)
 
 
 def _location(calls: "Calls", frame: Frame, level: int, prefixes: tuple[str, ...]) -> Location:

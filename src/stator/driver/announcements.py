@@ -78,7 +78,7 @@ def recompiled(why: Recompile) -> None:
 def decided(label: Label, shapes: Shapes | None) -> None:
     """A trace has ended, and the backend: what became of its symbols, one line each."""
     if shapes and logs.on("dynamic", label):
-        for each in (*shapes.created, *shapes.decisions()):
+        for each in (*shapes.created, *shapes.assumed.decisions()):
             logs.write("dynamic", f"{label}: {each}")
 
 

@@ -20,8 +20,9 @@ from stator import config
 from stator._native._core import CALL_ORIGINAL, CompiledFunction, attach, lookup
 from stator.backends import BackendError
 from stator.capture import CaptureError
-from stator.capture.shapes import UnknownSymbolError, Wanted
+from stator.capture.assumed import UnknownSymbolError
 from stator.capture.task import Task
+from stator.capture.wanted import Wanted
 from stator.diagnostics import progress
 from stator.diagnostics.breaks import Break
 from stator.driver import announcements, stance

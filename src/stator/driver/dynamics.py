@@ -12,7 +12,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from stator import config
-from stator.capture.shapes import LARGEST, Wanted
+from stator.capture.wanted import LARGEST, Wanted
 from stator.driver.options import Options
 from stator.guards import Equal, Guard, Holds
 from stator.guards.reference import Call, holds

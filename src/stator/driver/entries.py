@@ -15,7 +15,7 @@ from typing import Any
 from stator import guards
 from stator._native._core import CompiledFunction, GuardTree
 from stator.capture import Trace
-from stator.capture.shapes import UnknownSymbolError
+from stator.capture.assumed import UnknownSymbolError
 from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
 from stator.driver import announcements, profiling
@@ -168,7 +168,7 @@ def install_original(found: Captured, reason: str, label: Label, ledger: Ledger)
 
 def _check_marks(trace: Trace, label: Label) -> None:
     """What the user has marked as dynamic must be so."""
-    broken = [] if trace.shapes is None else trace.shapes.broken_marks()
+    broken = [] if trace.shapes is None else trace.shapes.assumed.broken_marks()
     if broken:
         raise SpecializedError(label, broken)
 

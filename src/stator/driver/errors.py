@@ -1,6 +1,6 @@
 """What the driver raises."""
 
-from stator.capture.shapes import Specialized
+from stator.capture.assumed import Specialized
 from stator.diagnostics.places import shown
 from stator.driver.ledger import Recompile
 

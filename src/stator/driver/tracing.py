@@ -17,9 +17,9 @@ from typing import Final
 from stator.backends.registry import load
 from stator.capture import CaptureError, Trace
 from stator.capture.restart import split
-from stator.capture.shapes import Wanted
 from stator.capture.task import Task
 from stator.capture.trace import trace
+from stator.capture.wanted import Wanted
 from stator.diagnostics.breaks import Break, Place
 from stator.driver import announcements
 from stator.driver.continuations import LIMIT

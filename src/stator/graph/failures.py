@@ -2,9 +2,10 @@
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import torch
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
@@ -84,3 +85,28 @@ def failure_of(
         if eager is not None:
             return OperatorError(eager)
     return Unsupported(f"{name} fails on fake tensors: {type(error).__name__}: {error}")
+
+
+def refusal_of_nothing(
+    run: Callable[[tuple[Any, ...], dict[str, Any]], object],
+    function: Callable[..., Any] | None,
+    operands: Sequence[torch.Tensor],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> OperatorError | None:
+    """The error of an operation whose tensors are all empty, if eager raises one.
+
+    Many a fake kernel lets pass what the real one refuses there, such as the maximum of nothing.
+    There are no values that the real one could look at, so it says the same of other tensors.
+    """
+    if not operands or not all(_is_empty(tensor) for tensor in operands):
+        return None
+    if function is not None and not is_torch_function(function):
+        return None
+    error = eager_error(run, args, kwargs)
+    return None if error is None else OperatorError(error)
+
+
+def _is_empty(tensor: torch.Tensor) -> bool:
+    count: object = tensor.numel()
+    return type(count) is int and count == 0

@@ -10,7 +10,6 @@ from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import (
     AnotherTool,
     AutogradInside,
-    FunctionMode,
     InputOutput,
     LengthOfValues,
     RandomState,
@@ -42,6 +41,9 @@ RECORDED_C_MODULES: Final[frozenset[str]] = frozenset(
     }
 )
 RECORDED_C_CLASSES: Final[tuple[str, ...]] = ("_VariableFunctionsClass.",)  # torch.relu and so on
+
+# The function mode under which `x[i, j]` with tensors of one number is torch.index: for `vmap`.
+INDEXING_MODE: Final = "torch._dynamo._trace_wrapped_higher_order_op.TransformGetItemToIndex"
 
 # Modules whose functions do something that can't be part of a trace; the reason is shown.
 FORBIDDEN_MODULES: Final[dict[str, str]] = {
@@ -300,6 +302,8 @@ OWN: Final[dict[str, str]] = {
     "torch._C.DisableTorchFunction": "without_functions",
     "torch._C.DisableTorchFunctionSubclass": "without_subclasses",
     "torch._C._group_tensors_by_device_and_dtype": "grouped",
+    "torch._C._pop_torch_function_stack": "leave_mode",
+    "torch._C._push_on_torch_function_stack": "enter_mode",
     "torch.Tensor._make_subclass": "make_subclass",
     "torch.autograd.profiler.record_function.__enter__": "enter_range",
     "torch.autograd.profiler.record_function.__exit__": "exit_range",
@@ -330,7 +334,6 @@ _RNG: Final = "it reads or changes the random number generator's state"
 _PRINT: Final = "it prints or copies the values in a tensor"
 _SUBCLASS: Final = "it makes a tensor of another type"
 _TRANSFORM: Final = "function transforms are not traced"
-_MODE: Final = "a torch function mode is entered or left"
 
 FORBIDDEN: Final[dict[str, str]] = {
     **dict.fromkeys(
@@ -353,8 +356,6 @@ FORBIDDEN: Final[dict[str, str]] = {
         ),
         _TRANSFORM,
     ),
-    "torch._C._pop_torch_function_stack": _MODE,
-    "torch._C._push_on_torch_function_stack": _MODE,
     "torch.allclose": _VALUES,
     "torch.autograd.backward": _AUTOGRAD,
     "torch.autograd.grad": _AUTOGRAD,
@@ -531,7 +532,6 @@ CAUSES: Final[dict[str, type[Break]]] = {
     _RNG: RandomState,
     _SUBCLASS: TensorSubclass,
     _TRANSFORM: Transform,
-    _MODE: FunctionMode,
     "sparse tensors are not captured": UnusualTensor,
     "it shares memory with a numpy array": TensorMemory,
     "it shares memory with a buffer": TensorMemory,

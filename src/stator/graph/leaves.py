@@ -210,10 +210,18 @@ def _class(cls: type) -> Rule | None:
     if not _within(module, "torch"):
         return None
     if issubclass(cls, torch.Tensor) or cls in torch._tensor_classes:
-        return RECORD if cls is torch.Tensor else _forbidden("it makes a tensor of another type")
+        if cls is torch.Tensor or (cls in torch._tensor_classes and module == "torch"):
+            return RECORD  # torch.LongTensor([1, 2]): a tensor of a dtype, on the CPU
+        return _forbidden("it makes a tensor of another type")
     if not cls.__flags__ & (1 << 9):  # a C type
         return _forbidden(f"no rule says what the C class {module}.{cls.__qualname__} does")
+    if is_indexing_mode(cls):
+        return EVALUATE
     return _by_module(cls.__qualname__, module) or EVALUATE
+
+
+def is_indexing_mode(cls: type) -> bool:
+    return f"{cls.__module__}.{cls.__qualname__}" == tables.INDEXING_MODE
 
 
 def _by_module(name: str, module: str) -> Rule | None:
@@ -319,3 +327,9 @@ def python_type(fake: torch.Tensor) -> type:
     if kind is not None:
         return kind
     return torch.nn.Parameter if isinstance(fake, torch.nn.Parameter) else torch.Tensor
+
+
+def shown(function: Any) -> str:
+    """What to call a torch function in a message."""
+    name = str(getattr(function, "__qualname__", None) or getattr(function, "__name__", "?"))
+    return name.rpartition(".")[2] if name.startswith(("_enter", "_exit")) else name

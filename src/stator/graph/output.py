@@ -35,7 +35,7 @@ from stator.diagnostics.catalogue import RegionContents
 
 from .arguments import Arguments, Item, with_dtypes
 from .errors import DataDependent, Unsupported
-from .failures import failure_of, quiet
+from .failures import failure_of, quiet, refusal_of_nothing
 from .fakes import Dynamic, Fakes, InputSource, tensors_in, version
 from .interrupts import is_interrupt
 from .naming import Names
@@ -256,6 +256,11 @@ class OutputGraph:
         node_kwargs = self.arguments.of(with_dtypes(target, kwargs))
         operands = list(tensors_in((args, kwargs)))
         before = [version(tensor) for tensor in operands]
+        function = None if isinstance(target, tuple) else target
+        run = functools.partial(run_target, target)
+        refusal = refusal_of_nothing(run, function, operands, args, kwargs)
+        if refusal is not None:
+            raise refusal
         result = self._run(target, args, kwargs)
         written = [
             tensor

@@ -1,7 +1,7 @@
 """Tracebacks of exceptions that existed before a trace: what stands for them in it.
 
-In: nothing. Out: a traceback of one entry, which is known by its code. A stand-in of an exception has
-it where the exception has its own. What the program adds comes before it, as CPython does that.
+In: nothing. Out: a traceback of one entry, which is known by its code. The stand-in of an exception
+has it where the exception has its own. What the program adds comes before it, as CPython does that.
 """
 
 from collections.abc import Iterator
