@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 """Graphs that depend on values, with other features of torch: backends, gradients, empty tensors.
 
-A scenario is called with many values, one after the other: what is assumed in one call must not hold
-for the next. It gets a function that compiles; with one that compiles nothing it is the reference.
+A scenario is called with many values, one after the other: what is assumed in one call must not
+hold for the next. It gets a function that compiles; one that compiles nothing is the reference.
 """
 
 import re

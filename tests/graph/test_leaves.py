@@ -22,6 +22,7 @@ RULES: dict[Kind, list[Any]] = {
         torch.add,
         torch.zeros,
         torch.tensor,
+        torch.FloatTensor,
         torch.rand,
         torch.einsum,
         torch.split,
@@ -148,7 +149,7 @@ RULES: dict[Kind, list[Any]] = {
         torch.compiler.disable,
         torch.nn.parameter.UninitializedParameter,
         torch.Generator,
-        torch.FloatTensor,
+        getattr(torch.sparse, "FloatTensor"),  # noqa: B009 - mypy does not know it
         torch._C._cuda_init if hasattr(torch._C, "_cuda_init") else torch._C._get_cpp_backtrace,
         torch.ops.higher_order.cond,
         torch.sparse_coo_tensor,

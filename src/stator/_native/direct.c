@@ -73,6 +73,20 @@ call_graph(PyObject *graph, PyObject **args, Py_ssize_t n)
     return result;
 }
 
+/* Does anybody want to know which functions run? */
+static inline int
+is_watched(PyThreadState *ts)
+{
+    if (ts->c_tracefunc != NULL || ts->c_profilefunc != NULL)
+        return 1;
+#if PY_VERSION_HEX >= 0x030C0000
+    static const char nobody[sizeof ts->interp->monitors];
+    return memcmp(&ts->interp->monitors, nobody, sizeof nobody) != 0; /* sys.monitoring */
+#else
+    return 0;
+#endif
+}
+
 static PyObject *
 call_watched(Entry *entry, PyObject *const *values, size_t nvaluesf)
 {
@@ -86,8 +100,7 @@ PyObject *
 direct_call(Entry *entry, PyObject *const *values, size_t nvaluesf)
 {
     DirectCall *self = (DirectCall *)entry->target;
-    PyThreadState *ts = PyThreadState_Get();
-    if (ts->c_tracefunc != NULL || ts->c_profilefunc != NULL)
+    if (is_watched(PyThreadState_Get()))
         return call_watched(entry, values, nvaluesf);
     PyObject *graph = PyCell_GET(self->cell), *small[DIRECT_SMALL + 1], **args = small;
     if (graph == NULL) {

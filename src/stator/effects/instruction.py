@@ -8,7 +8,7 @@ variables or the frame, and can always be captured): `step` answers None.
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from stator._native._core import NULL
@@ -52,6 +52,8 @@ class Step:
     other: Way | None = None
     """When the result is false or, with `iterates`, NULL."""
     iterates: bool = False
+    raises: bool = False
+    """It has no result: nothing comes behind it, perhaps no instruction at all."""
     objects: dict[str, Any] = field(default_factory=dict)
 
 
@@ -359,7 +361,8 @@ def _raise(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step
         return None
     function = thunk("RAISE_VARARGS", count, count, 0)
     texts = ", ".join(f"{{{i}}}" for i in range(count))
-    return _made(instruction, stack, count, f"{{throw}}({texts})", throw=function)
+    made = _made(instruction, stack, count, f"{{throw}}({texts})", throw=function)
+    return replace(made, raises=True)
 
 
 def _native(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:

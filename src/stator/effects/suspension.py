@@ -81,7 +81,10 @@ def suspension(frames: Sequence[Activation]) -> Suspension | None:
         for value in frame.stack:
             if type(value) is Handled:
                 handled = numbers.of(value.exception)
-    way = _exit(numbers, callers, innermost, found.way)
+    if found.raises:
+        way = Exit((), (numbers.of(None),))
+    else:
+        way = _exit(numbers, callers, innermost, found.way)
     other = None
     if found.other is not None:
         other = _exit(numbers, callers, innermost, found.other)

@@ -86,7 +86,7 @@ class Derived:
 
 
 def reads_size(node: fx.Node) -> bool:
-    """Whether a node is one that this module has put where a tensor is made, not where it is used."""
+    """Whether this module has put a node where a tensor is made, not where its size is used."""
     if node.op == "call_method":
         return node.target in _READS
     return node.target is torch.ops.aten.sym_size.int
