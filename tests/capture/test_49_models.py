@@ -370,3 +370,49 @@ def test_scripts_that_are_not_their_source(scripts, name, args):
     with pytest.raises(CaptureError, match=r"torch\.jit"):
         stator.compile(program, backend="eager", fullgraph=True)(-t(2, 3).abs())
     same(program, (-t(2, 3).abs(),), fullgraph=False)
+
+
+# ---------------------------------------------------------------------- tables by address
+
+
+class Item:
+    pass
+
+
+def numbered(x):
+    """As solvers do: what is known of an object, by its address, also inside of a text."""
+    first, second = Item(), Item()
+    known = {id(first): 1.0, id(second): 2.0}
+    name = f"value[{id(first)}]"
+    return x + known[id(second)] * (int(name[6:-1]) == id(first))
+
+
+def numbered_across_a_break(x):
+    first = Item()
+    known = {id(first): 1.0, hash(first): 2.0}
+    name = f"value[{id(first)}]"
+    stator.graph_break()
+    return x + known.get(id(first), 100.0) + known.get(hash(first), 10) + len(name) * 0
+
+
+def returned(x):
+    item = Item()
+    return x + 1, item, id(item)
+
+
+def test_addresses():
+    assert same(numbered, (t(2),), (t(2),)) == 1
+
+
+def test_addresses_across_a_break():
+    """The object is made again behind a break: its address is another one there."""
+    same(numbered_across_a_break, (t(2),), (t(2),), fullgraph=False)
+
+
+def test_an_address_of_what_is_returned():
+    x = t(2)
+    made, item, address = stator.compile(returned, backend="eager")(x)
+    assert id(item) == address
+    torch.testing.assert_close(made, x + 1, rtol=0, atol=0)
+    with pytest.raises(CaptureError, match="the address of a new object"):
+        stator.compile(returned, backend="eager", fullgraph=True)(x)

@@ -14,6 +14,7 @@ import torch
 
 from stator import objects
 from stator._native._core import NULL
+from stator.capture.addresses import check_told
 from stator.capture.cached import keep
 from stator.capture.changes import changes as changes_of
 from stator.capture.distinct import guard_distinct
@@ -123,6 +124,7 @@ class Resolver:
     def remade(self, value: Any) -> Node | None:
         """A tensor to which the program has given attributes; what C code was not given itself."""
         keep(self._tracer.calls, value)
+        check_told(self._tracer.calls, value)
         behind = self._tracer.calls.stand_ins.get(id(value), self)
         if behind is not self:
             return Node(value, Raw(behind))

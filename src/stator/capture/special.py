@@ -20,6 +20,7 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import autograd, scalars
+from stator.capture.addresses import tell
 from stator.capture.facts import (
     guard_mro,
     guard_not_registered,
@@ -343,6 +344,8 @@ def _identity(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
             raw, source = given
             calls.world.guard(source, IsWeak(raw))
             return builtins.id(raw)
+        if by_address and not in_copy:
+            tell(calls, value)
     return by_contract(calls, frame, function, args, kwargs)
 
 

@@ -108,5 +108,4 @@ def refusal_of_nothing(
 
 
 def _is_empty(tensor: torch.Tensor) -> bool:
-    count: object = tensor.numel()
-    return type(count) is int and count == 0
+    return any(type(size) is int and size == 0 for size in tensor.shape)

@@ -256,12 +256,8 @@ class OutputGraph:
         node_kwargs = self.arguments.of(with_dtypes(target, kwargs))
         operands = list(tensors_in((args, kwargs)))
         before = [version(tensor) for tensor in operands]
-        function = None if isinstance(target, tuple) else target
-        run = functools.partial(run_target, target)
-        refusal = refusal_of_nothing(run, function, operands, args, kwargs)
-        if refusal is not None:
-            raise refusal
         result = self._run(target, args, kwargs)
+        self._ask_if_empty(target, operands, args, kwargs)
         written = [
             tensor
             for old, tensor in zip(before, operands, strict=True)
@@ -335,6 +331,25 @@ class OutputGraph:
                 args,
                 kwargs,
             ) from error
+
+    def _ask_if_empty(
+        self,
+        target: Target,
+        operands: Sequence[torch.Tensor],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        """Raises what eager does, if it refuses tensors without values that a fake kernel takes."""
+        function = None if isinstance(target, tuple) else target
+        run = functools.partial(run_target, target)
+        refusal = refusal_of_nothing(run, function, operands, args, kwargs)
+        if refusal is None:
+            return
+        forget(self.shape_env, operands)
+        if self.symbols:  # it may depend on them, and nobody has asked about their values
+            name = operator_name(target)
+            raise Unsupported(f"{name} refuses an empty tensor, which may depend on open sizes")
+        raise refusal
 
     def _apply_default_device(self, target: Target, kwargs: dict[str, Any]) -> None:
         """What torch's function mode for `torch.set_default_device` would do, were it active."""

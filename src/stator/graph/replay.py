@@ -66,6 +66,8 @@ class _Twins:
             return [self.of(item) for item in value]
         if isinstance(value, tuple):
             items = [self.of(item) for item in value]
+            if isinstance(value, torch.Size):
+                return torch.Size(items)
             return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
         if isinstance(value, dict):
             return {key: self.of(item) for key, item in value.items()}

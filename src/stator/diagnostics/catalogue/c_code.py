@@ -206,8 +206,8 @@ class InterpreterState(Break):
     title = "state of the interpreter is asked for or changed"
     what = (
         "The program steers the garbage collector, counts references, changes settings of the "
-        "interpreter, enters a debugger, ends the process, or lists the names of something that "
-        "it has changed."
+        "interpreter, enters a debugger, ends the process, asks for the address (`id`) of a new "
+        "object that it keeps, or lists the names of something that it has changed."
     )
     why = (
         "While a program is traced, the state of the interpreter is that of the tracer: other "
