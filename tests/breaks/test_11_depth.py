@@ -124,7 +124,6 @@ def test_a_thousand_iterations(fn):
     assert sys.getallocatedblocks() - blocks < 2000
 
 
-@pytest.mark.xfail(strict=True, reason="an exception that a caller catches has no traceback")
 def test_exceptions_from_deep_inside():
     @stator.disable
     def fail(x):

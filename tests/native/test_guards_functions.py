@@ -1,4 +1,4 @@
-"""What guards record of functions and methods: their code is compared, the rest they have for life."""
+"""What guards record of functions and methods: the code is compared, the rest is for life."""
 
 from types import CodeType, FunctionType, MethodType
 from typing import Any
