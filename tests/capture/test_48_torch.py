@@ -117,6 +117,23 @@ def sizes_are_asked_for_first_where_it_breaks(compiling: Compile) -> object:
     return [function(torch.arange(float(n))) for n in (4, 5, 6)]
 
 
+@scenario
+def a_buffer_and_the_part_of_it_that_grows(compiling: Compile) -> object:
+    def written(part: Tensor, buffer: Tensor) -> tuple[Any, ...]:
+        part.add_(1)
+        return buffer * 2, buffer.shape[0], part.sum(), part.shape[0]
+
+    def read(buffer: Tensor, part: Tensor) -> tuple[Tensor, Tensor]:
+        return part * buffer.shape[0], buffer.sin()
+
+    written, read = compiling(written), compiling(read)
+    results: list[object] = []
+    for n, length in ((2, 6), (3, 6), (4, 6), (0, 6), (1, 6), (6, 6), (3, 7), (4, 8), (8, 8)):
+        buffer = torch.arange(float(length))
+        results += [written(buffer[:n], buffer), buffer, read(buffer, buffer[:n])]
+    return results
+
+
 # --------------------------------------------------------------------- what is usual, and isn't
 
 

@@ -138,11 +138,12 @@ class Shapes:
     ) -> TensorMatch:
         """A tensor has become an input; the guard on the tensor itself."""
         found = tensor_match(raw)
-        if dynamic is None:
+        # With a view whose sizes are open, torch leaves those of its base open, too.
+        if dynamic is None and not _is_open(fake):
             return found
         self._inputs[self._graph.latest_input().name] = source
         marks = marks_of(raw)
-        for dim in dynamic.strict:
+        for dim in () if dynamic is None else dynamic.strict:
             size = found.sizes[dim]
             assert size is not None
             mark = Mark(source, dim, size, fake.shape[dim], marks.bounds)
@@ -328,6 +329,11 @@ class Shapes:
         if a not in _SMALL:
             raise ValueNeeded("whether two equal ints are the same object")
         return True
+
+
+def _is_open(fake: torch.Tensor) -> bool:
+    numbers = (*fake.shape, *fake.stride(), fake.storage_offset())
+    return any(_known(number) is None for number in numbers)
 
 
 def _known(extent: Any) -> int | None:
