@@ -7,7 +7,9 @@ to read an attribute, so it reads the world as the LOAD_ATTR instruction does.
 import abc
 import builtins
 import copy
+import dataclasses
 import logging
+import reprlib
 import sys
 import threading
 import types
@@ -344,7 +346,7 @@ def _identity(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
             raw, source = given
             calls.world.guard(source, IsWeak(raw))
             return builtins.id(raw)
-        if by_address and not in_copy:
+        if by_address and id(frame.globals) not in _FOR_THE_MOMENT:
             tell(calls, value)
     return by_contract(calls, frame, function, args, kwargs)
 
@@ -352,6 +354,8 @@ def _identity(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
 _COPYING: Final = frozenset(
     id(module.__dict__) for module in (copy, torch._tensor, torch.nn.parameter)
 )
+# Here nobody keeps an address: `repr` knows by it that an object is inside of itself.
+_FOR_THE_MOMENT: Final = _COPYING | {id(module.__dict__) for module in (dataclasses, reprlib)}
 
 
 def _hashed_by_address(cls: type) -> bool:
