@@ -1,7 +1,9 @@
-"""Calls in several threads, all started at the same moment."""
+"""Calls in several threads, all started at the same moment; one that collects meanwhile."""
 
+import contextlib
+import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 LIMIT_S: Final = 120.0
@@ -33,3 +35,30 @@ def in_threads(*calls: Callable[[], Any]) -> None:
     for outcome in outcomes(*calls):
         if isinstance(outcome, BaseException):
             raise outcome
+
+
+@contextlib.contextmanager
+def collecting() -> Iterator[None]:
+    """Another thread is in the middle of a collection, in a finalizer that lets others run."""
+    began, ended = threading.Event(), threading.Event()
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.me = self
+
+        def __del__(self) -> None:
+            began.set()
+            ended.wait()
+
+    def collect() -> None:
+        Cycle()
+        gc.collect()
+
+    thread = threading.Thread(target=collect)
+    thread.start()
+    began.wait()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()

@@ -1,6 +1,5 @@
 """Several threads compile and call the same and different functions."""
 
-import gc
 import os
 import random
 import threading
@@ -12,6 +11,7 @@ import torch
 
 import stator
 import stator.testing
+from tests.threads import collecting
 
 SECONDS: Final = float(os.environ.get("STATOR_THREAD_SECONDS", "3"))
 ENOUGH: Final = 50  # calls, however long they take
@@ -79,30 +79,10 @@ def test_threads_compile_and_call() -> None:
 
 def test_a_compile_while_another_thread_collects() -> None:
     """It is no finalizer, all of it is traced: the entry has its guards."""
-    began, ended = threading.Event(), threading.Event()
-
-    class Cycle:
-        def __init__(self) -> None:
-            self.me = self
-
-        def __del__(self) -> None:
-            began.set()
-            ended.wait()
-
-    def collect() -> None:
-        Cycle()
-        gc.collect()
-
     x = torch.randn(3)
     compiled = stator.compile(scaled, backend="eager", fullgraph=True, dynamic=False)
-    thread = threading.Thread(target=collect)
-    thread.start()
-    try:
-        began.wait()
+    with collecting():
         assert torch.equal(compiled(x, 2), scaled(x, 2))
-    finally:
-        ended.set()
-        thread.join()
     assert torch.equal(compiled(x, 3), scaled(x, 3))
     assert torch.equal(compiled(x, 2), scaled(x, 2))
     assert len(stator.testing.function_of(compiled).entries()) == 2

@@ -15,30 +15,19 @@ from torch._dynamo._trace_wrapped_higher_order_op import TransformGetItemToIndex
 import stator
 from stator import CaptureError
 
-from .harness import t
-
-
-class Counting:
-    """A backend that counts graphs."""
-
-    def __init__(self):
-        self.graphs = 0
-
-    def __call__(self, module, inputs):
-        self.graphs += 1
-        return module.forward
+from .harness import Recording, t
 
 
 def same(function, *calls, fullgraph=True):
     """Each call as in eager; answers how many graphs were compiled."""
-    counting = Counting()
-    compiled = stator.compile(function, backend=counting, fullgraph=fullgraph)
+    backend = Recording()
+    compiled = stator.compile(function, backend=backend, fullgraph=fullgraph)
     for args in calls:
         torch.manual_seed(3)
         expected = function(*args)
         torch.manual_seed(3)
         torch.testing.assert_close(compiled(*args), expected, rtol=0, atol=0)
-    return counting.graphs
+    return len(backend.graphs)
 
 
 # ---------------------------------------------------------------------- caches of sizes

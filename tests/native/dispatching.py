@@ -5,7 +5,7 @@ from types import FunctionType
 from typing import Any
 
 from stator._native._core import CompiledFunction, Entry, GuardTree
-from stator.guards import Callback, Check, Guard, Local, TypeIs, compile
+from stator.guards import Attr, Callback, Check, Guard, Local, TypeIs, compile
 
 
 def on_parameter(index: int, check: Check) -> GuardTree:
@@ -46,3 +46,32 @@ def entered(function: Any, guards: GuardTree | None = None, target: Any = echo) 
 
 def targets(entries: tuple[Entry, ...]) -> list[Any]:
     return [entry.target for entry in entries]
+
+
+class Part:
+    """Something a model holds."""
+
+
+class Model:
+    w: Any
+    b: Any
+    rank: int
+
+    def __init__(self, *names: str) -> None:
+        for name in names:
+            setattr(self, name, Part())
+
+
+def forward(model: Any, x: Any) -> Any:
+    return "eager"
+
+
+MODEL = Local(0, "model")
+
+
+def tree(*names: str, extra: tuple[Guard, ...] = ()) -> GuardTree:
+    """Fetches attributes of the first parameter."""
+    return compile(
+        [Guard(MODEL, TypeIs(Model)), *extra],
+        outputs=[Attr(MODEL, name) for name in names],
+    )

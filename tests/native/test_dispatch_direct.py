@@ -10,30 +10,9 @@ from typing import Any
 
 import pytest
 
-from stator import guards as G  # noqa: N812
 from stator._native._core import CompiledFunction, DirectCall, Entry
 
-from .dispatching import wrap
-
-
-class Part:
-    """Something a model holds."""
-
-
-class Model:
-    w: Any
-    b: Any
-
-    def __init__(self, *names: str) -> None:
-        for name in names:
-            setattr(self, name, Part())
-
-
-def forward(model: Any, x: Any) -> Any:
-    return "eager"
-
-
-MODEL = G.Local(0, "model")
+from .dispatching import Model, Part, forward, tree, wrap
 
 
 def nothing() -> None:
@@ -58,11 +37,8 @@ def entry_of(
     """A function that is called directly, its entry and what holds the graph."""
     cell = CellType(graph)
     made = DirectCall(through, cell, arguments, output, failed)
-    tree = G.compile(
-        [G.Guard(MODEL, G.TypeIs(Model))], outputs=[G.Attr(MODEL, name) for name in names]
-    )
     wrapper = wrap(forward)
-    entry = wrapper.add_entry(tree, made, fetch=bool(names), tails=tails)
+    entry = wrapper.add_entry(tree(*names), made, fetch=bool(names), tails=tails)
     return wrapper, entry, cell
 
 

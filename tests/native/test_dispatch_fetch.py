@@ -13,36 +13,7 @@ from stator import guards as G  # noqa: N812
 from stator._native._core import Bucket, CompiledFunction, Entry, call_dispatching
 from stator.runtime import compiled
 
-from .dispatching import echo, no_miss, wrap
-
-
-class Part:
-    """Something a model holds."""
-
-
-class Model:
-    w: Any
-    b: Any
-    rank: int
-
-    def __init__(self, *names: str) -> None:
-        for name in names:
-            setattr(self, name, Part())
-
-
-def forward(model: Any, x: Any) -> Any:
-    return "eager"
-
-
-MODEL = G.Local(0, "model")
-
-
-def tree(*names: str, extra: tuple[G.Guard, ...] = ()) -> G.GuardTree:
-    """Fetches attributes of the first parameter."""
-    return G.compile(
-        [G.Guard(MODEL, G.TypeIs(Model)), *extra],
-        outputs=[G.Attr(MODEL, name) for name in names],
-    )
+from .dispatching import MODEL, Model, Part, echo, forward, no_miss, tree, wrap
 
 
 def fetching(function: Any, guards: G.GuardTree | None, target: Any = echo) -> CompiledFunction:

@@ -14,6 +14,7 @@ import pytest
 
 from stator._native import _core as core
 from stator.evaluator import run, statistics
+from tests.threads import collecting
 
 
 def frames_in(fn: Callable[..., Any], *args: Any) -> int:
@@ -123,15 +124,6 @@ def test_finalizers_run_by_the_collector_are_not_evaluated() -> None:
 @pytest.mark.parametrize("frozen", [False, True])
 def test_what_runs_while_another_thread_collects_is_evaluated(frozen: bool) -> None:
     """Its finalizers let other threads run; it is a collection all the same."""
-    began, ended = threading.Event(), threading.Event()
-
-    class Cycle:
-        def __init__(self) -> None:
-            self.me = self
-
-        def __del__(self) -> None:
-            began.set()
-            ended.wait()
 
     def inner() -> int:
         return 1
@@ -139,21 +131,13 @@ def test_what_runs_while_another_thread_collects_is_evaluated(frozen: bool) -> N
     def program() -> int:
         return inner() + len(sorted([1, 2], key=lambda n: -n))
 
-    def collect() -> None:
-        Cycle()
-        gc.collect()
-
     if frozen:
         gc.freeze()
-    thread = threading.Thread(target=collect)
-    thread.start()
-    began.wait()
     try:
-        assert frames_in(program) == 4
-        assert frames_in(program) == 4
+        with collecting():
+            assert frames_in(program) == 4
+            assert frames_in(program) == 4
     finally:
-        ended.set()
-        thread.join()
         gc.unfreeze()
     assert frames_in(program) == 4
 

@@ -139,7 +139,7 @@ class Shapes:
         """A tensor has become an input; the guard on the tensor itself."""
         found = tensor_match(raw)
         # With a view whose sizes are open, torch leaves those of its base open, too.
-        if dynamic is None and not _is_open(fake):
+        if dynamic is None and not (self._graph.symbols and _is_open(fake)):
             return found
         self._inputs[self._graph.latest_input().name] = source
         marks = marks_of(raw)
