@@ -240,7 +240,7 @@ typedef struct {
 typedef struct {
     struct TensorSpec *spec;
     int32_t value, guard;
-    const char *impl, *meta; /* where the tensor's metadata was the last time; only compared */
+    const char *impl, *meta; /* where what is read of the tensor was the last time; only compared */
 } TensorTest;
 
 typedef struct {

@@ -187,8 +187,10 @@ step_below(Lowering *l, int32_t parent, PyObject *source)
     size_t at = hash & l->mask;
     for (; found < 0 && l->by_meaning[at] >= 0; at = (at + 1) & l->mask) {
         const Step *step = &l->steps[l->by_meaning[at]];
-        if (step->hash == hash && step->parent == parent && step->op == class->op
-            && same_meaning(step->argument, argument))
+        if (step->hash != hash || step->parent != parent || step->op != class->op)
+            continue;
+        /* What is fixed is one object: another that is equal is not the same. */
+        if (class->op == SOURCE_FIXED ? step->argument == argument : same_meaning(step->argument, argument))
             found = l->by_meaning[at];
     }
     if (found < 0) {

@@ -156,7 +156,8 @@ test_holds(TensorTest *test, PyObject *value)
     if (!matches_natively(s, value))
         return 0;
     test->impl = impl_of(value);
-    test->meta = torch_api.autograd == 0 ? NULL : *(char **)(test->impl + torch_api.autograd);
+    test->meta = torch_api.autograd == 0 || s->requires_grad == ANY
+        ? NULL : *(char **)(test->impl + torch_api.autograd);
     if (!s->has_image && s->way == BY_WORDS && torch_api.image_size > 0) {
         memcpy(s->image, test->impl + torch_api.image, torch_api.image_size);
         s->has_image = 1;
@@ -177,10 +178,12 @@ tensors_failing(TensorTest *test, TensorTest *end, PyObject *const *values)
         const TensorSpec *s = test->spec;
         if (end - test > AHEAD) {
             const char *impl = test[AHEAD].impl;
-            __builtin_prefetch(impl);
             __builtin_prefetch(impl + 64);
             __builtin_prefetch(impl + 128);
-            __builtin_prefetch(test[AHEAD].meta + torch_api.leaf);
+            if (test[AHEAD].meta != NULL) {
+                __builtin_prefetch(impl);
+                __builtin_prefetch(test[AHEAD].meta + torch_api.leaf);
+            }
         }
         if (Py_TYPE(value) != s->type)
             break;

@@ -50,10 +50,11 @@ def compile_graph(
         if is_interrupt(error):
             raise
         problem = f"failed: {type(error).__name__}: {error}"
-        raise BackendError(name, problem, _text(module, as_given)) from error
+        given = fx.GraphModule(module, as_given)
+        raise BackendError(name, problem, graph_text(given), given) from error
     if not callable(compiled):
         problem = f"returned {type(compiled).__name__} instead of a callable"
-        raise BackendError(name, problem, _text(module, as_given))
+        raise BackendError(name, problem, graph_text(fx.GraphModule(module, as_given)))
     return CompiledGraph(compiled, context)
 
 
@@ -61,10 +62,6 @@ def _copied(graph: fx.Graph) -> fx.Graph:
     found = fx.Graph()
     found.output(found.graph_copy(graph, {}))
     return found
-
-
-def _text(module: fx.GraphModule, graph: fx.Graph) -> str:
-    return graph_text(fx.GraphModule(module, graph))
 
 
 def graph_text(module: fx.GraphModule) -> str:

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch.fx as fx
 
+from .recurrent import layer_by_layer
+
 
 def config_patches(mode: str | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
     """The settings of Inductor that a mode or options stand for.
@@ -43,6 +45,7 @@ def inductor(
     `patches` are settings of ours: the user's mode and options overrule them.
     """
     settings = {**(patches or {}), **config_patches(mode, options)}
+    layer_by_layer(module)
     compile_fx = import_module("torch._inductor.compile_fx").compile_fx
     compiled: Callable[..., Any] = compile_fx(
         module, list(example_inputs), config_patches=settings or None

@@ -26,6 +26,7 @@ from stator.contracts import Depth
 from stator.diagnostics.catalogue import ArrayFunction, ArrayKind
 from stator.graph import Unsupported
 from stator.graph.arrays import numpy_function
+from stator.graph.memory import storage_of
 from stator.guards import Callback
 from stator.objects import TypeSet
 from stator.world import World
@@ -280,7 +281,7 @@ class ArrayNodes:
                 same = same_strides(made, model)
                 same = same and all(
                     self.numpy.may_share_memory(model, entry.model)
-                    == (entry.fake is not None and _memory(entry.fake) == _memory(made))
+                    == (entry.fake is not None and storage_of(entry.fake) == storage_of(made))
                     for entry in used
                 )
         if not same:
@@ -299,11 +300,6 @@ def raise_user(error: BaseException) -> Any:
     error.__context__ = error.__cause__ = error.__traceback__ = None
     error.__suppress_context__ = False
     core.raise_user(error)
-
-
-def _memory(fake: torch.Tensor) -> int:
-    memory: int = fake.untyped_storage()._cdata
-    return memory
 
 
 def same_strides(fake: torch.Tensor, array: Any) -> bool:

@@ -339,6 +339,7 @@ class Arrays(ArrayNodes):
 
     def _array_of(self, frame: Frame | None, tensor: torch.Tensor) -> Any:
         """The array on a tensor's memory."""
+        self.tensors.grads.asked()  # of a tensor that requires grad there is none
         with torch._C.DisableTorchFunction():
             shape = self.tensors.shapes.plain(frame, tuple(tensor.shape))
             plain = (

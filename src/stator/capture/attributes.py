@@ -378,7 +378,7 @@ class Attributes(Names):
             return
         if self.arrays.is_symbolic(obj):
             raise ArrayChanged(f"the attribute {name} of an array is set")
-        if not self._may_store(obj, name, value):
+        if not self.may_store(frame, obj, name, value):
             return
         hook = self.world.class_attribute(cls, "__setattr__")
         if hook is not None and is_c_method(hook.value):
@@ -395,7 +395,7 @@ class Attributes(Names):
         if self.tensors.holds(cls):
             self.tensors.attributes.delattr(frame, obj, name)
             return
-        if not self._may_store(obj, name, NULL):
+        if not self.may_store(frame, obj, name, NULL):
             return
         hook = self.world.class_attribute(cls, "__delattr__")
         if hook is not None and is_c_method(hook.value):
@@ -405,7 +405,7 @@ class Attributes(Names):
         core.delattr(frame, obj, name)
         self.deleted(obj, name)
 
-    def _may_store(self, obj: Any, name: str, value: Any) -> bool:
+    def may_store(self, frame: Frame, obj: Any, name: str, value: Any) -> bool:
         """Whether CPython may carry a store out; namespaces held raw are written by overlay."""
         cls = type(obj)
         if not self.world.is_world(obj) or id(obj) in self.world.records:
@@ -434,13 +434,16 @@ class Attributes(Names):
             if setter is not None and type(setter.value) is types.FunctionType:
                 return True  # which goes on to `type.__setattr__`
             if value is not NULL and self._plain_metaclass(cls):
-                self.store_class(obj, name, value)
+                self.store_class(frame, obj, name, value)
                 return False
         what = "a class" if objects.is_subtype(cls, type) else f"an object of type {cls.__name__}"
         raise ClassChanged(f"an attribute of {what} that existed before the call is set: {name}")
 
-    def store_class(self, cls: type, name: str, value: Any) -> None:
+    def store_class(self, frame: Frame, cls: type, name: str, value: Any) -> None:
         """As `type.__setattr__`; what a class that existed before holds is written at the end."""
+        if self._sets(type(cls), name):
+            core.call(frame, type.__setattr__, [cls, name, value], None)
+            return
         if id(cls) in self.world.made_classes or is_frozen_class(cls):
             try:
                 type.__setattr__(cls, name, value)
@@ -448,6 +451,13 @@ class Attributes(Names):
                 core.raise_user(error)
             return
         self.world.write_class(cls, name, value)
+
+    def _sets(self, meta: type, name: str) -> bool:
+        """Whether a store in a class runs code: its metaclass has a property of that name."""
+        found = self.world.class_attribute(meta, name)
+        if found is None or type(found.value) is types.GetSetDescriptorType:
+            return False
+        return self.world.class_attribute(type(found.value), "__set__") is not None
 
     def _plain_metaclass(self, meta: type) -> bool:
         found = objects.lookup(meta, "__setattr__")

@@ -128,6 +128,7 @@ class CheckpointRegion(torch.nn.Module):
         super().__init__()
         self.body = body
         self.options = options
+        self.__name__ = "torch.utils.checkpoint"
 
     def forward(self, *inputs: Any) -> Any:
         kinds = set(map(type, inputs))
@@ -153,11 +154,13 @@ def _is_tensor(calls: "Calls", value: Any) -> bool:
 def apply(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) -> Any:
     """`cls.apply(*args)`."""
     cls, *given = args
+    calls.tensors.inside.refuse("a torch.autograd.Function")
     if kwargs:
         raise RegionContents("torch.autograd.Function.apply with keyword arguments")
     tensors = [value for value in given if _is_tensor(calls, value)]
     with torch._C.DisableTorchFunction():
         needs = tuple(_is_tensor(calls, value) and value.requires_grad for value in given)
+    calls.tensors.grads.asked()
     if cls is BackwardHookFunction:
         raise AutogradInside("a module has full backward hooks")
     context = Context(needs, f"{cls.__name__}Backward")
@@ -279,6 +282,7 @@ def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: An
     options = {name: kwargs.pop(name) for name in _OPTIONS if name in kwargs}
     function, *given = args
     tensors = calls.tensors
+    tensors.inside.refuse("torch.utils.checkpoint")
     if not torch.is_grad_enabled():
         return evaluated(frame, function, *given, **kwargs)
     if options.get("context_fn") is not None or options.get("debug"):

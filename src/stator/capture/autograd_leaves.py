@@ -29,6 +29,7 @@ from stator.diagnostics.catalogue import (
 from stator.effects import Effect, SlotSet
 from stator.graph.arguments import Arguments
 from stator.graph.fakes import tensors_in
+from stator.graph.memory import storage_of
 from stator.graph.output import OutputGraph
 from stator.graph.prologue import (
     Given,
@@ -291,7 +292,7 @@ class AutogradLeaves:
         inputs = self._tensors.graph.fakes.inputs
         escaping = [out for out in outputs if isinstance(out, torch.Tensor)]
         roots = escaping + [each.fake for each in inputs if each.fake.grad_fn is not None]
-        paths = _Paths()
+        paths = Paths()
         seen: set[int] = set()
         needed: set[int] = set()
         early: set[int] = set()
@@ -356,11 +357,11 @@ class AutogradLeaves:
 
     def _check_alone(self, leaf: Leaf, escaping: list[torch.Tensor]) -> None:
         """The leaf is a copy: nobody may tell that it does not share its memory."""
-        storage = _storage(leaf.fake)
+        storage = storage_of(leaf.fake)
         others = [each.fake for each in self._tensors.graph.fakes.inputs]
         others += [out for out in escaping if out is not leaf.fake]
         escapes = any(out is leaf.fake for out in escaping)
-        if escapes and any(_storage(other) == storage for other in others):
+        if escapes and any(storage_of(other) == storage for other in others):
             raise TensorStateChanged(
                 "a tensor that begins to require grad shares its memory with another"
             )
@@ -371,11 +372,11 @@ class AutogradLeaves:
         """A parameter is a copy of its data: nobody may tell that it does not share memory."""
         inputs = self._tensors.graph.fakes.inputs
         for each in self._filled:
-            data, own = _storage(each.data), _storage(each.made)
-            data_stays = any(_storage(other.fake) == data for other in inputs) or any(
-                _storage(out) == data for out in escaping
+            data, own = storage_of(each.data), storage_of(each.made)
+            data_stays = any(storage_of(other.fake) == data for other in inputs) or any(
+                storage_of(out) == data for out in escaping
             )
-            own_stays = any(_storage(out) == own for out in escaping)
+            own_stays = any(storage_of(out) == own for out in escaping)
             if data_stays and own_stays:
                 raise TensorStateChanged(
                     "a parameter is made that shares its memory with another tensor"
@@ -388,7 +389,7 @@ class AutogradLeaves:
                 raise TensorStateChanged("a parameter is changed in place that shares its memory")
 
 
-class _Paths:
+class Paths:
     """Walks the autograd graph of fake tensors."""
 
     def __init__(self) -> None:
@@ -441,17 +442,13 @@ def is_dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     return True
 
 
-def _storage(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)
-
-
 def _is_used(after: fx.Node, storage: int, only: Callable[[fx.Node], bool] | None = None) -> bool:
     """Whether a node behind this one takes a tensor in this memory."""
     node = after.next
     while node.op != "root":
         if node.op not in ("output", "placeholder") and (only is None or only(node)):
             values = [given.meta.get("example_value") for given in node.all_input_nodes]
-            if any(_storage(tensor) == storage for tensor in tensors_in(values)):
+            if any(storage_of(tensor) == storage for tensor in tensors_in(values)):
                 return True
         node = node.next
     return False

@@ -27,6 +27,7 @@ from stator.diagnostics.catalogue import HiddenState, Output
 from stator.effects import CannotRebuild
 from stator.effects.recipes import is_constant, recipe
 from stator.effects.texts import Text
+from stator.graph.memory import storage_of
 from stator.guards import Callback, Fixed
 from stator.objects.types import module_of
 from stator.world import MISSING
@@ -379,18 +380,14 @@ def check_answers(calls: "Calls", outputs: list[Any]) -> None:
         return
     with torch._C.DisableTorchFunction():
         given = (each for each in outputs if calls.tensors.holds(type(each)))
-        seen = {_memory(each) for each in given if not calls.tensors.is_symbol(each)}
+        seen = {storage_of(each) for each in given if not calls.tensors.is_symbol(each)}
         seen |= calls.tensors.graph.overwritten
         for answer in calls.lent.values():
             is_tensor = calls.tensors.holds(type(answer.value))
-            if _is_changed(calls, answer) or (is_tensor and _memory(answer.value) in seen):
+            if _is_changed(calls, answer) or (is_tensor and storage_of(answer.value) in seen):
                 calls.tracer.before = answer.step
                 what = "a tensor" if is_tensor else "an object"
                 raise HiddenState(f"{what} from a function with a cache is changed or kept")
-
-
-def _memory(tensor: Any) -> int:
-    return int(tensor.untyped_storage()._cdata)
 
 
 def _count(calls: "Calls") -> int:

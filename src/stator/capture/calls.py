@@ -46,6 +46,7 @@ from stator.capture.scalar_calls import SCALARS
 from stator.capture.scripted import SCRIPT, scripted_behind
 from stator.capture.settings import DEVICES
 from stator.capture.special import SPECIAL
+from stator.capture.transformed import TRANSFORMS
 from stator.capture.vmapped import VMAP
 from stator.capture.warned import WARNINGS
 from stator.capture.weakly import WEAK, referent
@@ -76,6 +77,7 @@ SPECIAL.update(LOGGING)
 SPECIAL.update(SCALARS)
 SPECIAL.update(CONTROLS)
 SPECIAL.update(VMAP)
+SPECIAL.update(TRANSFORMS)
 SPECIAL.update(OVERRIDDEN)
 _wrapper_class: Final = types.MethodWrapperType.__dict__["__objclass__"].__get__
 

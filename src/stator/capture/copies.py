@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 def _copy(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if len(args) == 1 and not kwargs and calls.tensors.holds(type(args[0])):
+        calls.tensors.grads.asked()
         return calls.tensors.own.shallow_copy(frame, args[0])
     return evaluated(calls, frame, function, args, kwargs)
 

@@ -30,6 +30,7 @@ from stator.effects.exits import entries
 from stator.effects.suspension import Suspension, suspension
 from stator.graph import Input, OutputGraph, Recorded
 from stator.graph.arrays import Edges
+from stator.graph.memory import storage_of
 from stator.graph.retry import Changes, Retry, changes_of, retry_of
 from stator.graph.symbols import reads_size
 from stator.guards import Index, Key, Local, NotAliased, Source
@@ -55,8 +56,10 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
     marked = own.finish(resolver.outputs)
     # Before an exception, all operators run: a kernel may refuse what a fake one lets pass.
     checked = [tensor for tensor, _ in graph.checks]
-    recorded = graph.finish([*resolver.outputs, *checked], whole=raised)
+    unused = tracer.tensors.handled.unused([*resolver.outputs, *checked])
+    recorded = graph.finish([*resolver.outputs, *unused, *checked], whole=raised)
     graph_changes = changes_of(graph, recorded)
+    tracer.tensors.grads.forget(tracer.tensors, recorded, graph_changes)
     retry = _retry(tracer, graph, recorded, graph_changes)
     trivial = not any(node.op not in ("placeholder", "output") for node in graph.graph.nodes)
     needed = None if trivial and not resolver.outputs and not checked else recorded
@@ -194,15 +197,15 @@ def _guard_mutation(tracer: Tracer, graph: OutputGraph) -> None:
         changed = [
             each
             for each in inputs
-            if not each.untouched() or each.fake.untyped_storage()._cdata in written
+            if not each.untouched() or storage_of(each.fake) in written
         ]
         if any(torch._debug_has_internal_overlap(each.real) == _OVERLAPS for each in changed):
             raise SharedMemory("an input is changed whose elements share memory (expand)")
         if not changed or len(inputs) < 2:
             return
-        storages = [each.fake.untyped_storage()._cdata for each in inputs]
+        storages = [storage_of(each.fake) for each in inputs]
         shared = {storage for storage in storages if storages.count(storage) > 1}
-        if any(each.fake.untyped_storage()._cdata in shared for each in changed):
+        if any(storage_of(each.fake) in shared for each in changed):
             raise SharedMemory("an input is changed that shares its memory with another input")
     sources = tracer.tensors.sources
     first, *others = (sources[id(each.real)] for each in inputs)

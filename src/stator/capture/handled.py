@@ -5,10 +5,11 @@ graph is undone if it raises, so that the program itself can run, with its handl
 the operator.
 
 A graph that changes nothing is simply given up when it raises (`driver/rerun.py`). One that changes
-inputs gets a `Retry`. What can't be undone, or would not even run since nothing uses its result, is
-a `Break`.
+inputs gets a `Retry`; what can't be undone is a `Break`. An operator whose result nobody uses is
+one of the graph's results, or backends would leave it out.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MethodType
@@ -79,6 +80,14 @@ class Handled:
             node = next(iter(reversed(self._graph.graph.nodes)))
             name, step = operator_name(target), frame.ops.steps - 1
             self._noted.append(_Noted(name, node, step, "except" in kinds, stack(frame)))
+
+    def unused(self, outputs: Sequence[Any]) -> list[torch.Tensor]:
+        """What these operators have made and nobody uses, if the graph has these results."""
+        if not self._noted:
+            return []
+        dropped = self._graph.unused(outputs)
+        results = [each.node.meta["example_value"] for each in self._noted if each.node in dropped]
+        return [tensor for result in results for tensor in [*tensors_in(result)][:1]]
 
     def retry(
         self, tracer: "Tracer", recorded: Recorded, changes: Changes, *, steps: bool

@@ -14,7 +14,7 @@ import torch
 
 from stator import contracts, objects
 from stator._native import _core as core
-from stator._native._core import Frame, is_python_class
+from stator._native._core import CompiledFunction, Frame, is_python_class
 from stator.capture import text
 from stator.capture.decimals import is_decimal
 from stator.capture.facts import guard_mro, look_outside, module_named
@@ -133,6 +133,8 @@ class Instructions:
                 value = self._tensor_operand(frame, name, value)
             elif type(value) is Text and _is_held(name, index, len(operands)):
                 pass
+            elif type(value) is CompiledFunction and name == "DICT_MERGE" and index == 0:
+                pass  # it is called next; errors name it
             elif _NUMBERS.holds(type(value)) and not _is_held(name, index, len(operands)):
                 value = self.tensors.shapes.plain(frame, value)
             elif not CONSTANTS.holds(type(value)):

@@ -45,6 +45,7 @@ from stator.effects import (
 from stator.effects.node import Node
 from stator.effects.steps import Raw
 from stator.effects.texts import Mention, Text
+from stator.graph.arguments import Handle
 from stator.guards import Fixed
 from stator.objects import TypeSet
 from stator.world import Record
@@ -86,6 +87,8 @@ class Resolver:
             raise CannotRebuild("super() of a tensor")
         if cls is Unknown:
             raise CannotRebuild("the number of characters that were written")
+        if cls is Handle:
+            raise CannotRebuild("the function that torch.func.vjp has returned")
         if cls is Mention:
             return self._mention(value)
         source = self._world.origins.get(id(value))

@@ -124,7 +124,7 @@ def _object_setattr(
         tracer = calls.tracer
         if calls.tensors.holds(type(args[0])):
             return calls.tensors.attributes.setattr(frame, *args)
-        if not tracer._may_store(args[0], args[1], args[2]):
+        if not tracer.may_store(frame, *args):
             return None
         tracer.store_ready(args[0], args[1])
         _plain(calls, frame, function, args, kwargs)
@@ -138,7 +138,7 @@ def _object_delattr(
 ) -> Any:
     if not kwargs and len(args) == 2 and type(args[1]) is str:
         tracer = calls.tracer
-        if not tracer._may_store(args[0], args[1], core.NULL):
+        if not tracer.may_store(frame, *args, core.NULL):
             return None
         tracer.delete_ready(args[0], args[1])
         _plain(calls, frame, function, args, kwargs)
@@ -151,7 +151,7 @@ def _type_setattr(calls: "Calls", frame: Frame, function: Any, args: list[Any], 
     """`type.__setattr__`: a metaclass passes a store on."""
     fits = not kwargs and len(args) == 3 and type(args[1]) is str
     if fits and objects.is_subtype(type(args[0]), type):
-        calls.tracer.store_class(args[0], args[1], args[2])
+        calls.tracer.store_class(frame, *args)
         return None
     return _plain(calls, frame, function, args, kwargs)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from stator.diagnostics.catalogue import SharedMemory, TensorStateChanged
-from stator.graph.output import storage_of
+from stator.graph.memory import storage_of
 
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors

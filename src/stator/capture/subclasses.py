@@ -151,6 +151,7 @@ class Subclasses:
 
     def wrap(self, raw: torch.Tensor, source: Source) -> torch.Tensor:
         """A tensor of the world: its plain twin becomes a graph input."""
+        self._tensors.grads.asked()
         try:
             self._admit(type(raw))
         except Break as signal:

@@ -12,6 +12,7 @@ import torch
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
+from stator.capture.inside import APART
 from stator.diagnostics.catalogue import (
     TensorDetail,
 )
@@ -75,12 +76,16 @@ class TensorAttributes:
         rule = leaves.attribute(name)
         if rule is None:
             raise TensorDetail(f"the attribute {name} of a tensor is read")
+        if name in APART and self._tensors.inside and self._tensors.inside.differs(obj):
+            return APART[name]
         match rule.kind:
             case leaves.Kind.CONSTANT:
+                self._tensors.grads.attribute(name)
                 return leaves.constant_attribute(obj, name)
             case leaves.Kind.RECORD:
                 return self._tensors.record(frame, getattr, (obj, name))
             case leaves.Kind.OWN:
+                self._tensors.grads.asked()
                 with torch._C.DisableTorchFunction():
                     return getattr(self._tensors.own, rule.action)(obj)
             case leaves.Kind.FORBIDDEN:
@@ -110,6 +115,7 @@ class TensorAttributes:
         subclasses = self._tensors.subclasses
         if subclasses.holds(obj) and subclasses.setattr(frame, obj, name, value):
             return
+        self._tensors.grads.asked()
         with torch._C.DisableTorchFunction():
             self._tensors.own.setattr(frame, obj, name, value)
 

@@ -36,6 +36,7 @@ from stator.effects.model import Constant
 from stator.effects.node import Node, store
 from stator.effects.steps import SELF, Call, Dict, Raw
 from stator.graph import leaves
+from stator.graph.memory import storage_of
 from stator.guards import Callback, Field, NotAliased, Source
 from stator.objects.types import name_of
 from stator.world import MISSING
@@ -159,7 +160,8 @@ class TensorState(AutogradLeaves):
                 user_call(torch.ones(1, requires_grad=True).neg().__deepcopy__, {})
         if not is_dense(tuple(tensor.shape), tensor.stride()) or tensor.storage_offset():
             raise SharedMemory("a tensor with gaps in memory is copied deeply")
-        if any(_memory(other) == _memory(tensor) for other in self._copied if other is not tensor):
+        memory = storage_of(tensor)
+        if any(storage_of(other) == memory for other in self._copied if other is not tensor):
             raise SharedMemory("tensors that share memory are copied deeply")
         if self.grad(tensor) is not None or self._has_attributes(tensor):
             raise SharedMemory("a tensor with a gradient or attributes is copied deeply")
@@ -357,10 +359,6 @@ class TensorState(AutogradLeaves):
         if grad is not None:
             node.fills.append(store(_GRAD, Raw(grad)))
         return node
-
-
-def _memory(tensor: torch.Tensor) -> int:
-    return int(tensor.untyped_storage()._cdata)
 
 
 def _is_bare(tensor: torch.Tensor) -> bool:

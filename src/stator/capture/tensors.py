@@ -18,8 +18,10 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import arrays, ranges
+from stator.capture.grads import Grads
 from stator.capture.handled import Handled
 from stator.capture.indexing import Indexing
+from stator.capture.inside import Inside
 from stator.capture.operators import ARITHMETIC, NOT_IN_PLACE
 from stator.capture.overrides import Overrides
 from stator.capture.scalars import SYMBOLS, Scalars
@@ -49,7 +51,8 @@ from stator.graph import (
     UntrackedTensorError,
     leaves,
 )
-from stator.graph.output import operator_name, storage_of
+from stator.graph.memory import storage_of
+from stator.graph.output import operator_name
 from stator.graph.state import StateRecorder
 from stator.guards import Equal, Is, Source
 from stator.objects import TypeSet
@@ -95,6 +98,8 @@ class Tensors:
         self.inputs: dict[int, tuple[torch.Tensor, Source]] = {}  # by id of the fake
         self.state_changes = StateChanges(graph, world, state)
         self.attributes = TensorAttributes(self)
+        self.grads = Grads()
+        self.inside = Inside()
         self.refusal: BaseException | None = None  # the last error of an operator
         self.frame: Frame | None = None  # the frame on whose behalf C code runs
         self.ready: Callable[..., None] = _not_set
@@ -131,7 +136,8 @@ class Tensors:
                 fake: torch.Tensor = self.graph.add_input(str(source), given, dynamic=dynamic)
             except Unsupported as error:
                 raise UnusualTensor(error.reason).about(source) from None
-            self.world.guard(source, self.shapes.wrapped(raw, fake, source, dynamic))
+            match = self.shapes.wrapped(raw, fake, source, dynamic)
+            self.world.guard(source, match if twin is not None else self.grads.wrapped(raw, match))
         self.sources[id(given)] = source
         self.inputs[id(fake)] = raw, source
         self.world.remember(raw, fake, source)
@@ -275,6 +281,7 @@ class Tensors:
                 with torch._C.DisableTorchFunction():
                     return self.state_changes.change(rule.action, function, args, kwargs)
             case leaves.Kind.OWN:
+                self.grads.asked()
                 _, first = leaves.target_of(function)
                 # What happens beside the graph takes numbers, not symbols.
                 args = [self.shapes.plain(frame, value) for value in args]
@@ -289,6 +296,7 @@ class Tensors:
     def answer(self, frame: Frame | None, function: Any, args: list[Any], kwargs: Any) -> Any:
         self.ready((args, kwargs), Depth.DEEP)
         check_asked(frame, function)
+        self.grads.answer(function, args)
         if self.overrides.active and id(function) in _HAS_TORCH_FUNCTION:
             return self.overrides.concerns(*args)
         try:

@@ -25,11 +25,12 @@ from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.scalars import SYMBOLS
 from stator.diagnostics.breaks import stack
-from stator.diagnostics.catalogue import TensorSubclass, TextOfTensor
+from stator.diagnostics.catalogue import TensorSubclass, TextOfTensor, UnusualTensor
 from stator.effects.texts import How, Mention, Part, Piece, Text
 from stator.graph import leaves
 from stator.graph.arguments import Arguments
 from stator.graph.fakes import tensors_in
+from stator.graph.memory import storage_of
 from stator.graph.purity import KEEP, RANDOM, may_drop
 from stator.objects import TypeSet
 
@@ -141,9 +142,12 @@ class Texts:
             return Mention(value, None, None, region)
         if self.tracer.tensors.subclasses.holds(value):
             raise TensorSubclass("a tensor of a subclass is shown")
+        if value.layout is not torch.strided:  # its values may change without it
+            raise UnusualTensor("the text of a sparse tensor")
         with torch._C.DisableTorchFunction():
             graph.node(value)  # if it is an item of a result, it is taken before anything changes
             looks = looks_of(value)
+        self.tracer.tensors.grads.asked()
         return Mention(value, looks, next(iter(reversed(graph.graph.nodes)), None), region)
 
     def format(self, frame: Frame, value: Any, spec: Any) -> Any:
@@ -303,7 +307,7 @@ class Texts:
         tensors = self.tracer.tensors
         graph = tensors.graph
         with torch._C.DisableTorchFunction():
-            storage = value.untyped_storage()._cdata
+            storage = storage_of(value)
             nodes = graph.graph.nodes
             same = looks_of(value) == mention.looks
             if id(value) in tensors.inputs and same and not _written(nodes, storage):
@@ -355,7 +359,7 @@ def _written(nodes: Any, storage: int) -> bool:
             continue
         for given in node.all_input_nodes:
             for tensor in tensors_in(given.meta.get("example_value")):
-                if tensor.untyped_storage()._cdata == storage:
+                if storage_of(tensor) == storage:
                     return True
     return False
 

@@ -4,6 +4,8 @@ In: a call of torch's implementation of vmap. Out: the function is evaluated onc
 sees them, without the mapped dimension; the node maps its graph over the real ones.
 """
 
+import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -15,6 +17,7 @@ from torch.utils import _pytree as pytree
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.autograd import evaluated
+from stator.capture.native_calls import callee
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import Transform
 from stator.graph import RecordingError, UntrackedTensorError
@@ -45,17 +48,18 @@ class VmapRegion(torch.nn.Module):
         self.in_dims = in_dims
         self.out_dims = out_dims
         self.randomness = randomness
+        self.__name__ = "torch.vmap"
 
     def forward(self, *inputs: Any) -> Any:
         vmap: Any = torch.vmap  # its annotations leave None out
-        return vmap(self.body, self.in_dims, self.out_dims, self.randomness)(*inputs)
+        return vmap(self.body.forward, self.in_dims, self.out_dims, self.randomness)(*inputs)
 
 
 def vmap(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """`vmap_impl(function, in_dims, out_dims, randomness, chunk_size, *args)`."""
     function, in_dims, out_dims, randomness, chunk_size, *given = args
-    if kwargs or chunk_size is not None:
-        raise Transform("torch.vmap with keyword arguments, or in chunks")
+    if chunk_size is not None:
+        raise Transform("torch.vmap in chunks")
     calls.values.ready((in_dims, out_dims, given), Depth.DEEP)
     for part in (in_dims, out_dims, given):
         _check(part)
@@ -69,7 +73,8 @@ def vmap(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: dict[str
             error.__traceback__ = error.__context__ = error.__cause__ = None
             core.raise_user(error)
     try:
-        return _region(calls, frame, function, (dims, flat, spec), out_dims, randomness)
+        called = functools.partial(evaluated, frame, callee(calls, function), **kwargs)
+        return _region(calls, frame, called, (dims, flat, spec), out_dims, randomness)
     except RecordingError as error:
         raise Transform(f"torch.vmap: {error}") from None
     except UntrackedTensorError:
@@ -79,7 +84,7 @@ def vmap(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: dict[str
 def _region(
     calls: "Calls",
     frame: Frame,
-    function: Any,
+    called: Callable[..., Any],
     given: tuple[list[int | None], list[Any], Any],
     out_dims: Any,
     randomness: str,
@@ -91,7 +96,7 @@ def _region(
     with torch._C.DisableTorchFunction(), graph.fake_mode:
         parts = [_part(value, dim) for value, dim in mapped]
     before = list(map(_version, parts))
-    with inner:
+    with inner, calls.tensors.inside.entered(inner):
         for index, part in enumerate(parts):
             node = inner.graph.placeholder(f"mapped_{index}")
             node.meta["example_value"] = part
@@ -100,7 +105,7 @@ def _region(
         placed = [
             value if dim is None else next(rest) for value, dim in zip(flat, dims, strict=True)
         ]
-        result = evaluated(frame, function, *pytree.tree_unflatten(placed, spec))
+        result = called(*pytree.tree_unflatten(placed, spec))
         calls.values.ready(result, Depth.DEEP)
         _check(result, tensors=True)
         outputs, out_spec = pytree.tree_flatten(result)
@@ -123,12 +128,11 @@ def _region(
 
 
 def _part(value: torch.Tensor, dim: int) -> torch.Tensor:
-    """What the function sees of a tensor: another fake, so that it can be changed by itself."""
+    """What the function sees of a tensor: nothing that is mapped says that it requires grad."""
     if value.shape[dim]:
-        return value.select(dim, 0).clone()
+        return value.select(dim, 0).detach()
     sizes = [*value.shape[:dim], *value.shape[dim + 1 :]]
-    made = torch.empty(sizes, dtype=value.dtype, device=value.device)
-    return made.requires_grad_(value.requires_grad).clone()
+    return torch.empty(sizes, dtype=value.dtype, device=value.device)
 
 
 def _version(tensor: torch.Tensor) -> int | None:

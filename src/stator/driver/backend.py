@@ -5,7 +5,6 @@ those of the call being compiled; and its title. Out: a callable of the graph's 
 has the graph's name where it is ours or torch.fx's.
 """
 
-import copy
 import re
 import warnings
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import torch.fx as fx
 from stator import config
 from stator.backends import BackendError
 from stator.backends.compile import compile_graph
+from stator.backends.recurrent import LongSequenceError
 from stator.backends.registry import backend_name
 from stator.backends.shortcut import NO_ASSERTS, only_torch_operators, shortcut
 from stator.diagnostics import progress
@@ -33,7 +33,6 @@ def compile_recorded(recorded: Recorded, options: Options, title: Title) -> Call
     if direct and only_torch_operators(recorded.module):
         given["patches"] = NO_ASSERTS
     depends = _depends_on_values(recorded.module)
-    kept = copy.deepcopy(recorded.module.graph) if depends else None
     try:
         made = compile_graph(
             recorded.module,
@@ -43,10 +42,13 @@ def compile_recorded(recorded: Recorded, options: Options, title: Title) -> Call
             options=given,
         )
     except BackendError as error:
-        if kept is None or not _needs_values(error):
+        reason = _uncompiled(error, depends)
+        if reason is None or error.module is None:
             raise
-        warnings.warn(f"{_UNCOMPILED}\n  {error.__cause__}", stacklevel=2)
-        return fx.GraphModule(recorded.module, kept).forward
+        warnings.warn(
+            f"a graph runs uncompiled, since {reason}:\n  {error.__cause__}", stacklevel=2
+        )
+        return error.module.forward
     if not direct:
         return made.function
     call = shortcut(made)
@@ -54,15 +56,27 @@ def compile_recorded(recorded: Recorded, options: Options, title: Title) -> Call
 
 
 # Backends know less about such graphs than about others; the graph itself is right.
-_UNCOMPILED: Final = (
-    "a graph with sizes or numbers that depend on the values in tensors runs uncompiled, since the "
-    "backend would need the values:"
+_VALUES: Final = "the backend would need the values that its sizes or numbers depend on"
+_LONG: Final = "to compile it would take very long"
+_BACKWARD: Final = "the backend compiles its backward, too, which torch doesn't have"
+_NO_BACKWARD: Final = re.compile(
+    r"derivative for '\w+' is not implemented|A view was created in no_grad mode"
 )
 _UNKNOWN: Final = re.compile(r"\b(u|zuf)\d+\b")  # torch's names for numbers that only a run knows
 
 
 def _depends_on_values(module: fx.GraphModule) -> bool:
     return any("unbacked_bindings" in node.meta for node in module.graph.nodes)
+
+
+def _uncompiled(error: BackendError, depends: bool) -> str | None:
+    """Why the graph itself is to run, if that is better than the error."""
+    cause = error.__cause__
+    if isinstance(cause, LongSequenceError):
+        return _LONG
+    if isinstance(cause, NotImplementedError | RuntimeError) and _NO_BACKWARD.search(str(cause)):
+        return _BACKWARD
+    return _VALUES if depends and _needs_values(error) else None
 
 
 def _needs_values(error: BaseException | None) -> bool:

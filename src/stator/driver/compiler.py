@@ -21,6 +21,7 @@ from stator._native._core import CALL_ORIGINAL, CompiledFunction, attach, lookup
 from stator.backends import BackendError
 from stator.capture import CaptureError
 from stator.capture.assumed import UnknownSymbolError
+from stator.capture.restart import ReplayError
 from stator.capture.task import Task
 from stator.capture.wanted import Wanted
 from stator.diagnostics import progress
@@ -277,11 +278,22 @@ class Compiler:
         return self._entry(function, ledger, bound, ledger.dynamics.wanted(self.options))
 
     def _entry(self, function: FunctionType, ledger: Ledger, bound: Any, wanted: Wanted) -> Any:
-        """Another thread may change what the trace has read before there is an entry: once more."""
-        for _ in range(_ATTEMPTS - 1):
-            with contextlib.suppress(ChangedError):
+        """Another thread may change what the trace has read before there is an entry: once more.
+
+        Where that goes on, the call runs as it is. A bug of ours says the same each time.
+        """
+        said = set()
+        for attempt in range(_ATTEMPTS):
+            try:
                 return self._attempt(function, ledger, bound, wanted)
-        return self._attempt(function, ledger, bound, wanted)
+            except (ChangedError, ReplayError) as error:
+                said.add(str(error))
+                last = attempt == _ATTEMPTS - 1
+                if last and (self.options.fullgraph or len(said) == 1):
+                    raise
+        self._warn(ledger, f"{self.label} runs eagerly: {', '.join(sorted(said))}")
+        ledger.compiles += 1  # so that it is not tried for ever
+        return CALL_ORIGINAL
 
     def _attempt(self, function: FunctionType, ledger: Ledger, bound: Any, wanted: Wanted) -> Any:
         label, options = self.label, self.options

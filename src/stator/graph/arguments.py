@@ -15,7 +15,15 @@ from stator import objects
 from stator.diagnostics.catalogue import NoGraphOperation, TensorSubclass
 
 from .errors import Unsupported, UntrackedTensorError
+from .memory import storage_of
 from .symbols import SymbolicNumber, Symbols
+
+
+@dataclass(frozen=True, eq=False)
+class Handle:
+    """A Python object that passes from node to node of a graph, and never leaves it."""
+
+    value: Any
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,7 @@ class Arguments:
         self._symbols = symbols
         self._nodes: dict[int, fx.Node | Item] = {}
         self._alive: list[torch.Tensor] = []  # an id in the table is never that of a dead tensor
+        self._handles: list[Handle] = []
 
     def bind(self, result: Any, node: fx.Node | Item) -> None:
         """Notes that the tensors in `result` come from `node`.
@@ -70,10 +79,11 @@ class Arguments:
         A tensor that is known already stays what it was: `x.add_(1)` and `x.contiguous()` may
         answer `x` itself.
         """
-        if isinstance(result, torch.Tensor):
+        if isinstance(result, torch.Tensor | Handle):
             if id(result) not in self._nodes:
                 self._nodes[id(result)] = node
-                self._alive.append(result)
+                kept: list[Any] = self._alive if isinstance(result, torch.Tensor) else self._handles
+                kept.append(result)
         elif isinstance(result, list | tuple):
             for index, item in enumerate(result):
                 self.bind(item, Item(node, index))
@@ -94,9 +104,9 @@ class Arguments:
 
     def sharing(self, tensor: torch.Tensor) -> bool:
         """Whether another tensor has the same memory."""
-        memory = tensor.untyped_storage()._cdata
+        memory = storage_of(tensor)
         others = (other for other in self._alive if other is not tensor)
-        return any(other.untyped_storage()._cdata == memory for other in others)
+        return any(storage_of(other) == memory for other in others)
 
     def rebind(self, tensor: torch.Tensor, node: fx.Node, old: fx.Node | None = None) -> None:
         """From now on the graph has another node for a tensor (if it still has the old one)."""
@@ -106,10 +116,11 @@ class Arguments:
     def tracks(self, value: object) -> bool:
         return id(value) in self._nodes
 
-    def node(self, tensor: torch.Tensor) -> fx.Node:
+    def node(self, tensor: torch.Tensor | Handle) -> fx.Node:
         found = self._nodes.get(id(tensor))
         if found is None:
-            kind = f"{type(tensor).__name__} of shape {tuple(tensor.shape)}"
+            shape = f" of shape {tuple(tensor.shape)}" if isinstance(tensor, torch.Tensor) else ""
+            kind = f"{type(tensor).__name__}{shape}"
             raise UntrackedTensorError(f"a {kind} was not made by the graph that uses it")
         if isinstance(found, Item):
             found = self._nodes[id(tensor)] = self._take(found)
@@ -134,7 +145,7 @@ class Arguments:
         kind = type(value)
         if kind in _LITERALS:
             return value
-        if isinstance(value, torch.Tensor):
+        if isinstance(value, torch.Tensor | Handle):
             return self.node(value)
         if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool):
             return self.number(value)

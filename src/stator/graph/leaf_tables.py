@@ -347,15 +347,8 @@ FORBIDDEN: Final[dict[str, str]] = {
         ),
         "sparse tensors are not captured",
     ),
-    **dict.fromkeys(
-        (
-            "torch._functorch.eager_transforms._jvp_with_argnums",
-            "torch._functorch.eager_transforms._vjp_with_argnums",
-            "torch._functorch.eager_transforms.grad_and_value_impl",
-            "torch._functorch.eager_transforms.grad_impl",
-        ),
-        _TRANSFORM,
-    ),
+    "torch.func.functionalize": _TRANSFORM,
+    "torch.func.linearize": _TRANSFORM,
     "torch.allclose": _VALUES,
     "torch.autograd.backward": _AUTOGRAD,
     "torch.autograd.grad": _AUTOGRAD,

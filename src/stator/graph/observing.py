@@ -19,7 +19,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .errors import Unsupported
 from .interrupts import is_interrupt
-from .output import OutputGraph, storage_of
+from .memory import storage_of
+from .output import OutputGraph
 from .prologue import same_leaf
 from .purity import is_torch_function
 from .state import State

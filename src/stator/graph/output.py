@@ -38,6 +38,7 @@ from .errors import DataDependent, Unsupported
 from .failures import failure_of, quiet, refusal_of_nothing
 from .fakes import Dynamic, Fakes, InputSource, tensors_in, version
 from .interrupts import is_interrupt
+from .memory import storage_of
 from .naming import Names
 from .purity import KEEP, UNCOUNTED, has_effect, may_drop
 from .scalars import (
@@ -473,6 +474,16 @@ class OutputGraph:
             return set()
         return {fact.origin.placeholder for fact in self.symbols.facts}
 
+    def unused(self, outputs: Sequence[Any]) -> set[fx.Node]:
+        """The nodes that would be dropped if these were the results."""
+        needed = {self.arguments.node(tensor) for tensor in tensors_in(list(outputs))}
+        found: set[fx.Node] = set()
+        for node in reversed(self.graph.nodes):
+            dead = node not in needed and found.issuperset(node.users)
+            if dead and may_drop(node) and not self._is_checked(node):
+                found.add(node)
+        return found
+
     def _drop_unused(self) -> None:
         for node in reversed(self.graph.nodes):
             if not node.users and may_drop(node) and not self._is_checked(node):
@@ -522,14 +533,6 @@ def _check_capturable(tensor: torch.Tensor) -> None:
         raise Unsupported("a quantized tensor can't be a graph input")
     if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
         raise Unsupported("a tensor inside vmap or grad can't be a graph input")
-
-
-def storage_of(tensor: torch.Tensor) -> int:
-    """Which memory a tensor looks into; sparse ones have none that could be shared."""
-    try:
-        return int(tensor.untyped_storage()._cdata)
-    except NotImplementedError:
-        return -id(tensor)
 
 
 __all__ = ["Input", "Item", "OutputGraph", "Recorded", "Target", "operator_name"]

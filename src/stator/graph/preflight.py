@@ -11,7 +11,7 @@ from typing import Any, Final, TypeGuard
 import torch
 import torch.fx as fx
 
-from .output import storage_of
+from .memory import storage_of
 from .purity import KEEP, may_drop
 
 _NODES: Final = 64

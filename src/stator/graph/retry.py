@@ -22,7 +22,8 @@ from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
 from .fakes import FakeInput
 from .interrupts import is_interrupt
-from .output import OutputGraph, Recorded, storage_of
+from .memory import storage_of
+from .output import OutputGraph, Recorded
 from .preflight import preflight
 from .purity import EFFECTS, KEEP, RANDOM, UNCOUNTED, is_torch_function
 from .scopes import Scopes, scopes_of

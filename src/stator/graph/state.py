@@ -284,6 +284,11 @@ class StateRecorder:
         self.start = State.capture(rng=False) if start is None else start
 
     @property
+    def open(self) -> int:
+        """How many scopes of autocast and inference mode are open."""
+        return len(self._open)
+
+    @property
     def caching(self) -> bool:
         """Whether autocast keeps cast weights at this moment, but for the trace's own sake."""
         said = [scope.caching for scope in self._open if scope.caching is not None]

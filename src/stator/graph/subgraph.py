@@ -12,7 +12,7 @@ import torch.fx as fx
 
 from stator.diagnostics.catalogue import RegionContents
 
-from .arguments import Arguments
+from .arguments import Arguments, Handle
 from .errors import Unsupported
 from .fakes import version
 from .output import OutputGraph
@@ -31,13 +31,17 @@ class InnerArguments(Arguments):
     def __init__(self, graph: fx.Graph, symbols: Symbols, outer: Arguments) -> None:
         super().__init__(graph, symbols)
         self._outer = outer
-        self.inputs: list[tuple[torch.Tensor | SymbolicNumber, int | None]] = []
+        self.inputs: list[tuple[torch.Tensor | SymbolicNumber | Handle, int | None]] = []
         self._numbers: dict[fx.Node, fx.Node] = {}  # by the outer one
 
     def tracks(self, value: object) -> bool:
         return super().tracks(value) or self._outer.tracks(value)
 
-    def node(self, tensor: torch.Tensor) -> fx.Node:
+    def is_outer(self, value: object) -> bool:
+        """Whether something was there before the region."""
+        return self._outer.tracks(value)
+
+    def node(self, tensor: torch.Tensor | Handle) -> fx.Node:
         if not super().tracks(tensor) and self._outer.tracks(tensor):
             self._add_input(tensor)
         return super().node(tensor)
@@ -51,9 +55,10 @@ class InnerArguments(Arguments):
             self.inputs.append((number, None))
         return self._numbers[outer]
 
-    def _add_input(self, tensor: torch.Tensor) -> None:
+    def _add_input(self, tensor: torch.Tensor | Handle) -> None:
         self.bind(tensor, self._placeholder(tensor))
-        self.inputs.append((tensor, _version(tensor)))
+        before = _version(tensor) if isinstance(tensor, torch.Tensor) else None
+        self.inputs.append((tensor, before))
 
     def _placeholder(self, value: Any) -> fx.Node:
         last = None
@@ -92,7 +97,7 @@ class Subgraph:
         self._outer.graph, self._outer.arguments = self._saved
 
     @property
-    def inputs(self) -> list[torch.Tensor | SymbolicNumber]:
+    def inputs(self) -> list[torch.Tensor | SymbolicNumber | Handle]:
         return [value for value, _ in self.arguments.inputs]
 
     def require(self, tensor: torch.Tensor) -> fx.Node:

@@ -40,6 +40,7 @@ __all__ = [
 ENVIRONMENT: Final = "STATOR_TENSOR_GUARDS"
 Extents = tuple[int | None, ...]
 _PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
+_ANY: Final = -1  # as the native side has it
 _AS_SUBCLASS: Final = torch._C.TensorBase.as_subclass
 _REQUIRES_GRAD: Final[Any] = torch._C.TensorBase.__dict__["requires_grad"].__get__
 
@@ -66,12 +67,13 @@ class TensorMatch(Check):
     """Type, dispatch keys, requires_grad, dtype, device, sizes and strides of a tensor.
 
     A None among sizes or strides matches any: the dimension is dynamic, and what must hold between
-    dimensions is said by relations. `strides` is None for layouts that have none.
+    dimensions is said by relations. `strides` is None for layouts that have none, `requires_grad`
+    where nothing depends on it.
     """
 
     type: type
     keys: int
-    requires_grad: bool
+    requires_grad: bool | None
     dtype: torch.dtype
     device: torch.device
     sizes: Extents
@@ -84,7 +86,7 @@ class TensorMatch(Check):
         return (
             self.type,
             self.keys,
-            int(self.requires_grad),
+            _ANY if self.requires_grad is None else int(self.requires_grad),
             *(found or (0, 0)),
             self.sizes,
             self.strides,
@@ -103,7 +105,7 @@ class TensorMatch(Check):
         found = tensor_match(tensor)
         same = (
             found.keys == self.keys
-            and found.requires_grad == self.requires_grad
+            and self.requires_grad in (None, found.requires_grad)
             and found.dtype == self.dtype
             and found.device == self.device
             and len(found.sizes) == len(self.sizes)
@@ -116,6 +118,8 @@ class TensorMatch(Check):
             return show(value)
         with torch._C.DisableTorchFunction():
             found = tensor_match(value)
+        if self.requires_grad is None:
+            found.requires_grad = None  # not what is wrong
         same = found.text() == self.text() and found.keys != self.keys
         return found.text() + (" with other dispatch keys" if same else "")
 
@@ -189,7 +193,7 @@ def matches(expected: TensorMatch, tensor: Any) -> bool:
         given, tensor = tensor, plain(tensor)
         return (
             raw_keys(given) == expected.keys
-            and _REQUIRES_GRAD(given) == expected.requires_grad
+            and expected.requires_grad in (None, _REQUIRES_GRAD(given))
             and tensor.dtype == expected.dtype
             and tensor.device == expected.device
             and extents_match(expected.sizes, tuple(tensor.shape))

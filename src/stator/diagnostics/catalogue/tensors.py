@@ -62,7 +62,10 @@ class UnusualTensor(Break):
 
     id = "SB0025"
     title = "a tensor of an unusual kind is an input"
-    what = "An input is sparse or quantized, or belongs to a surrounding vmap or grad."
+    what = (
+        "An input is sparse or quantized, or belongs to a surrounding vmap or grad; or the text of "
+        "a sparse tensor is made."
+    )
     why = "No fake tensor can stand for it, so that the result of operations can't be told."
     fix = "make it a dense tensor before the call, or use it outside of the compiled function"
     example = """\
