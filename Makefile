@@ -74,7 +74,8 @@ stress: $(TORCH)
 	STATOR_STRESS=100000 $(BIN)/python -m pytest tests/native -k "leak or stress"
 	STATOR_STRESS=2000 PYTHONMALLOC=debug $(BIN)/python -X dev -m pytest tests/native
 	$(if $(filter .venv,$(VENV)),STATOR_MUTATIONS=all STATOR_THREAD_SECONDS=60 \
-	    $(BIN)/python -m pytest tests/capture/test_mutation.py tests/api/test_threads.py)
+	    $(BIN)/python -m pytest tests/capture/test_mutation.py tests/capture/test_54_grads.py \
+	    tests/api/test_threads.py)
 
 # A break at 20,000 places of random programs; every construct, kind of break and depth.
 fuzz: $(TORCH)

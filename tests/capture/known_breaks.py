@@ -9,7 +9,6 @@ from typing import Final
 
 KNOWN_BREAKS: Final[dict[str, str]] = {
     "test_08_tensors.overlapping_arguments": "an input is changed that overlaps another",
-    "test_09_functional.functional_gradients": "function transforms",
     "test_11_side_effects.function_defaults_replaced": "functions of the world are changed",
     "test_11_side_effects.backward_inside": "autograd outside of the graph",
     "test_11_side_effects.iterator_advanced": "iterators of the world",
@@ -17,7 +16,6 @@ KNOWN_BREAKS: Final[dict[str, str]] = {
     "test_12_guards.overlapping_memory: overlap": "an input is changed that overlaps another",
     "test_14_training.hook_registered_inside": "autograd outside of the graph",
     "test_14_training.retain_grad": "autograd outside of the graph",
-    "test_14_training.gradient_inside": "autograd outside of the graph",
     "test_15_hostile.argument_with_a_loud_key": "keys of the world with their own equality",
     "test_15_hostile.finalizer_of_a_new_object": "objects with finalizers are made",
     "test_15_hostile.finalizer_of_a_world_object": "objects with finalizers are let go",

@@ -63,6 +63,10 @@ def wrong_dimension(x):
     return torch.vmap(lambda row: row, in_dims=5)(x)
 
 
+def keyword_arguments(x):
+    return torch.vmap(lambda row, *, n: row * n)(x, n=3)
+
+
 CAPTURED = [
     rows,
     other_dimensions,
@@ -75,6 +79,7 @@ CAPTURED = [
     random_rows,
     constants_inside,
     wrong_dimension,
+    keyword_arguments,
 ]
 
 
@@ -100,17 +105,12 @@ def keeps_a_row(x):
     return len(kept), kept[0].shape, kept[0] * 2
 
 
-def keyword_arguments(x):
-    return torch.vmap(lambda row, *, n: row * n)(x, n=3)
-
-
 REFUSED = [
     branch,
     changes_its_argument,
     random_without_leave,
     returns_a_number,
     keeps_a_row,
-    keyword_arguments,
 ]
 
 

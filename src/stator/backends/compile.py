@@ -13,6 +13,7 @@ from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from stator.graph.interrupts import is_interrupt
+from stator.graph.modes import interruptible
 from stator.graph.state import preserved
 
 from .errors import BackendError
@@ -44,7 +45,8 @@ def compile_graph(
     as_given = _copied(module.graph)  # the backend may change the graph
     context = TracingContext(fake_mode)
     try:
-        with preserved(), tracing(context):
+        # It may fail in the middle of the graph, in a scope that the graph has entered.
+        with preserved(), interruptible(), tracing(context):
             compiled: object = function(module, list(example_inputs), **(options or {}))
     except Exception as error:
         if is_interrupt(error):

@@ -27,6 +27,7 @@ from stator.capture.printing import file_method
 from stator.capture.refusals import unseen
 from stator.capture.subclasses import Behind
 from stator.capture.tensors import Tensors
+from stator.capture.thread_locals import ThreadLocals, is_thread_local
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import (
     ArrayChanged,
@@ -72,6 +73,7 @@ class Attributes(Names):
         self._raw_values: dict[tuple[int, str], Any] = {}
         self._described: set[int] = set()  # ids of classes, see `_is_descriptor`
         self._modules: set[int] = set()  # ids of those whose class is guarded
+        self.thread_locals = ThreadLocals(world)
 
     def getattr(self, frame: Frame, obj: Any, name: str) -> Any:
         cls = type(obj)
@@ -119,6 +121,8 @@ class Attributes(Names):
             kind = self._module_getattr
         elif cls is types.MethodType:
             kind = self._method_getattr
+        elif is_thread_local(cls):
+            kind = self.thread_locals.getattr
         elif cls is super:
             kind = self._super_getattr
         elif cls is Behind:
@@ -422,6 +426,9 @@ class Attributes(Names):
             return False
         if cls is types.CellType and name == "cell_contents":
             self.store_cell_value(obj, value)
+            return False
+        if is_thread_local(cls):
+            self.thread_locals.store(obj, name, value)
             return False
         if cls is types.FunctionType and objects.lookup(cls, name) is None:
             self.world.pin(obj)

@@ -93,6 +93,7 @@ class AutogradLeaves:
         self._filled: list[Filled] = []
         self._switched: dict[int, Switched] = {}
         self._guarded: set[int] = set()
+        self.wanted: set[int] = set()  # ids of leaves that the graph itself differentiates by
         self.replaced: set[int] = set()  # inputs whose data is another tensor's by now
         self.steps: list[tuple[Step, Any]] = []  # with the input that it makes, if it does
         self.given: list[Source] = []  # world objects that steps need
@@ -159,18 +160,19 @@ class AutogradLeaves:
         if given is not None and id(tensor) not in self._guarded:
             self._guarded.add(id(tensor))
             raw, source = given
-            leaf = _is_leaf(raw)
-            check, text = (_is_leaf, "a leaf") if leaf else (_is_no_leaf, "no leaf")
+            leaf = is_leaf(raw)
+            check, text = (is_leaf, "a leaf") if leaf else (_is_no_leaf, "no leaf")
             self._world.guard(source, Callback(check, f"{text} of autograd"))
 
     def is_leaf(self, tensor: torch.Tensor) -> bool:
         self.guard_leaf(tensor)
-        return tensor.is_leaf
+        answer: bool = user_call(lambda: tensor.is_leaf)
+        return answer
 
     def grad_fn(self, tensor: torch.Tensor) -> None:
         """`t.grad_fn`, as far as it is None."""
         self.guard_leaf(tensor)
-        if tensor.grad_fn is not None:
+        if user_call(lambda: tensor.grad_fn) is not None:
             raise AutogradInside("Tensor.grad_fn: the autograd graph of tensors is not followed")
 
     def retain_grad(self, frame: Frame | None, tensor: torch.Tensor) -> None:
@@ -184,6 +186,8 @@ class AutogradLeaves:
 
     def detach_(self, frame: Frame | None, tensor: torch.Tensor) -> torch.Tensor:
         """`t.detach_()`: from here on the graph uses `t.detach()`."""
+        if torch.is_inference_mode_enabled():  # autograd does not see it
+            return tensor
         self.guard_leaf(tensor)
         if tensor._is_view():
             raise TensorStateChanged("Tensor.detach_: a view is detached")
@@ -291,15 +295,13 @@ class AutogradLeaves:
             return []
         inputs = self._tensors.graph.fakes.inputs
         escaping = [out for out in outputs if isinstance(out, torch.Tensor)]
-        roots = escaping + [each.fake for each in inputs if each.fake.grad_fn is not None]
+        roots = escaping + [each.fake for each in inputs if history(each.fake) is not None]
         paths = Paths()
         seen: set[int] = set()
         needed: set[int] = set()
         early: set[int] = set()
-        for root in roots:
-            if root.grad_fn is None:
-                continue
-            found = {id(leaf) for leaf in paths.leaves(root.grad_fn)}
+        reached = [paths.leaves(each) for each in map(history, roots) if each is not None]
+        for found in [*({id(leaf) for leaf in leaves} for leaves in reached), self.wanted]:
             seen |= found
             if found & self.replaced:
                 raise TensorStateChanged(
@@ -311,7 +313,7 @@ class AutogradLeaves:
             if not found - self._leaves.keys():
                 needed |= found
         returned = {id(out) for out in escaping}
-        needed |= self._leaves.keys() & seen & returned
+        needed |= self._leaves.keys() & (self.wanted | (seen & returned))
         self._check_filled(escaping)
         self._materialize([leaf for key, leaf in self._leaves.items() if key in needed], escaping)
         for key in early:
@@ -389,6 +391,17 @@ class AutogradLeaves:
                 raise TensorStateChanged("a parameter is changed in place that shares its memory")
 
 
+def history(tensor: torch.Tensor) -> Any:
+    """Its `grad_fn`, if there is one that torch can tell.
+
+    It can't for a view made without grad mode whose base was changed since then.
+    """
+    try:
+        return tensor.grad_fn
+    except RuntimeError:
+        return None
+
+
 class Paths:
     """Walks the autograd graph of fake tensors."""
 
@@ -461,10 +474,10 @@ def _is_written(after: fx.Node, storage: int) -> bool:
 _LEAF: Final[Any] = torch._C.TensorBase.__dict__["is_leaf"].__get__
 
 
-def _is_leaf(tensor: torch.Tensor) -> bool:
+def is_leaf(tensor: torch.Tensor) -> bool:
     with torch._C.DisableTorchFunction():
         return bool(_LEAF(tensor))
 
 
 def _is_no_leaf(tensor: torch.Tensor) -> bool:
-    return not _is_leaf(tensor)
+    return not is_leaf(tensor)

@@ -11,13 +11,12 @@ import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture import changes, marks, scripted
-from stator.capture.abandoned import GENERATORS, Abandoned
+from stator.capture.abandoned import Abandoned
 from stator.capture.arguments import field, is_functools_type, pack, split, unpack_partial
 from stator.capture.behind import cached_behind, compiled_behind
 from stator.capture.cached import CACHED, Answer, Answers, Once, known, once
@@ -337,13 +336,8 @@ class Calls:
             if id(callable) in self.world.opaque:
                 raise OpaqueObject(f"{describe(callable)}, bound before the call, is called")
             is_bound = bound is not None and type(bound) is not types.ModuleType
-        rule: leaves.Rule | None
-        if is_bound and type(bound) is FakeTensor:
-            rule = leaves.classify(callable)
-        elif is_bound and GENERATORS.holds(type(bound)):
-            rule = None  # what is looked up is kept, and so would be the generator
-        else:
-            rule = self.rule(callable)
+        # What is looked up by `rule` is kept, and so would be what it is bound to.
+        rule = leaves.classify(callable) if is_bound else self.rule(callable)
         answered = self._answered(frame, callable, args, kwnames, rule)
         if answered is not MISSING:
             return answered

@@ -52,6 +52,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
     check_answers(tracer.calls, resolver.outputs)
     tracer.world.guard_hashed()
     _guard_mutation(tracer, graph)
+    tracer.tensors.leaf_views.check(tracer, resolver.outputs)
     own = tracer.tensors.own
     marked = own.finish(resolver.outputs)
     # Before an exception, all operators run: a kernel may refuse what a fake one lets pass.

@@ -83,3 +83,14 @@ class Inside:
             if not region.subgraph.arguments.is_outer(tensor):
                 return region
         return None
+
+
+def alone(tensor: torch.Tensor) -> torch.Tensor:
+    """What a function is given for a fake tensor: another one, of the same layout.
+
+    It has memory of its own: torch's forward mode fails on views that are detached.
+    """
+    if tensor.is_conj() or tensor.is_neg():
+        return tensor.detach()
+    sizes, strides = tensor.size(), tensor.stride()
+    return torch.empty_strided(sizes, strides, dtype=tensor.dtype, device=tensor.device)

@@ -25,6 +25,16 @@ class Waiting(NamedTuple):
     source: Source
 
 
+def store_name(world: World, record: Record, name: str, value: Any) -> None:
+    """Sets a name in a dict of the world; NULL deletes it."""
+    if value is NULL or record.filled or not world.store_item(record, name, value):
+        world.fill(record)
+        if value is NULL:
+            dict.pop(record.shadow, name, None)
+        else:
+            dict.__setitem__(record.shadow, name, value)
+
+
 class Names:
     """The part of a tracer that knows names and cells."""
 
@@ -92,13 +102,7 @@ class Names:
         return self.world.lookup(self.namespace(raw), name)
 
     def store_namespace(self, raw: dict[str, Any], name: str, value: Any) -> None:
-        record = self.namespace(raw)
-        if value is NULL or record.filled or not self.world.store_item(record, name, value):
-            self.world.fill(record)
-            if value is NULL:
-                dict.pop(record.shadow, name, None)
-            else:
-                dict.__setitem__(record.shadow, name, value)
+        store_name(self.world, self.namespace(raw), name, value)
 
     def load_global(self, frame: Frame, name: str) -> Any:
         namespace: Any = frame.globals

@@ -17,7 +17,6 @@ import torch
 from stator import contracts, objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
-from stator.capture.abandoned import GENERATORS
 from stator.capture.arguments import is_functools_type
 from stator.capture.decimals import is_decimal
 from stator.capture.entered import note
@@ -40,6 +39,7 @@ NATIVE: Final = TypeSet(
     types.MethodWrapperType,
     types.ClassMethodDescriptorType,
 )
+_FREE: Final = TypeSet(types.ModuleType, types.NoneType)  # what functions of C are bound to
 _UNBOUND: Final = TypeSet(
     types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType
 )
@@ -90,10 +90,10 @@ def describe(callable: Any) -> str:
 
 
 def contract_of(calls: "Calls", callable: Any) -> Contract | None:
-    """The contract of a C callable; bound ones are looked up each time."""
-    kept = type(callable) is types.BuiltinFunctionType and not GENERATORS.holds(
-        type(callable.__self__)
-    )
+    """The contract of a C callable; bound ones are looked up each time: to keep one keeps alive
+    what it is bound to.
+    """
+    kept = type(callable) is types.BuiltinFunctionType and _FREE.holds(type(callable.__self__))
     if kept or _UNBOUND.holds(type(callable)):
         key = id(callable)
         if key not in calls.contracts:

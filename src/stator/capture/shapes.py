@@ -290,19 +290,26 @@ class Shapes:
                 return slice(*(self.plain(frame, part) for part in parts))
         return value
 
-    def fixed(self, frame: Frame | None, value: Any) -> Any:
-        """What C code reads to the bottom, with numbers in it; lists and dicts stay the same."""
+    def fixed(self, frame: Frame | None, value: Any, seen: frozenset[int] = frozenset()) -> Any:
+        """What C code reads to the bottom, with numbers in it; lists and dicts stay the same.
+
+        `seen` are those that it is in, by id.
+        """
         kind = type(value)
         if kind is list or kind is dict:
+            if id(value) in seen:
+                return value
+            seen |= {id(value)}
             pairs = list(enumerate(value) if kind is list else dict.items(value))
             for key, item in pairs:
-                number = self.fixed(frame, item)
+                number = self.fixed(frame, item, seen)
                 if number is not item:
                     kind.__setitem__(value, key, number)
                     self._filled_with(value, item, number)
             return value
-        if kind is tuple and any(self.fixed(frame, item) is not item for item in value):
-            return tuple(self.fixed(frame, item) for item in value)
+        if kind is tuple:
+            items = tuple(self.fixed(frame, item, seen) for item in value)
+            return value if all(map(operator.is_, items, value)) else items
         return self.plain(frame, value)
 
     def _filled_with(self, shadow: Any, symbol: Any, number: Any) -> None:

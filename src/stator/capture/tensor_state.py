@@ -19,6 +19,7 @@ from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.autograd_leaves import AutogradLeaves, is_dense, user_call
 from stator.capture.draws import Draws
+from stator.capture.gradients import Gradients
 from stator.capture.overrides import Without
 from stator.capture.resized import resize_early
 from stator.capture.settings import Settings
@@ -60,6 +61,7 @@ class TensorState(AutogradLeaves):
         super().__init__(tensors)
         self.draws = Draws(tensors)
         self.settings = Settings(tensors)
+        self.gradients = Gradients(tensors)
         self._attributes: dict[int, dict[str, Any]] = {}  # set by the program, by id of the fake
         self._copied: list[torch.Tensor] = []
         self._grads: dict[int, Any] = {}
@@ -72,7 +74,7 @@ class TensorState(AutogradLeaves):
         action, *first = _NAMES.get(action, action).split()
         if action not in _OF_SUBCLASSES:
             self._check_plain(action, args)
-        holders = (self, self.draws, self.settings)
+        holders = (self, self.draws, self.settings, self.gradients)
         holder = next(each for each in holders if hasattr(each, action))
         return getattr(holder, action)(frame, *first, *args, **(kwargs or {}))
 

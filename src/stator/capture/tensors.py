@@ -20,6 +20,7 @@ from stator._native._core import Frame, is_python_class
 from stator.capture import arrays, ranges
 from stator.capture.grads import Grads
 from stator.capture.handled import Handled
+from stator.capture.leaf_views import LeafViews
 from stator.capture.indexing import Indexing
 from stator.capture.inside import Inside
 from stator.capture.operators import ARITHMETIC, NOT_IN_PLACE
@@ -116,6 +117,7 @@ class Tensors:
         self.scalars = Scalars(self)
         self.indexing = Indexing(self.scalars)
         self.handled = Handled(graph)
+        self.leaf_views = LeafViews()
 
     # ------------------------------------------------------------------ from the world
 
@@ -194,6 +196,7 @@ class Tensors:
                         check_resized(self, sizes)
                 self.shapes.assumed.note(frame)
                 self.handled.note(frame, target, args)
+                self.leaf_views.note(frame, result)
                 return result
             except OperatorError as failure:
                 self.shapes.assumed.note(frame)
@@ -310,6 +313,7 @@ class Tensors:
 
     def _guard_offset(self, tensor: torch.Tensor) -> None:
         """The program has asked where a tensor begins: inputs of its memory must begin there."""
+        self.inside.refuse("storage_offset of a tensor")
         with torch._C.DisableTorchFunction():
             memory = storage_of(tensor)
             for given in self.graph.fakes.inputs:
@@ -326,14 +330,19 @@ class Tensors:
         """Whether C code that reads a value this deep comes across a symbolic number."""
         if not self.graph.symbols:
             return False
-        kind = type(value)
-        if SYMBOLS.holds(kind):
-            return True
-        if depth is not Depth.DEEP:
-            return False
-        if kind is dict:
-            return self.has_symbols([*dict.keys(value), *dict.values(value)], depth)
-        return _HOLDERS.holds(kind) and any(self.has_symbols(item, depth) for item in value)
+        waiting, seen = [value], set()
+        while waiting:
+            item = waiting.pop()
+            kind = type(item)
+            if SYMBOLS.holds(kind):
+                return True
+            if depth is Depth.DEEP and id(item) not in seen:
+                seen.add(id(item))
+                if kind is dict:
+                    waiting += [*dict.keys(item), *dict.values(item)]
+                elif _HOLDERS.holds(kind):
+                    waiting += item
+        return False
 
     # ------------------------------------------------------------------ operations
 

@@ -375,7 +375,10 @@ def looks_of(tensor: torch.Tensor) -> tuple[str | None, bool, bool]:
 
 def grad_fn_name(tensor: torch.Tensor) -> str | None:
     """What torch calls a tensor's grad_fn when it shows the tensor."""
-    grad_fn = tensor.grad_fn
+    try:
+        grad_fn = tensor.grad_fn
+    except RuntimeError:  # of a view whose base was changed: so says torch
+        return "Invalid"
     if grad_fn is None:
         return None
     name = type(grad_fn).__name__

@@ -105,7 +105,7 @@ def _trace(tracer: Tracer, task: Task, start: list[Guard]) -> Trace:
             raise RegionContents("a tensor has left a region sideways, and is kept") from None
     except Break as signal:
         stopped = tracer.stopped or signal
-        stopped.__traceback__ = None
+        stopped.__traceback__ = stopped.__context__ = None  # frames, with all that they hold
         stopped.places = stopped.places or (task.place,)
         return Trace(
             world.guards,

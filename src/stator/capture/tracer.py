@@ -29,7 +29,8 @@ from stator.capture.steps import Steps
 from stator.capture.tensors import Tensors
 from stator.capture.text import Texts
 from stator.contracts import Depth
-from stator.diagnostics.breaks import Break, Place, stack
+from stator.diagnostics.breaks import Break, Place
+from stator.diagnostics.places import lines
 from stator.effects import Perform
 from stator.effects.texts import Text
 from stator.evaluator import PACKAGE, Abort, InternalError
@@ -353,7 +354,15 @@ class Tracer(Attributes):
             if found is not None:
                 return found
         self.world.hashed(item)
-        self._ready_operands((container, item), ("__contains__", "__iter__", "__eq__"), Depth.DEEP)
+        names = ("__contains__", "__iter__", "__eq__")
+        if objects.is_subtype(type(container), dict) and self._base_method(
+            container, "__contains__"
+        ):
+            self._ready_operands((container,), names)
+            self._ready_operands((item,), names, Depth.DEEP)
+            self.values.ready_keys(container)
+        else:
+            self._ready_operands((container, item), names, Depth.DEEP)
         return core.contains(frame, container, item)
 
     def _base_method(self, obj: Any, name: str) -> bool:
@@ -484,7 +493,7 @@ class Tracer(Attributes):
 
     def stack_trace(self, frame: Frame) -> str:
         """The user's lines, as FX prints them."""
-        return "\n".join(map(_shown, stack(frame)))
+        return "\n".join(map(_shown, lines(frame)))
 
 
 @functools.lru_cache(10_000)

@@ -11,6 +11,7 @@ transform again, on the graph; so do we, on the fake tensors, to know the result
 import contextlib
 import functools
 from collections import OrderedDict
+from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -18,7 +19,8 @@ import torch
 import torch.fx as fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._functorch import eager_transforms
-from torch._subclasses.fake_tensor import FakeTensor
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, disable_fake_tensor_cache
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -27,6 +29,7 @@ from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.autograd import evaluated
 from stator.capture.entered import stand_in
+from stator.capture.inside import alone
 from stator.capture.native_calls import callee
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import Transform
@@ -156,6 +159,28 @@ class VjpRegion(TransformRegion):
         return output, Handle(function), *aux
 
 
+class JvpRegion(TransformRegion):
+    """Forward mode, of which fake tensors know less."""
+
+    def forward(self, *inputs: Any) -> Any:
+        with _lenient(detect_fake_mode(inputs)):
+            return super().forward(*inputs)
+
+
+@contextlib.contextmanager
+def _lenient(mode: FakeTensorMode | None) -> Iterator[None]:
+    """Fake tensors take numbers that torch wraps, and what they remember has no memory of views."""
+    if mode is None:
+        yield
+        return
+    before, mode.allow_non_fake_inputs = mode.allow_non_fake_inputs, True
+    try:
+        with disable_fake_tensor_cache(mode):
+            yield
+    finally:
+        mode.allow_non_fake_inputs = before
+
+
 class PullbackRegion(torch.nn.Module):
     """A call of the function that `vjp` has returned."""
 
@@ -181,6 +206,13 @@ def _differentiated(
 ) -> Any:
     """`grad_impl(function, …)` and the like."""
     return _region(calls, frame, TransformRegion, transform, args, kwargs)
+
+
+def _jvp(
+    calls: "Calls", frame: Frame, transform: Any, args: list[Any], kwargs: dict[str, Any]
+) -> Any:
+    """`_jvp_with_argnums(function, primals, tangents, …)`."""
+    return _region(calls, frame, JvpRegion, transform, args, kwargs)
 
 
 def _vjp(
@@ -279,6 +311,7 @@ def _seen(calls: "Calls", transform: Any, name: str, given: Given) -> Seen:
         with (
             torch._C.DisableTorchFunction(),
             quiet,
+            _lenient(calls.tensors.graph.fake_mode),
             calls.tensors.graph.fake_mode,
             enable_python_dispatcher(),
         ):
@@ -333,7 +366,7 @@ def _body(
 
 def _part(tensor: torch.Tensor, requires_grad: bool) -> torch.Tensor:
     """What the function sees of a tensor: differentiable by itself, if the transform says so."""
-    return tensor.detach().requires_grad_(requires_grad)
+    return alone(tensor).requires_grad_(requires_grad)
 
 
 def _version(tensor: torch.Tensor) -> int | None:
@@ -345,7 +378,9 @@ def _called(calls: "Calls", frame: Frame, word: str, region: Any, inputs: list[A
     """The node, and its results."""
     trace = calls.tracer.stack_trace(frame)
     try:
-        return calls.tensors.graph.call_region(word, region, inputs, stack_trace=trace)
+        # The engine stays in this thread, which has the modes.
+        with torch._C.DisableTorchFunction(), torch.autograd.set_multithreading_enabled(False):
+            return calls.tensors.graph.call_region(word, region, inputs, stack_trace=trace)
     except UntrackedTensorError:
         raise Transform(f"{region.__name__} of a tensor from inside of a region") from None
     except RecordingError as failure:
@@ -356,8 +391,10 @@ def _called(calls: "Calls", frame: Frame, word: str, region: Any, inputs: list[A
 def _refused(error: str, given: Template, run: Any, inputs: list[Any]) -> NoReturn:
     """Torch refuses: as eager does, or only here."""
     if given.whole and not any(type(each) is Handle for each in inputs):
-        found = eager_error(run, tuple(inputs), {})
+        with torch._C.DisableTorchFunction():
+            found = eager_error(run, tuple(inputs), {})
         if found is not None:
+            found.__suppress_context__ = False
             core.raise_user(found)
     raise Transform(error) from None
 
@@ -378,7 +415,7 @@ _HANDLERS: Final = {
     "grad_impl": ("torch.func.grad", _differentiated),
     "grad_and_value_impl": ("torch.func.grad_and_value", _differentiated),
     "_vjp_with_argnums": ("torch.func.vjp", _vjp),
-    "_jvp_with_argnums": ("torch.func.jvp", _differentiated),
+    "_jvp_with_argnums": ("torch.func.jvp", _jvp),
 }
 _NAMES: Final = {id(getattr(_transforms, impl)): name for impl, (name, _) in _HANDLERS.items()}
 TRANSFORMS: Final[dict[int, Any]] = {

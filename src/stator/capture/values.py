@@ -28,6 +28,7 @@ SPECIALS: Final = specials(
     "invert abs round trunc floor ceil divmod instancecheck subclasscheck new init class_getitem "
     "init_subclass set_name prepare mro_entries fspath"
 )
+_PLAIN_KEYS: Final = TypeSet(str, int, bool, float, bytes, type, type(None))
 _WALKED: Final = TypeSet(list, tuple, dict, set, frozenset, deque)
 
 
@@ -46,6 +47,12 @@ class Values:
         """C code will read `value` as deep as `depth`; `calls` says that it calls methods of it."""
         if depth is not Depth.NOTHING or attributes:
             self._ready(value, depth, attributes, calls, set())
+
+    def ready_keys(self, mapping: Any) -> None:
+        """C code will compare the keys of a dict, and leave its values alone."""
+        for key in list(dict.keys(mapping)):
+            if not _PLAIN_KEYS.holds(type(key)):
+                self.ready(key, Depth.DEEP)
 
     def _ready(
         self, value: Any, depth: Depth, attributes: bool, calls: bool, seen: set[int]

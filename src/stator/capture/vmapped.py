@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.autograd import evaluated
+from stator.capture.inside import alone
 from stator.capture.native_calls import callee
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import Transform
@@ -130,7 +131,7 @@ def _region(
 def _part(value: torch.Tensor, dim: int) -> torch.Tensor:
     """What the function sees of a tensor: nothing that is mapped says that it requires grad."""
     if value.shape[dim]:
-        return value.select(dim, 0).detach()
+        return alone(value.select(dim, 0))
     sizes = [*value.shape[:dim], *value.shape[dim + 1 :]]
     return torch.empty(sizes, dtype=value.dtype, device=value.device)
 

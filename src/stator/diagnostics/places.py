@@ -36,10 +36,14 @@ class Place(NamedTuple):
 
 def place(frame: Frame) -> Place:
     """Where a frame is."""
+    whole = _line(frame)
+    return whole._replace(columns=_columns(frame.code, frame.info.unit(frame.ip - 1), whole.line))
+
+
+def _line(frame: Frame) -> Place:
+    """The same, without columns: to find them takes longer than all the rest."""
     code = frame.code
-    line = frame.info.line(code, frame.ip - 1)
-    columns = _columns(code, frame.info.unit(frame.ip - 1), line)
-    return Place(code.co_filename, line, code.co_qualname, columns)
+    return Place(code.co_filename, frame.info.line(code, frame.ip - 1), code.co_qualname)
 
 
 def _columns(code: CodeType, unit: int, line: int) -> tuple[int, int] | None:
@@ -53,13 +57,22 @@ def _columns(code: CodeType, unit: int, line: int) -> tuple[int, int] | None:
 
 def stack(frame: Frame) -> tuple[Place, ...]:
     """A frame and those that called it, the innermost last; without stator's own."""
-    places = []
+    return tuple(map(place, _frames(frame)))
+
+
+def lines(frame: Frame) -> tuple[Place, ...]:
+    """The same, without columns."""
+    return tuple(map(_line, _frames(frame)))
+
+
+def _frames(frame: Frame) -> list[Frame]:
+    found = []
     step: Frame | None = frame
     while step is not None:
         if not step.code.co_filename.startswith(PACKAGE):
-            places.append(place(step))
+            found.append(step)
         step = step.caller
-    return tuple(reversed(places))
+    return found[::-1]
 
 
 # ---------------------------------------------------------------------- showing

@@ -59,8 +59,10 @@ def compile_recorded(recorded: Recorded, options: Options, title: Title) -> Call
 _VALUES: Final = "the backend would need the values that its sizes or numbers depend on"
 _LONG: Final = "to compile it would take very long"
 _BACKWARD: Final = "the backend compiles its backward, too, which torch doesn't have"
+_INFERENCE: Final = "the backend can't make views in inference mode"
 _NO_BACKWARD: Final = re.compile(
-    r"derivative for '\w+' is not implemented|A view was created in no_grad mode"
+    r"derivative for '\w+' is not implemented|A view was created in no_grad mode|one of the "
+    r"variables needed for gradient computation has been modified by an inplace operation"
 )
 _UNKNOWN: Final = re.compile(r"\b(u|zuf)\d+\b")  # torch's names for numbers that only a run knows
 
@@ -76,6 +78,8 @@ def _uncompiled(error: BackendError, depends: bool) -> str | None:
         return _LONG
     if isinstance(cause, NotImplementedError | RuntimeError) and _NO_BACKWARD.search(str(cause)):
         return _BACKWARD
+    if "Cannot set version_counter for inference tensor" in str(cause):
+        return _INFERENCE
     return _VALUES if depends and _needs_values(error) else None
 
 

@@ -6,7 +6,6 @@ matters. Here it is decided whether to compile, with what, and what is done abou
 compile itself traces the call (`tracing.py`) and makes an entry of the trace (`entries.py`).
 """
 
-import contextlib
 import dataclasses
 import os
 import sys

@@ -85,7 +85,10 @@ class Ending:
             assert found.caught is not None
             yield f"if {names.of(type, 'type')}({result}) is {failure}:"
             raised = f"{result}.exception"
-            yield f"    return {self._leave(names, value, found.caught, self.caught, raised)}"
+            yield "    try:"
+            yield f"        return {self._leave(names, value, found.caught, self.caught, raised)}"
+            yield "    finally:"
+            yield f"        del {result}"  # this frame may be in its traceback
         if found.other is not None:
             absent = f"{result} is {names.of(NULL, 'NULL')}"
             yield f"if {absent if found.step.iterates else f'not {result}'}:"

@@ -11,12 +11,12 @@ import operator
 import warnings
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, Final, NoReturn
 
 from stator import objects
-from stator._native._core import get_handled_exception
+from stator._native._core import NULL, get_handled_exception
 from stator.effects.exits import Entry
 from stator.effects.steps import Helper
 from stator.emit import reports
@@ -101,27 +101,67 @@ def set_bytearray(target: bytearray, content: bytes) -> None:
 # Not looked up while they are needed: the target may be the dict of the builtins.
 _clear: Final = dict.clear
 _update: Final = dict.update
+_delete: Final = dict.__delitem__
+
+# Keys that can be told apart without code of the program: equal ones of one type are the same.
+_PLAIN: Final = frozenset({str, int, bool, bytes, type(None)})
 
 
 def set_dict(target: dict[Any, Any], contents: dict[Any, Any]) -> None:
-    """An OrderedDict keeps an order of its own: only its own methods keep it right."""
-    if _is_ordered(target):
-        OrderedDict.clear(target)
-        for key, value in contents.items():
-            _set_ordered(target, key, value)
+    """What stays is left where it is: an iterator may be on its way through the dict.
+
+    An OrderedDict keeps an order of its own: only its own methods keep it right.
+    """
+    is_ordered = _is_ordered(target)
+    before = list(OrderedDict.__iter__(target) if is_ordered else dict.__iter__(target))
+    remove = OrderedDict.__delitem__ if is_ordered else _delete
+    kinds = [*map(type, before)], [*map(type, contents)]
+    if not _PLAIN.issuperset(kinds[0]) or not _PLAIN.issuperset(kinds[1]):
+        (OrderedDict.clear if is_ordered else _clear)(target)
+    elif kinds[0] != kinds[1] or before != list(contents):
+        for key in _left_out(before, contents):
+            remove(target, key)
+    if is_ordered:
+        fill_ordered(target, tuple(contents.items()))
     else:
-        _clear(target)
         _update(target, contents)
 
 
+def _left_out(before: list[Any], contents: Iterable[Any]) -> list[Any]:
+    """The keys that are not there any more, or behind one that has been entered since."""
+    left = []
+    coming = iter(contents)
+    key = next(coming, NULL)
+    for each in before:
+        if each == key and type(each) is type(key):
+            key = next(coming, NULL)
+        else:
+            left.append(each)
+    return left
+
+
 def set_set(target: set[Any], elements: tuple[Any, ...]) -> None:
-    set.clear(target)
+    """What stays is left where it is: that decides on the order of a set."""
+    before = {each: type(each) for each in set.__iter__(target) if type(each) in _PLAIN}
+    after = {each: type(each) for each in elements if type(each) in _PLAIN}
+    if len(before) == set.__len__(target) and len(after) == len(elements):
+        for each, kind in before.items():
+            if after.get(each) is not kind:
+                set.discard(target, each)
+    else:
+        set.clear(target)
     set.update(target, elements)
 
 
 def set_deque(target: deque[Any], items: list[Any]) -> None:
-    deque.clear(target)
-    deque.extend(target, items)
+    """As long as before, it is as if items were put in the place of others."""
+    if deque.__len__(target) != len(items):
+        deque.clear(target)
+        deque.extend(target, items)
+        return
+    for index, (before, item) in enumerate(zip(list(deque.__iter__(target)), items, strict=True)):
+        if before is not item:
+            deque.__setitem__(target, index, item)
 
 
 def set_key(target: dict[Any, Any], key: Any, value: Any) -> None:

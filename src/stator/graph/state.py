@@ -254,6 +254,8 @@ class Scope:
     """The context manager that the program uses for it."""
     caching: bool | None = None
     """Whether autocast keeps cast weights inside, if it says so."""
+    sets_grad: bool | None = None
+    """What grad mode is when it has been entered, if that depends on it alone."""
 
 
 _EXIT: Final[dict[str, Callable[[Any], None]]] = {
@@ -326,9 +328,8 @@ class StateRecorder:
 
     def enter_inference_mode(self, mode: bool = True) -> Scope:
         guard = _call(_enter_inference_mode, mode)
-        return self._opened(
-            Scope("inference", self._graph.effect(_enter_inference_mode, mode), guard)
-        )
+        node = self._graph.effect(_enter_inference_mode, mode)
+        return self._opened(Scope("inference", node, guard, sets_grad=not mode))
 
     def _opened(self, scope: Scope) -> Scope:
         self._open.append(scope)
@@ -342,7 +343,8 @@ class StateRecorder:
             self.exit(scope)
         outer = torch.is_grad_enabled()
         self.set_grad_enabled(self._grad)
-        entered = outer and not any(scope.kind == "inference" for scope in scopes)
+        sets = [scope.sets_grad for scope in scopes if scope.sets_grad is not None]
+        entered = sets[-1] if sets else outer
         return Leftover(
             outer if outer != self._grad else None, scopes, inner if inner != entered else None
         )
