@@ -191,6 +191,18 @@ def test_paths_before_the_call() -> None:
     torch.testing.assert_close(compiled(leaf, x), program(leaf, x))
 
 
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_one_tensor_in_two_places(backend) -> None:
+    def program(x, w):
+        return grad((x * w * w).sum(), [x, w], create_graph=True)
+
+    compiled = stator.compile(program, backend=backend, fullgraph=True)
+    x, w = torch.ones(3, requires_grad=True), torch.full((3,), 2.0, requires_grad=True)
+    torch.testing.assert_close(compiled(x, w), program(x, w))
+    torch.testing.assert_close(compiled(w, w), program(w, w))
+    torch.testing.assert_close(compiled(x, w), program(x, w))
+
+
 def test_hooks_are_seen() -> None:
     def program(x):
         return grad((x * x).sum(), x)[0]

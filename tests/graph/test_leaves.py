@@ -133,7 +133,6 @@ RULES: dict[Kind, list[Any]] = {
         torch.Tensor.__reduce_ex__,
         X.item,
         X.backward,
-        torch.autograd.grad,
         torch.autograd.backward,
         torch.equal,
         torch.save,

@@ -110,9 +110,12 @@ class AutogradLeaves:
         return tensor
 
     def set_requires_grad(self, frame: Frame | None, tensor: torch.Tensor, flag: bool) -> None:
+        self._tensors.inside.refuse("requires_grad is set")
         before = tensor.requires_grad
         self.guard_leaf(tensor)
-        if before == flag or not tensor.is_leaf or not _differentiable(tensor):
+        base = tensor._base
+        stays = not flag and base is not None and base.requires_grad  # whatever is said of a view
+        if before == flag or stays or not tensor.is_leaf or not _differentiable(tensor):
             user_call(tensor.requires_grad_, flag)  # nothing, or an error
             return
         subclasses = self._tensors.subclasses
@@ -177,6 +180,7 @@ class AutogradLeaves:
 
     def retain_grad(self, frame: Frame | None, tensor: torch.Tensor) -> None:
         """`t.retain_grad()` of a leaf does nothing, and is an error without grad."""
+        self._tensors.inside.refuse("Tensor.retain_grad")
         self.guard_leaf(tensor)
         if tensor.requires_grad and not tensor.is_leaf:
             raise AutogradInside(
@@ -186,6 +190,7 @@ class AutogradLeaves:
 
     def detach_(self, frame: Frame | None, tensor: torch.Tensor) -> torch.Tensor:
         """`t.detach_()`: from here on the graph uses `t.detach()`."""
+        self._tensors.inside.refuse("Tensor.detach_")
         if torch.is_inference_mode_enabled():  # autograd does not see it
             return tensor
         self.guard_leaf(tensor)

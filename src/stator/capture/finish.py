@@ -196,9 +196,7 @@ def _guard_mutation(tracer: Tracer, graph: OutputGraph) -> None:
     with torch._C.DisableTorchFunction():
         written = graph.overwritten  # also through `.data`, which counts no version
         changed = [
-            each
-            for each in inputs
-            if not each.untouched() or storage_of(each.fake) in written
+            each for each in inputs if not each.untouched() or storage_of(each.fake) in written
         ]
         if any(torch._debug_has_internal_overlap(each.real) == _OVERLAPS for each in changed):
             raise SharedMemory("an input is changed whose elements share memory (expand)")

@@ -32,6 +32,7 @@ class Gradients:
 
     def __init__(self, tensors: "Tensors") -> None:
         self._tensors = tensors
+        self.by: set[int] = set()  # ids of inputs that are differentiated by
 
     def autograd_grad(
         self,
@@ -78,6 +79,7 @@ class Gradients:
         """What is differentiated by must not be reached by another path, before the call."""
         known = self._tensors.inputs
         given = [target for target in targets if id(target) in known]
+        self.by.update(map(id, given))
         for target in given:
             raw, source = known[id(target)]
             if not _has_no_hooks(raw):

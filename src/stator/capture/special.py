@@ -138,7 +138,7 @@ def _object_delattr(
 ) -> Any:
     if not kwargs and len(args) == 2 and type(args[1]) is str:
         tracer = calls.tracer
-        if not tracer.may_store(frame, *args, core.NULL):
+        if not tracer.may_store(frame, args[0], args[1], core.NULL):
             return None
         tracer.delete_ready(args[0], args[1])
         _plain(calls, frame, function, args, kwargs)

@@ -331,8 +331,9 @@ class TensorState(AutogradLeaves):
         self._tensors.subclasses.check_inputs()
         marked = super().finish(outputs)
         inputs = self._tensors.inputs
-        if not inputs.keys().isdisjoint({*self._holders, *self.switched()}) and len(inputs) > 1:
-            # In a later call, what was changed must not be another input as well.
+        alone = {*self._holders, *self.switched(), *self.gradients.by}
+        if not inputs.keys().isdisjoint(alone) and len(inputs) > 1:
+            # In a later call, what was changed, or differentiated by, is no other input as well.
             first, *others = (source for _, source in inputs.values())
             self._world.guard(first, NotAliased(tuple(others)))
         return marked

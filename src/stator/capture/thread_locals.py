@@ -20,7 +20,7 @@ from stator.capture.refusals import unseen
 from stator.guards import Is, State
 from stator.world import MISSING, Record, World
 
-_LOCAL: Final[type] = _thread._local
+_LOCAL: Final[Any] = _thread._local
 _OWN: Final = ("__init__", "__getattribute__", "__getattr__", "__setattr__", "__delattr__")
 
 

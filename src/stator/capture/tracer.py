@@ -22,6 +22,7 @@ from stator.capture.calls import Calls
 from stator.capture.demanded import demanded, method
 from stator.capture.entered import note, ours
 from stator.capture.instructions import Instructions
+from stator.capture.named import renamed
 from stator.capture.names import Waiting
 from stator.capture.refusals import unseen
 from stator.capture.started import answer_frame
@@ -169,6 +170,9 @@ class Tracer(Attributes):
             return exc
         self.interrupted = exc
         return Interrupted()
+
+    def raised(self, frame: Frame, exc: BaseException) -> BaseException:
+        return renamed(self, frame, exc)
 
     def _stopped(self, signal: Break) -> Break:
         if self.stopped is None:

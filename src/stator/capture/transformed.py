@@ -107,6 +107,8 @@ def _held(calls: "Calls", value: Any, name: str) -> Any:
     if CONSTANTS.holds(kind):
         return value
     if kind is dict or kind is OrderedDict:
+        if not all(CONSTANTS.holds(type(key)) for key in kind.keys(value)):
+            raise Transform(f"{name} with a dict whose keys are objects")  # which would be asked
         return kind((key, _held(calls, part, name)) for key, part in kind.items(value))
     if kind is list:
         return [_held(calls, part, name) for part in value]
@@ -328,7 +330,7 @@ def _seen(calls: "Calls", transform: Any, name: str, given: Given) -> Seen:
         with contextlib.suppress(Seen):
             transform(_note, *args, **kwargs)
 
-    return _refused(f"{name}: {error}", given.template, again, given.tensors)
+    return _refused(f"{name}: {error}", error, given.template, again, given.tensors)
 
 
 def _body(
@@ -384,19 +386,24 @@ def _called(calls: "Calls", frame: Frame, word: str, region: Any, inputs: list[A
     except UntrackedTensorError:
         raise Transform(f"{region.__name__} of a tensor from inside of a region") from None
     except RecordingError as failure:
-        error = str(failure)
-    return _refused(error, region.given, lambda given, _: region(*given), inputs)
+        error = failure
+    return _refused(
+        str(error), error.__cause__, region.given, lambda given, _: region(*given), inputs
+    )
 
 
-def _refused(error: str, given: Template, run: Any, inputs: list[Any]) -> NoReturn:
-    """Torch refuses: as eager does, or only here."""
+def _refused(
+    reason: str, error: BaseException | None, given: Template, run: Any, inputs: list[Any]
+) -> NoReturn:
+    """Torch refuses: it is the program's error if eager says the same of other values."""
     if given.whole and not any(type(each) is Handle for each in inputs):
         with torch._C.DisableTorchFunction():
             found = eager_error(run, tuple(inputs), {})
-        if found is not None:
+        if type(found) is type(error) and str(found) == str(error):
+            assert found is not None
             found.__suppress_context__ = False
             core.raise_user(found)
-    raise Transform(error) from None
+    raise Transform(reason) from None
 
 
 def _word(name: str) -> str:

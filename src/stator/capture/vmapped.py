@@ -156,6 +156,8 @@ def _check(value: Any, *, tensors: bool = False) -> None:
     """Nothing but tensors and constants, in plain containers; with `tensors`, no constants."""
     kind = type(value)
     if _CONTAINERS.holds(kind):
+        if kind is dict and not all(CONSTANTS.holds(type(key)) for key in value):
+            raise Transform("torch.vmap with a dict whose keys are objects")
         for part in value.values() if kind is dict else value:
             _check(part, tensors=tensors)
     elif kind is not FakeTensor and (tensors or not CONSTANTS.holds(kind)):

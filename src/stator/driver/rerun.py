@@ -7,11 +7,14 @@ stator, and the exception, if there is still one, is the program's own. Random n
 graph has drawn stay drawn.
 
 A graph that changes its inputs may be half done when it raises: then the exception leaves. So does
-what a signal handler raises.
+what a signal handler raises, and all else while the program has hooks for tensors that autograd
+saves: they have been called, and may have raised (a checkpoint stops its recomputation like that).
 """
 
 import logging
-from typing import Final
+from typing import Any, Final
+
+import torch
 
 from stator._native._core import RunOriginal
 from stator.capture import Trace
@@ -19,6 +22,11 @@ from stator.driver.ledger import Label
 from stator.graph.interrupts import is_interrupt
 
 _LOG: Final = logging.getLogger("stator")
+
+
+def _has_hooks() -> bool:
+    autograd: Any = torch._C._autograd
+    return autograd._top_saved_tensors_default_hooks(True) is not None
 
 
 class Rerun:
@@ -34,7 +42,7 @@ class Rerun:
 
     def __call__(self, error: BaseException) -> None:
         """Returns if the exception is to leave."""
-        if self._possible and not is_interrupt(error):
+        if self._possible and not is_interrupt(error) and not _has_hooks():
             text = f"{type(error).__name__}: {error}"
             raise RunOriginal(lambda: self._report(text))
 

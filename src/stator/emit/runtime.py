@@ -122,7 +122,7 @@ def set_dict(target: dict[Any, Any], contents: dict[Any, Any]) -> None:
         for key in _left_out(before, contents):
             remove(target, key)
     if is_ordered:
-        fill_ordered(target, tuple(contents.items()))
+        fill_ordered(target, tuple(contents.items()))  # type: ignore[arg-type]
     else:
         _update(target, contents)
 

@@ -119,8 +119,8 @@ def unwind(
             exc.at(f)
         elif not is_user_error(exc):
             exc = InternalError.at(f, exc)
-        elif exc is not thrown and not was_raised(exc):
-            exc = f.ops.outside(f, exc)
+        elif exc is not thrown:
+            exc = f.ops.raised(f, exc) if was_raised(exc) else f.ops.outside(f, exc)
     catchable = type(exc) is not InternalError and not is_subtype(type(exc), Abort)
     while True:
         if not again:

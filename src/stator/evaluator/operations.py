@@ -77,6 +77,9 @@ class Operations(Protocol):
     def make_function(self, frame: Frame, code: CodeType, /) -> FunctionType: ...
 
     # exceptions
+    def raised(self, frame: Frame, exc: BaseException, /) -> BaseException:
+        """What is raised in place of an exception that the program, or C code, has raised."""
+
     def outside(self, frame: Frame, exc: BaseException, /) -> BaseException:
         """What becomes of an exception that nothing in the program has raised: a signal handler
         has, or the code of a tracer, on its behalf.
@@ -91,7 +94,8 @@ NAMES: Final = frozenset(name for name in Operations.__dict__ if name[0] != "_")
 
 def plain() -> Operations:
     """A fresh object with the operations of plain CPython, to be changed in parts."""
-    ours = {"evaluate": evaluate, "pending": _nothing_pending, "outside": _of_the_program}
+    ours = {"evaluate": evaluate, "pending": _nothing_pending}
+    ours |= {"raised": _of_the_program, "outside": _of_the_program}
     operations = {name: core.__dict__[name] for name in NAMES - ours.keys()}
     return cast(Operations, SimpleNamespace(**ours, **operations))
 
@@ -101,7 +105,7 @@ def _nothing_pending(frame: Frame, index: int) -> Any:
 
 
 def _of_the_program(frame: Frame, exc: BaseException) -> BaseException:
-    """Signal handlers run between two instructions of the program."""
+    """It stays the same; signal handlers run between two instructions of the program."""
     return exc
 
 

@@ -127,6 +127,8 @@ def is_setting(function: Any) -> bool:
 
 # ---------------------------------------------------------------------------- callables
 
+_DYNAMO: Final = "torch._dynamo.eval_frame"
+
 
 def classify(function: Any) -> Rule | None:
     """The rule of a callable; None if it is not torch's."""
@@ -185,6 +187,8 @@ def method(name: str) -> Rule:
 
 def _python_function(function: types.FunctionType) -> Rule | None:
     module = function.__module__ or ""
+    if dict.get(function.__globals__, "__name__") == _DYNAMO:
+        module = _DYNAMO  # what torch.compile returns says that it is of the program's module
     if not _within(module, "torch"):
         return None
     if module in tables.RECORDED_MODULES:

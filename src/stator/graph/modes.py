@@ -82,6 +82,7 @@ def interruptible() -> Iterator[None]:
     """
     state = State.capture()
     modes = Modes.capture()
+    hooks = _taken_hooks()
     try:
         # Dropped frames may hold guards of torch, which put back what they once found.
         with torch._C._PreserveDispatchKeyGuard():
@@ -94,3 +95,19 @@ def interruptible() -> Iterator[None]:
         with contextlib.suppress(RuntimeError):  # inference mode has no setter
             state.restore()
         raise
+    finally:
+        for pack, unpack in reversed(hooks):
+            torch._C._autograd._push_saved_tensors_default_hooks(pack, unpack)
+
+
+def _taken_hooks() -> list[tuple[Any, Any]]:
+    """The program's hooks for tensors that autograd saves, which are taken away; last one first.
+
+    A checkpoint counts what is saved: fake tensors are none of it.
+    """
+    autograd: Any = torch._C._autograd
+    found: list[tuple[Any, Any]] = []
+    while (top := autograd._top_saved_tensors_default_hooks(True)) is not None:
+        found.append(top)
+        autograd._pop_saved_tensors_default_hooks()
+    return found

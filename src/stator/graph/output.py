@@ -258,6 +258,9 @@ class OutputGraph:
         operands = list(tensors_in((args, kwargs)))
         before = [version(tensor) for tensor in operands]
         result = self._run(target, args, kwargs)
+        if torch.is_inference_mode_enabled():
+            if _bare_name(target) != "detach" and args[1:] != ("data",):
+                result = self._as_view(result, operands)
         self._ask_if_empty(target, operands, args, kwargs)
         written = [
             tensor
@@ -265,6 +268,10 @@ class OutputGraph:
             if old != version(tensor) or (old is None and has_effect(_bare_name(target)))
         ]
         changed = bool(written)
+        if any(each.requires_grad and not _differentiable(each) for each in written):
+            # A real kernel refuses a result that can't be cast; those of fakes may not.
+            name = operator_name(target)
+            raise Unsupported(f"{name} puts a result that requires grad into a tensor of integers")
         uncounted = _bare_name(target) in UNCOUNTED
         self.written.update(map(storage_of, operands if uncounted else written))
         self.overwritten.update(map(storage_of, written))
@@ -332,6 +339,25 @@ class OutputGraph:
                 args,
                 kwargs,
             ) from error
+
+    def _as_view(self, result: Any, operands: Sequence[torch.Tensor]) -> Any:
+        """The result, in which views are views, also in inference mode.
+
+        There, torch takes operators apart that are made of others (`reshape`, `mT`) before it looks
+        for views, if it is to run them on fakes: what they answer does not require grad.
+        """
+        if type(result) in (tuple, list):
+            return type(result)(self._as_view(each, operands) for each in result)
+        if not isinstance(result, FakeTensor) or result.requires_grad or result.is_inference():
+            return result
+        for given in operands:
+            if given.requires_grad and storage_of(given) == storage_of(result):
+                same = given.dtype is result.dtype and given.layout is torch.strided
+                if same and result is not given:
+                    with self.fakes.mode:
+                        place = result.shape, result.stride(), result.storage_offset()
+                        return torch.as_strided(given, *place)
+        return result
 
     def _ask_if_empty(
         self,
@@ -523,6 +549,10 @@ class OutputGraph:
         names = {node.target for node in graph.nodes if node.op in ("get_attr", "call_module")}
         held = {**self._attributes, **self._regions}
         return {name: value for name, value in held.items() if name in names}
+
+
+def _differentiable(tensor: torch.Tensor) -> bool:
+    return tensor.dtype.is_floating_point or tensor.dtype.is_complex
 
 
 def _check_capturable(tensor: torch.Tensor) -> None:

@@ -102,9 +102,11 @@ def _twin(fake: torch.Tensor) -> torch.Tensor:
     if fake.requires_grad:
         try:
             is_leaf = fake.is_leaf
-        except RuntimeError as error:  # a view whose base has been changed, which torch forbids
+            twin.requires_grad_()
+        except RuntimeError as error:
+            # A view whose base has been changed, which torch forbids; or integers: a real kernel
+            # would have refused to make this tensor.
             raise NotReplayableError from error
-        twin.requires_grad_()
         if not is_leaf:
             with torch.enable_grad():
                 twin = twin.clone()

@@ -50,24 +50,29 @@ class Transform(Break):
     """`torch.func`."""
 
     id = "SB0042"
-    title = "a function transform is used"
+    title = "a function transform is used in a way that is not traced"
     what = (
-        "The program calls `torch.func.grad`, `jvp`, `vjp`, `jacrev` or another transform, or "
-        "`torch.vmap` in a way that is not traced; or one of them calls a compiled function."
+        "The program calls `torch.vmap`, or `grad`, `vjp`, `jvp` of `torch.func` or what is made "
+        "of them, with a function that changes its arguments, returns more than tensors or leaves "
+        "another grad mode behind, that uses a `torch.autograd.Function` or a checkpoint, or on "
+        "which torch's transform fails without values. Or it calls `linearize` or `functionalize`, "
+        "or a transform calls a compiled function."
     )
     why = (
         "Inside of a transform, tensors are wrapped and each operation stands for another one. "
-        "Only the plain form of `vmap` can be a node of the graph."
+        "A node of the graph applies the transform to the graph of the function, which takes "
+        "tensors and returns tensors."
     )
-    fix = "apply the transform outside of the compiled function, or write the computation out"
+    fix = "let the function take tensors, return tensors, and change nothing; or transform outside"
     example = """\
 import torch
 
-def energy(x):
-    return (x * x).sum()
+def energy(x, scale):
+    scale.mul_(2)
+    return (x * x * scale).sum()
 
 def program(x):
-    return x - 0.1 * torch.func.grad(energy)(x)
+    return x - 0.1 * torch.func.grad(energy)(x, torch.ones(3))
 
 def arguments():
     return (torch.ones(3),)
@@ -75,11 +80,11 @@ def arguments():
     fixed = """\
 import torch
 
-def slope(x):
-    return 2 * x
+def energy(x, scale):
+    return (x * x * scale * 2).sum()
 
 def program(x):
-    return x - 0.1 * slope(x)
+    return x - 0.1 * torch.func.grad(energy)(x, torch.ones(3))
 
 def arguments():
     return (torch.ones(3),)

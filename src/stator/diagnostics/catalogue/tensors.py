@@ -240,8 +240,9 @@ class AutogradInside(Break):
     id = "SB0030"
     title = "gradients are computed, or the autograd graph is used, inside of the function"
     what = (
-        "The program calls `backward()` or `torch.autograd.grad`, registers a hook, keeps the "
-        "gradient of an intermediate result (`retain_grad()`), or looks at `grad_fn`."
+        "The program calls `backward()`, registers a hook, keeps the gradient of an intermediate "
+        "result (`retain_grad()`), or looks at `grad_fn`. Or it calls `torch.autograd.grad` on "
+        "tensors that were computed before the call, or in a way that torch refuses."
     )
     why = (
         "A captured graph is the forward computation. Its autograd graph is made when it runs, and "

@@ -126,7 +126,8 @@ class TextOfTensor(Break):
     title = "a text that mentions a tensor is looked at"
     what = (
         "A tensor, or a number from one, is formatted, and the text is compared, measured, cut, or "
-        "used as a key. To show, join, keep or return it would be fine."
+        "used as a key. To show, join, keep or return it would be fine. Or C code raises an error "
+        "that names the type of a number that is open, or of one of several kinds of tensors."
     )
     why = "The text is made at run time, when the values are known."
     fix = "show or return the text as it is; look at shapes and dtypes instead of at the text"

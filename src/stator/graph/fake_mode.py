@@ -1,0 +1,38 @@
+"""torch's mode for fake tensors, without what it gets wrong about open floats.
+
+In: operators on fake tensors. Out: fake results. torch computes operators on one-element constants
+for real, while it traces. If a `SymFloat` is among the arguments, whose value nobody knows, it
+takes it for a nan, and the result for known. Here such a result is not known.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.utils._pytree as pytree
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+
+class FakeMode(FakeTensorMode):  # type: ignore[no-untyped-call, unused-ignore]
+    """The mode of a trace, and of backends that trace its graph again."""
+
+    def dispatch(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        if _has_float(args) or (kwargs and _has_float(kwargs.values())):
+            for tensor in pytree.tree_leaves((args, kwargs)):
+                if isinstance(tensor, FakeTensor) and tensor.constant is not None:
+                    self.fake_tensor_converter.invalidate_constant_aliases(tensor.constant)
+        return super().dispatch(func, types, args, kwargs or {})
+
+
+def _has_float(values: Iterable[Any]) -> bool:
+    for value in values:
+        kind = type(value)
+        if kind is torch.SymFloat or (kind is list and _has_float(value)):
+            return True
+    return False
