@@ -176,6 +176,15 @@ def test_refused(program) -> None:
         torch.testing.assert_close(found, expected)
 
 
+def test_second_use_in_the_program_is_an_error() -> None:
+    def program(x):
+        y = (x * x).sum()
+        return grad(y, x), grad(y, x)
+
+    with pytest.raises(stator.CaptureError, match="through the graph a second time"):
+        stator.compile(program, backend="eager", fullgraph=True)(torch.ones(3, requires_grad=True))
+
+
 def test_paths_before_the_call() -> None:
     """A result of before may depend on what is differentiated by."""
 

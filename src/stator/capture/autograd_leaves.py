@@ -113,7 +113,8 @@ class AutogradLeaves:
         self._tensors.inside.refuse("requires_grad is set")
         before = tensor.requires_grad
         self.guard_leaf(tensor)
-        base = tensor._base
+        with torch._C.DisableTorchFunction():
+            base = tensor._base
         stays = not flag and base is not None and base.requires_grad  # whatever is said of a view
         if before == flag or stays or not tensor.is_leaf or not _differentiable(tensor):
             user_call(tensor.requires_grad_, flag)  # nothing, or an error

@@ -60,7 +60,7 @@ class Gradients:
         self._check_inputs(list(tensors_in(inputs)))
         self._tensors.own.wanted.update(map(id, _leaves(tensors_in(inputs))))
         options = {
-            "retain_graph": True,  # where the graph is compiled, its backward needs it
+            "retain_graph": retain_graph,
             "create_graph": create_graph,
             "allow_unused": allow_unused,
             "materialize_grads": materialize_grads,
@@ -68,12 +68,18 @@ class Gradients:
         trace = None if frame is None else self._tensors.stack_trace(frame)
         try:
             with torch.autograd.set_multithreading_enabled(False):
-                return graph.call(torch.autograd.grad, given, options, stack_trace=trace)
+                found = graph.call(torch.autograd.grad, given, options, stack_trace=trace)
         except UntrackedTensorError:
             raise RegionContents("a tensor has left a region sideways, and is used") from None
         except RecordingError as failure:
             # Not what eager says of other tensors: these have no autograd graph.
             raise AutogradInside(f"torch.autograd.grad: {failure.__cause__ or failure}") from None
+        last = next(reversed(graph.graph.nodes))
+        if last.target is torch.autograd.grad:
+            # A second use in the program is an error here. But a backend that compiles the backward
+            # of the graph differentiates it once more itself.
+            last.update_kwarg("retain_graph", True)
+        return found
 
     def _check_inputs(self, targets: list[torch.Tensor]) -> None:
         """What is differentiated by must not be reached by another path, before the call."""

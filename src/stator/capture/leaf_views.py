@@ -4,9 +4,9 @@ Stage: capture, for `Tensors`. In: results of operators. Out: a `Break` at the o
 such a view, if the caller could tell that a backend has differentiated the graph.
 
 In eager, a view that is made without grad mode requires grad and has no `grad_fn`: it is a leaf,
-and no gradient reaches it or its base. AOTAutograd makes views among the results again, from their bases,
-in the grad mode of the call: then there is a gradient, or there is none where eager has one. And a
-result that depends on such leaves alone does not require grad any more.
+and no gradient reaches it or its base. AOTAutograd makes views among the results again, from their
+bases, in the grad mode of the call: then there is a gradient, or there is none where eager has one.
+And a result that depends on such leaves alone does not require grad any more.
 """
 
 from collections.abc import Sequence

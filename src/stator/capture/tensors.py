@@ -20,9 +20,9 @@ from stator._native._core import Frame, is_python_class
 from stator.capture import arrays, ranges
 from stator.capture.grads import Grads
 from stator.capture.handled import Handled
-from stator.capture.leaf_views import LeafViews
 from stator.capture.indexing import Indexing
 from stator.capture.inside import Inside
+from stator.capture.leaf_views import LeafViews
 from stator.capture.operators import ARITHMETIC, NOT_IN_PLACE
 from stator.capture.overrides import Overrides
 from stator.capture.scalars import SYMBOLS, Scalars

@@ -5,6 +5,7 @@ for real, while it traces. If a `SymFloat` is among the arguments, whose value n
 takes it for a nan, and the result for known. Here such a result is not known.
 """
 
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,21 +14,30 @@ import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 
-class FakeMode(FakeTensorMode):  # type: ignore[no-untyped-call, unused-ignore]
-    """The mode of a trace, and of backends that trace its graph again."""
+def fake_mode(shape_env: Any) -> FakeTensorMode:
+    """The mode of a trace, and of backends that trace its graph again.
+
+    No subclass: higher-order operators have rules for the very class.
+    """
+    mode = FakeTensorMode(shape_env=shape_env)
+    found = weakref.ref(mode)
 
     def dispatch(
-        self,
         func: Any,
         types: Sequence[type],
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        own = found()
+        assert own is not None
         if _has_float(args) or (kwargs and _has_float(kwargs.values())):
             for tensor in pytree.tree_leaves((args, kwargs)):
                 if isinstance(tensor, FakeTensor) and tensor.constant is not None:
-                    self.fake_tensor_converter.invalidate_constant_aliases(tensor.constant)
-        return super().dispatch(func, types, args, kwargs or {})
+                    own.fake_tensor_converter.invalidate_constant_aliases(tensor.constant)
+        return FakeTensorMode.dispatch(own, func, types, args, kwargs or {})
+
+    mode.dispatch = dispatch  # type: ignore[method-assign]
+    return mode
 
 
 def _has_float(values: Iterable[Any]) -> bool:

@@ -22,7 +22,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from .environment import Environment
 from .errors import Unsupported
-from .fake_mode import FakeMode
+from .fake_mode import fake_mode
 from .interrupts import is_interrupt
 
 
@@ -131,7 +131,7 @@ class Fakes:
     def __init__(self) -> None:
         # Values that are read (`item`) and sizes that depend on values (`nonzero`) become symbols.
         self.shape_env = Environment(allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True)
-        self.mode = FakeMode(shape_env=self.shape_env)
+        self.mode = fake_mode(self.shape_env)
         self.modes = [self.mode]
         self.inputs: list[FakeInput] = []
         self.touched = False  # set by whoever changes a fake in a way its version does not show
@@ -174,7 +174,7 @@ class Fakes:
         if not self.touched and all(made.untouched() for made in self.inputs):
             return self.mode, [made.fake for made in self.inputs]
         # All of them, so that inputs that share memory still do.
-        mode = FakeMode(shape_env=self.shape_env)
+        mode = fake_mode(self.shape_env)
         self.modes.append(mode)
         fakes = [_fake(mode, i.real, i.source, i.context) for i in self.inputs]
         for made, fake in zip(self.inputs, fakes, strict=True):

@@ -258,9 +258,9 @@ class OutputGraph:
         operands = list(tensors_in((args, kwargs)))
         before = [version(tensor) for tensor in operands]
         result = self._run(target, args, kwargs)
-        if torch.is_inference_mode_enabled():
-            if _bare_name(target) != "detach" and args[1:] != ("data",):
-                result = self._as_view(result, operands)
+        detaches = _bare_name(target) == "detach" or args[1:] == ("data",)
+        if torch.is_inference_mode_enabled() and not detaches:
+            result = self._as_view(result, operands)
         self._ask_if_empty(target, operands, args, kwargs)
         written = [
             tensor
