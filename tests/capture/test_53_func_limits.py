@@ -8,6 +8,7 @@ from torch.func import grad, hessian, jacrev, jvp, vjp, vmap
 from torch.utils.checkpoint import checkpoint
 
 import stator
+from tests.versions import TORCH
 
 pytestmark = pytest.mark.usefixtures("leaves_no_trace")
 
@@ -25,7 +26,10 @@ def pushed(x, m, w):
     return hessian(lambda y: (m(y) * w).sum())(x[0]), jvp(lambda y: m(y), (x,), (x * 2,))
 
 
-BACKENDS = ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)]
+right = pytest.mark.skipif(
+    TORCH < (2, 13), reason="Inductor of torch 2.11 is wrong about Jacobians, or refuses them"
+)
+BACKENDS = ["aot_eager", pytest.param("inductor", marks=[pytest.mark.slow, right])]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

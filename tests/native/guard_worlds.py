@@ -192,9 +192,8 @@ class World:
             yield G.Length(len(value))
         if isinstance(value, dict):
             yield G.Keys(tuple(value))
-            yield G.KeySet(tuple(self.random.sample(list(value), len(value))))
         if isinstance(value, (set, frozenset)):
-            yield G.KeySet(tuple(value))
+            yield G.Keys(tuple(value))
         if isinstance(value, (dict, set, frozenset)):
             key = self.random.choice(KEYS)
             yield G.HasKey(key) if key in value else G.NoKey(key)

@@ -124,13 +124,28 @@ def test_keys() -> None:
     assert not holds(G.Keys(("a", 1)), {"a": 0, True: 0})
     assert not holds(G.Keys(("a",)), {"a": 0, 1: 0})
     assert not holds(G.Keys(()), [])
-    assert holds(G.KeySet((1, "a")), {"a": 0, 1: 0})
-    assert not holds(G.KeySet((True, "a")), {"a": 0, 1: 0})
-    assert holds(G.KeySet((1, "a")), {1, "a"})
-    assert not holds(G.KeySet((1, "b")), frozenset({1, "a"}))
     key = Base()
     assert holds(G.Keys((key,)), {key: 0})
     assert not holds(G.Keys((key,)), {Base(): 0})
+
+
+def test_elements_of_sets() -> None:
+    for kind in (set, frozenset):
+        found = kind((1, "a", 2.5))
+        order = tuple(found)
+        assert holds(G.Keys(order), found)
+        assert not holds(G.Keys(order[::-1]), found)
+        assert not holds(G.Keys(order[1:]), found)
+        assert not holds(G.Keys((*order, None)), found)
+        assert not holds(G.Keys(tuple(True if each == 1 else each for each in order)), found)
+    assert not holds(G.Keys((1,)), {1: 0, 2: 0}.keys())
+
+
+def test_constants_that_are_sets_have_an_order() -> None:
+    one, other = (frozenset(numbers) for numbers in ((0, 8), (8, 0)))  # they collide
+    assert one == other and [*one] != [*other]
+    assert holds(G.Equal(one), frozenset((0, 8)))
+    assert not holds(G.Equal(one), other)
 
 
 def test_the_order_of_an_ordered_dict_is_its_own() -> None:

@@ -46,7 +46,7 @@ def everything(obj: Any) -> list[G.Guard]:
         G.Guard(X, G.IsWeak(obj)),
         G.Guard(G.Attr(X, "a"), G.Equal((1, "x", 2.5))),
         G.Guard(G.Attr(X, "d"), G.Keys(("k",))),
-        G.Guard(G.Attr(X, "s"), G.KeySet((1, 2))),
+        G.Guard(G.Attr(X, "s"), G.Keys((1, 2))),
         G.Guard(item, G.Length(2)),
         G.Guard(G.ClassAttr(G.TypeOf(X), "value"), G.Equal(1)),
         G.Guard(X, G.NotAliased((item,))),

@@ -59,7 +59,7 @@ CONST, INT, ADD = (GUARD_EXPRS.index(name) for name in ("CONST", "INT", "ADD"))
         (X, check("EQUAL", [])),
         (X, check("LENGTH", "long")),
         (X, check("KEYS", [])),
-        (X, check("KEY_SET", ([],))),
+        (X, check("KEYS", ([],))),
         (X, check("NO_ATTR", 1)),
         (X, check("ALIASED", [X])),
         (X, check("DISTINCT", (5,))),

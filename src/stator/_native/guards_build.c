@@ -140,13 +140,8 @@ key_list(Check *c, PyObject *keys)
     if (!PyTuple_CheckExact(keys))
         return bad("keys must be a tuple");
     c->arg = Py_NewRef(keys);
-    c->hashes = PyMem_Calloc(PyTuple_GET_SIZE(keys) + 1, sizeof *c->hashes);
-    if (c->hashes == NULL) {
-        PyErr_NoMemory();
-        return -1;
-    }
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(keys); i++)
-        if ((c->hashes[i] = PyObject_Hash(PyTuple_GET_ITEM(keys, i))) == -1)
+        if (PyObject_Hash(PyTuple_GET_ITEM(keys, i)) == -1)
             return -1;
     return 0;
 }
@@ -203,7 +198,6 @@ check_argument(GuardTree *t, Check *c, Lowering *l, PyObject *guards, LoweredChe
         c->n = PyLong_AsSsize_t(arg);
         return c->n == -1 && PyErr_Occurred() ? -1 : 0;
     case CHECK_KEYS:
-    case CHECK_KEY_SET:
         return key_list(c, arg);
     case CHECK_NO_ATTR:
     case CHECK_NO_CLASS_ATTR:

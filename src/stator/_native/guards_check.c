@@ -113,16 +113,19 @@ same_double(double a, double b)
     return memcmp(&a, &b, sizeof a) == 0; /* tells -0.0 from 0.0, and nan is nan */
 }
 
+/* Do two sets have equal elements in the same order? */
 static int
-set_has(PyObject *set, PyObject *key, Py_hash_t hash)
+same_sequence(PyObject *a, PyObject *b)
 {
-    Py_ssize_t at = 0;
-    PyObject *found;
-    Py_hash_t found_hash;
-    while (_PySet_NextEntry(set, &at, &found, &found_hash))
-        if (found == key || (found_hash == hash && typed_equal(key, found)))
-            return 1;
-    return 0;
+    Py_ssize_t in_a = 0, in_b = 0;
+    PyObject *of_a, *of_b;
+    Py_hash_t hash;
+    if (PySet_GET_SIZE(a) != PySet_GET_SIZE(b))
+        return 0;
+    while (_PySet_NextEntry(a, &in_a, &of_a, &hash) && _PySet_NextEntry(b, &in_b, &of_b, &hash))
+        if (!typed_equal(of_a, of_b))
+            return 0;
+    return 1;
 }
 
 /* Equal in type and value, throughout: 1, True and 1.0 differ. */
@@ -157,17 +160,8 @@ typed_equal(PyObject *constant, PyObject *value)
     }
     if (has_bounds(type))
         return same_bounds(constant, value);
-    if (type == &PyFrozenSet_Type) {
-        if (PySet_GET_SIZE(constant) != PySet_GET_SIZE(value))
-            return 0;
-        Py_ssize_t at = 0;
-        PyObject *key;
-        Py_hash_t hash;
-        while (_PySet_NextEntry(constant, &at, &key, &hash))
-            if (!set_has(value, key, hash))
-                return 0;
-        return 1;
-    }
+    if (type == &PyFrozenSet_Type)
+        return same_sequence(constant, value);
     return 0; /* what has one object per value, and everything else: by identity */
 }
 
@@ -227,9 +221,26 @@ plain_keys_match(PyObject *dict, PyObject *keys)
     return 1;
 }
 
+/* A set's elements in their order, which is that of its table. */
+static int
+elements_match(PyObject *set, PyObject *elements)
+{
+    Py_ssize_t at = 0, i = 0;
+    PyObject *element;
+    Py_hash_t hash;
+    if (PySet_GET_SIZE(set) != PyTuple_GET_SIZE(elements))
+        return 0;
+    while (_PySet_NextEntry(set, &at, &element, &hash))
+        if (!typed_equal(PyTuple_GET_ITEM(elements, i++), element))
+            return 0;
+    return 1;
+}
+
 static int
 keys_match(PyObject *dict, PyObject *keys)
 {
+    if (PyAnySet_Check(dict))
+        return elements_match(dict, keys);
     if (!PyDict_Check(dict) || ((PyDictObject *)dict)->ma_used != PyTuple_GET_SIZE(keys))
         return 0;
     return PyObject_TypeCheck(dict, &PyODict_Type) ? ordered_keys_match(dict, keys) : plain_keys_match(dict, keys);
@@ -248,34 +259,6 @@ attributes_match(PyObject *o, PyObject *names)
         return 0;
     for (Py_ssize_t i = 0; i < n; i++)
         if (!typed_equal(PyTuple_GET_ITEM(names, i), DK_UNICODE_ENTRIES(a.keys)[inline_index(&a, i)].me_key))
-            return 0;
-    return 1;
-}
-
-/* The key as the dict holds it must be the same in type too: {1} is not {True}. */
-static int
-dict_has(PyObject *dict, PyObject *key, Py_hash_t hash)
-{
-    PyObject *found, *value;
-    return dict_entry(dict, key, hash, &found, &value) == 1 && typed_equal(key, found);
-}
-
-static int
-key_set_matches(PyObject *container, const Check *c)
-{
-    Py_ssize_t n = PyTuple_GET_SIZE(c->arg);
-    if (length_of(container) != n)
-        return 0;
-    if (PyAnySet_Check(container)) {
-        for (Py_ssize_t i = 0; i < n; i++)
-            if (!set_has(container, PyTuple_GET_ITEM(c->arg, i), c->hashes[i]))
-                return 0;
-        return 1;
-    }
-    if (!PyDict_Check(container))
-        return 0;
-    for (Py_ssize_t i = 0; i < n; i++)
-        if (!dict_has(container, PyTuple_GET_ITEM(c->arg, i), c->hashes[i]))
             return 0;
     return 1;
 }
@@ -335,8 +318,6 @@ check_contents(const Check *c, PyObject *value)
         return length_of(value) == c->n;
     case CHECK_KEYS:
         return keys_match(value, c->arg);
-    case CHECK_KEY_SET:
-        return key_set_matches(value, c);
     case CHECK_HAS_KEY:
         return contains(value, c) == 1;
     case CHECK_NO_KEY:
@@ -364,7 +345,6 @@ check_uses(const Check *c)
     case CHECK_SUBTYPE:
         return USES_BASES;
     case CHECK_LENGTH:
-    case CHECK_KEY_SET:
     case CHECK_HAS_KEY:
     case CHECK_NO_KEY:
         return USES_ITEMS;

@@ -93,9 +93,7 @@ tree_dealloc(GuardTree *t)
         Check *c = &t->checks[i];
         if (c->n_nodes > 0)
             PyMem_Free(c->nodes);
-        if (c->op == CHECK_KEYS || c->op == CHECK_KEY_SET)
-            PyMem_Free(c->hashes);
-        else if (c->op == CHECK_RELATION)
+        if (c->op == CHECK_RELATION)
             program_free(c->program);
     }
     for (Py_ssize_t i = 0; i < t->n_nodes; i++)

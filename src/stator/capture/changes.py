@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator import objects
+from stator._native import _core as core
 from stator.effects import (
     AttrDel,
     AttrSet,
@@ -25,6 +26,7 @@ from stator.effects import (
 )
 from stator.effects.exits import earlier, entries
 from stator.effects.model import values_of
+from stator.objects.sets import layout
 from stator.objects.tracebacks import TRACEBACK
 from stator.world import MISSING, Record
 from stator.world.records import DICTS, SETS, pairs
@@ -76,10 +78,9 @@ def _contents(record: Record) -> Iterator[Effect]:
         if not _same_pairs(now, record.initial):
             yield DictContents(record.source, tuple(now))
     elif SETS.holds(base):
-        items = list(set.__iter__(shadow))
-        before = {id(item) for item in record.initial}
-        if len(items) != len(before) or any(id(item) not in before for item in items):
-            yield SetContents(record.source, tuple(items))
+        items, before = list(set.__iter__(shadow)), list(record.initial)
+        if not _same_items(items, before) or not core.set_lies_as(shadow, record.initial):
+            yield SetContents(record.source, tuple(items), layout(shadow))
     else:
         items = list(base.__iter__(shadow))  # type: ignore[attr-defined]
         if not _same_items(items, record.initial):

@@ -74,7 +74,7 @@ class Gradients:
         except RecordingError as failure:
             # Not what eager says of other tensors: these have no autograd graph.
             raise AutogradInside(f"torch.autograd.grad: {failure.__cause__ or failure}") from None
-        last = next(reversed(graph.graph.nodes))
+        last = next(iter(reversed(graph.graph.nodes)))
         if last.target is torch.autograd.grad:
             # A second use in the program is an error here. But a backend that compiles the backward
             # of the graph differentiates it once more itself.

@@ -27,7 +27,6 @@ from stator.guards import (
     Is,
     IsWeak,
     Keys,
-    KeySet,
     Length,
     NoAttr,
     SlotEmpty,
@@ -113,7 +112,7 @@ _CAUSES: Final[tuple[tuple[tuple[type, ...], Cause], ...]] = (
     ((Aliased, NoOverlap), Cause.ALIASES),  # of which NotAliased is one
     ((Is, IsWeak), Cause.IDENTITY),
     ((TypeIs, SubclassOf), Cause.TYPE),
-    ((Length, Keys, KeySet, HasKey, NoAttr, AttrKeys, SlotEmpty), Cause.CONTENTS),
+    ((Length, Keys, HasKey, NoAttr, AttrKeys, SlotEmpty), Cause.CONTENTS),
 )
 
 

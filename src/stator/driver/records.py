@@ -119,7 +119,6 @@ _VERBS: Final = {
     "TypeIs": "is of",
     "Length": "has",
     "Keys": "has",
-    "KeySet": "has",
     "HasKey": "has",
     "NoKey": "has",
     "NoAttr": "has",

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
 from stator import objects
+from stator._native import _core as core
 from stator.effects.instances import add_state
 from stator.effects.model import CannotRebuild, Constant
 from stator.effects.node import Node, new, raws, store
 from stator.effects.steps import SELF, Call, Dict, Expr, Helper, List, Raw, Set, Tuple
+from stator.objects.sets import layout
 from stator.objects.types import name_of
 
 _DEFAULT_FACTORY: Final = defaultdict.__dict__["default_factory"]
@@ -78,6 +81,11 @@ def ordered_node(value: Any) -> Node:
 def set_node(value: Any) -> Node:
     elements = raws(set.__iter__(value))
     fills: list[Expr] = []
+    lies = _lies_otherwise(value, set)
+    if lies is not None:
+        fills.append(_taking_over(lies))
+        make = Call(set, (), "set") if type(value) is set else new(set, value)
+        return add_state(Node(value, make, fills))
     if elements:
         fills.append(Call(set.update, (SELF, Tuple(elements)), "set_update"))
     if type(value) is set:
@@ -87,7 +95,23 @@ def set_node(value: Any) -> Node:
 
 def frozenset_node(value: Any) -> Node:
     elements = Tuple(raws(frozenset.__iter__(value)))
-    return add_state(Node(value, new(frozenset, value, elements)))
+    lies = _lies_otherwise(value, frozenset)
+    fills: list[Expr] = [] if lies is None else [_taking_over(lies)]
+    return add_state(Node(value, new(frozenset, value, elements), fills))
+
+
+def _lies_otherwise(value: Any, base: type[Any]) -> AbstractSet[Any] | None:
+    """What a set of constants is a copy of, if it would not come out so by itself."""
+    found = layout(value)
+    if found is None or len(found) < 2:
+        return None
+    elements = tuple(base.__iter__(value))
+    ways = (base(elements), set(frozenset(elements)))  # the second as a display of constants
+    return None if all(core.set_lies_as(value, each) for each in ways) else found
+
+
+def _taking_over(lies: AbstractSet[Any]) -> Expr:
+    return Call(core.set_take_over, (SELF, Constant(lies)), "set_take_over")
 
 
 def deque_node(value: Any) -> Node:

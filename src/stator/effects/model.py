@@ -10,6 +10,7 @@ Values are never compared, hashed or printed with their own methods: they are th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, TypeAlias
@@ -95,9 +96,10 @@ class DictContents(Effect):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SetContents(Effect):
-    """The set has exactly these elements."""
+    """The set has exactly these elements; as they lie in `layout`, where that can be told."""
 
     items: tuple[Any, ...]
+    layout: AbstractSet[Any] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
 from typing import Any, Final
 
+from stator._native import _core as core
 from stator._native._core import DirectCall
 from stator.diagnostics.artefacts import Title, comments, publish
 from stator.effects import model, steps
@@ -260,7 +261,11 @@ class Writer:
             case model.DictContents():
                 yield helper(runtime.set_dict, target, expr(steps.Dict(effect.pairs)))
             case model.SetContents():
-                yield helper(runtime.set_set, target, expr(steps.Tuple(effect.items)))
+                if effect.layout is None:
+                    yield helper(runtime.set_set, target, expr(steps.Tuple(effect.items)))
+                else:
+                    call = names.of(core.set_take_over, "set_take_over")
+                    yield f"{call}({target}, {expr(model.Constant(effect.layout))})"
             case model.DequeContents():
                 yield helper(runtime.set_deque, target, expr(steps.List(effect.items)))
             case model.ByteArrayContents():

@@ -222,11 +222,18 @@ class Length(Check):
 @tests("KEYS", "keys", cost=3)
 @dataclass(slots=True, eq=False)
 class Keys(Check):
-    """Exactly these keys, in this order: the same objects, or equal constants."""
+    """Exactly these keys of a dict, or elements of a set, in this order.
+
+    They are the same objects, or equal constants.
+    """
 
     keys: tuple[Any, ...]
 
     def holds(self, value: Any, read: Reader) -> bool:
+        for kind in (set, frozenset):
+            if kind in type(value).__mro__:
+                found = tuple(kind.__iter__(value))
+                return len(found) == len(self.keys) and all(map(typed_equal, self.keys, found))
         if dict not in type(value).__mro__ or dict.__len__(value) != len(self.keys):
             return False
         base: type[dict[Any, Any]] = OrderedDict if is_ordered(value) else dict
@@ -244,29 +251,6 @@ def shown_keys(value: Any) -> str:
         if kind in type(value).__mro__:
             return f"keys {show(tuple(kind.__iter__(value)))}"
     return show(value)
-
-
-@tests("KEY_SET", "keys", cost=3)
-@dataclass(slots=True, eq=False)
-class KeySet(Check):
-    """Exactly these keys of a dict, or elements of a set, in any order."""
-
-    keys: tuple[Any, ...]
-
-    def holds(self, value: Any, read: Reader) -> bool:
-        for kind in (dict, set, frozenset):
-            if kind in type(value).__mro__:
-                found = list(kind.__iter__(value))
-                return len(found) == len(self.keys) and all(
-                    any(typed_equal(key, other) for other in found) for key in self.keys
-                )
-        return False
-
-    def actual(self, value: Any) -> str:
-        return shown_keys(value)
-
-    def text(self) -> str:
-        return f"keys {show(self.keys)}, in any order"
 
 
 @tests("HAS_KEY", "key", cost=2)

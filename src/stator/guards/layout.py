@@ -46,8 +46,9 @@ def is_torch(kind: type, name: str) -> bool:
 def typed_equal(constant: Any, value: Any) -> bool:
     """Equal in type and value, throughout: 1, True and 1.0 differ, -0.0 is not 0.0, nan is nan.
 
-    Of ranges the bounds count, not the items. What has one object per value (None, bools, dtypes,
-    layouts, memory formats) is compared by identity, and so is what is no constant.
+    Of ranges the bounds count, not the items; of frozensets the order, too. What has one object per
+    value (None, bools, dtypes, layouts, memory formats) is compared by identity, and so is what is
+    no constant.
     """
     kind = type(constant)
     if constant is value:
@@ -68,7 +69,5 @@ def typed_equal(constant: Any, value: Any) -> bool:
     if kind is tuple or is_torch(kind, "Size"):
         return len(constant) == len(value) and all(map(typed_equal, constant, value))
     if kind is frozenset:
-        return len(constant) == len(value) and all(
-            any(typed_equal(a, b) for b in value) for a in constant
-        )
+        return len(constant) == len(value) and all(map(typed_equal, constant, value))
     return False

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stator import objects
+from stator._native import _core as core
 from stator.diagnostics.catalogue import KeyOfItsOwn, OddNamespace, OpaqueObject
 from stator.guards import (
     Attr,
@@ -21,7 +22,6 @@ from stator.guards import (
     Is,
     Key,
     Keys,
-    KeySet,
     Length,
     NoAttr,
     NoKey,
@@ -29,6 +29,7 @@ from stator.guards import (
     SlotEmpty,
     Source,
 )
+from stator.objects.sets import fill_like
 from stator.world.kinds import (
     CONSTANTS,
     has_address_hash,
@@ -240,10 +241,11 @@ class Filling(Store):
         items = raw_items(record.raw, set)
         if not all(plain_key(item) or plain_element(item) for item in items):
             raise KeyOfItsOwn("a set that holds more than constants existed before the call")
-        self.guard(record.source, KeySet(tuple(items)))
+        self.guard(record.source, Keys(tuple(items)))
         wrapped = [item if plain_key(item) else self.kept_key(item) for item in items]
-        set.update(record.shadow, wrapped)
-        record.initial = set(wrapped)
+        fill_like(record.shadow, record.raw, wrapped)
+        record.initial = set()
+        core.set_take_over(record.initial, record.shadow)
 
     def item(self, record: Record, key: Any) -> Any:
         """One item of a container that is not filled; MISSING if the container must be filled.

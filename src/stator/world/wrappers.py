@@ -24,7 +24,7 @@ from stator.guards import (
     Fixed,
     Index,
     Is,
-    KeySet,
+    Keys,
     Length,
     MethodFunction,
     MethodSelf,
@@ -33,6 +33,7 @@ from stator.guards import (
     Source,
     TypeIs,
 )
+from stator.objects.sets import fill_like
 from stator.objects.tracebacks import TRACEBACK, earlier_traceback
 from stator.objects.types import module_of
 from stator.world import fields
@@ -147,9 +148,11 @@ def _wrap_frozenset(world: "World", raw: Any, source: Source) -> Any:
     if not all(plain_key(item) or plain_element(item) for item in items):
         return world.wrap_opaque(raw, source)
     world.guard(source, TypeIs(cls))
-    world.guard(source, KeySet(items))
+    world.guard(source, Keys(items))
     wrapped = [item if plain_key(item) else world.kept_key(item) for item in items]
     shadow = frozenset.__new__(cls, wrapped)
+    if wrapped:  # there is one empty frozenset
+        fill_like(shadow, raw, wrapped)
     if cls is frozenset:
         return world.remember(raw, shadow, source)
     return _shadow(world, raw, shadow, source, frozenset)
