@@ -105,15 +105,15 @@ def multiplied(x, w, b):
 
 @depends()
 def with_grad_inside(x, w, b):
-    y = F.linear(x, w, b)
+    y = x * b
     with torch.enable_grad():
-        return y, F.linear(x, w, b)
+        return y, x * b
 
 
 @depends()
 def switched_on_for_good(x, w, b):
     torch._C._set_grad_enabled(True)
-    return F.linear(x, w, b)
+    return x * b
 
 
 @depends()

@@ -4,6 +4,7 @@ A world is what a call sees: locals, and a function with globals, a closure and 
 randomness comes from one generator, so that a seed is enough to replay an example.
 """
 
+import contextlib
 import math
 import types
 import weakref
@@ -288,7 +289,7 @@ class World:
             case 3:
                 store(target, self.pick())
             case 4:
-                if name in vars(target):
+                with contextlib.suppress(AttributeError):
                     delattr(target, name)
             case 5 if kind is not types.ModuleType:
                 old = vars(target)

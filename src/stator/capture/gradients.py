@@ -8,10 +8,11 @@ but for what happened before the call. A backend with an autograd of its own tra
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
 
+from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.autograd_leaves import Paths, is_leaf
 from stator.contracts import Depth
@@ -24,6 +25,7 @@ from stator.guards import Callback
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
 
+_SECOND: Final = "Trying to backward through the graph a second time"
 _HOOKS: Final[Any] = torch._C.TensorBase.__dict__["_backward_hooks"].__get__
 
 
@@ -72,6 +74,8 @@ class Gradients:
         except UntrackedTensorError:
             raise RegionContents("a tensor has left a region sideways, and is used") from None
         except RecordingError as failure:
+            if _is_freed(failure.__cause__):
+                self._refuse(failure.__cause__)
             # Not what eager says of other tensors: these have no autograd graph.
             raise AutogradInside(f"torch.autograd.grad: {failure.__cause__ or failure}") from None
         last = next(iter(reversed(graph.graph.nodes)))
@@ -80,6 +84,12 @@ class Gradients:
             # of the graph differentiates it once more itself.
             last.update_kwarg("retain_graph", True)
         return found
+
+    def _refuse(self, error: Any) -> NoReturn:
+        """As the operator itself has: the program catches it, or is run as it is."""
+        error.__context__ = error.__cause__ = error.__traceback__ = None
+        self._tensors.refusal = error
+        core.raise_user(error)
 
     def _check_inputs(self, targets: list[torch.Tensor]) -> None:
         """What is differentiated by must not be reached by another path, before the call."""
@@ -99,6 +109,11 @@ class Gradients:
                     "torch.autograd.grad by an input, and another was computed before the call"
                 )
             self._tensors.own.guard_leaf(other.fake)
+
+
+def _is_freed(error: BaseException | None) -> bool:
+    """Whether torch has found a part of the autograd graph that an earlier call has used up."""
+    return type(error) is RuntimeError and str(error).startswith(_SECOND)
 
 
 def _leaves(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:
