@@ -207,9 +207,7 @@ def inverted_in_try(x):
 
 
 def test_operators_that_can():
-    with pytest.raises(CaptureError, match="may raise inside of `try`"):
-        stator.compile(inverted_in_try, backend="eager", fullgraph=True)(torch.eye(2))
-    same(inverted_in_try, (torch.eye(2),), (torch.zeros(2, 2),), fullgraph=False)
+    assert same(inverted_in_try, (torch.eye(2),), (torch.zeros(2, 2),)) == 1
 
 
 def old_constructors(x):

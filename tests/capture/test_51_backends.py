@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 import stator
 from stator.backends.recurrent import layered
+from tests.versions import known_layers
 
 
 @pytest.fixture(autouse=True)
@@ -79,6 +80,7 @@ def test_layers_of_packed_sequences() -> None:
     torch.testing.assert_close(*results)
 
 
+@known_layers
 def test_a_long_sequence_is_not_unrolled() -> None:
     model = nn.LSTM(2, 2)
     compiled = stator.compile(model, backend="aot_eager")

@@ -7,7 +7,7 @@ A scenario gets a function that compiles; one that compiles nothing is the refer
 import re
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import stator
+from tests.versions import TORCH
 
 from .describe import describe
 from .surroundings import surroundings
@@ -333,10 +334,14 @@ def each_thread_has_its_own(compiling: Compile) -> object:
 
 # ------------------------------------------------------------------ the tests
 
+WRONG_BEFORE: Final = (a_backend_fails_in_inference_mode, an_operator_is_called_for_its_error)
+
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("function", SCENARIOS, ids=lambda each: each.__name__)
 def test_as_eager(function: Scenario, backend: str) -> None:
+    if backend == "aot_eager" and TORCH < (2, 13) and function in WRONG_BEFORE:
+        pytest.skip("AOTAutograd of torch 2.11 fails otherwise, or leaves the check out")
     stator.reset()
     found = seen(function, lambda program: stator.compile(program, backend=backend))
     assert found == seen(function, lambda program: program)

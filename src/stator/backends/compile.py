@@ -46,7 +46,7 @@ def compile_graph(
     context = TracingContext(fake_mode)
     try:
         # It may fail in the middle of the graph, in a scope that the graph has entered.
-        with preserved(), interruptible(), tracing(context):
+        with preserved(), interruptible(outermost=False), tracing(context):
             compiled: object = function(module, list(example_inputs), **(options or {}))
     except Exception as error:
         if is_interrupt(error):

@@ -24,13 +24,18 @@ _INPUT: Final = ("input", "hx", "params")
 _DATA: Final = ("data", "batch_sizes", "hx", "params")  # of a packed sequence
 _REST: Final = ("has_biases", "num_layers", "dropout", "train", "bidirectional", "batch_first")
 _MOST: Final = 128  # steps of an LSTM, in all layers
+_LONG: Final = "to compile it would take very long"
+_WRONG: Final = "torch's decomposition of it is wrong"
+# Before 2.13, the states of an LSTM have a dimension too many, unless oneDNN's kernel makes them.
+_STACKED: Final = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
 
 
-class LongSequenceError(RuntimeError):
-    """An LSTM that is trained has more steps than a backend can compile in reasonable time."""
+class NotCompiledError(RuntimeError):
+    """A layer that should run as it is; `reason` says why."""
 
-    def __init__(self, steps: int) -> None:
-        super().__init__(f"an LSTM with {steps} steps is trained")
+    def __init__(self, text: str, reason: str) -> None:
+        super().__init__(text)
+        self.reason = reason
 
 
 def layer_by_layer(module: fx.GraphModule) -> None:
@@ -54,11 +59,13 @@ def _is_wrong(kind: str, node: fx.Node) -> bool:
     results = node.meta.get("example_value", ())
     trained = any(isinstance(each, torch.Tensor) and each.requires_grad for each in results)
     data = given["input"].meta.get("example_value") if "input" in given else None
+    if kind == "lstm" and _STACKED and (trained or data is None or data.requires_grad):
+        raise NotCompiledError("torch gives the states of this LSTM another shape", _WRONG)
     if kind == "lstm" and trained and data is not None and not data.requires_grad:
         length = int(data.shape[1 if given["batch_first"] else 0])
         steps = length * given["num_layers"] * (2 if given["bidirectional"] else 1)
         if steps > _MOST and data.device.type == "cpu":
-            raise LongSequenceError(steps)
+            raise NotCompiledError(f"an LSTM with {steps} steps is trained", _LONG)
         return True
     return bool(given["num_layers"] > 1 and given["train"] and given["dropout"])
 

@@ -16,7 +16,7 @@ import torch.fx as fx
 from stator import config
 from stator.backends import BackendError
 from stator.backends.compile import compile_graph
-from stator.backends.recurrent import LongSequenceError
+from stator.backends.recurrent import NotCompiledError
 from stator.backends.registry import backend_name
 from stator.backends.shortcut import NO_ASSERTS, only_torch_operators, shortcut
 from stator.diagnostics import progress
@@ -57,7 +57,6 @@ def compile_recorded(recorded: Recorded, options: Options, title: Title) -> Call
 
 # Backends know less about such graphs than about others; the graph itself is right.
 _VALUES: Final = "the backend would need the values that its sizes or numbers depend on"
-_LONG: Final = "to compile it would take very long"
 _BACKWARD: Final = "the backend compiles its backward, too, which torch doesn't have"
 _INFERENCE: Final = "the backend can't make views in inference mode"
 _NO_BACKWARD: Final = re.compile(
@@ -74,8 +73,8 @@ def _depends_on_values(module: fx.GraphModule) -> bool:
 def _uncompiled(error: BackendError, depends: bool) -> str | None:
     """Why the graph itself is to run, if that is better than the error."""
     cause = error.__cause__
-    if isinstance(cause, LongSequenceError):
-        return _LONG
+    if isinstance(cause, NotCompiledError):
+        return cause.reason
     if isinstance(cause, NotImplementedError | RuntimeError) and _NO_BACKWARD.search(str(cause)):
         return _BACKWARD
     if "Cannot set version_counter for inference tensor" in str(cause):

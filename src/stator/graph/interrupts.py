@@ -6,6 +6,8 @@ an alarm whose handler raises. Then the program is to be left, and nothing may b
 
 from types import FrameType, TracebackType
 
+from stator._native._core import frame_arguments
+
 
 def is_interrupt(error: BaseException) -> bool:
     """Whether an exception was raised by something that has interrupted what ran.
@@ -26,11 +28,7 @@ def is_interrupt(error: BaseException) -> bool:
 
 def _was_given(frame: FrameType, wanted: FrameType) -> bool:
     """Whether a function has got a frame as an argument."""
-    code = frame.f_code
-    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 0x04)
-    values = frame.f_locals
-    for name in code.co_varnames[:count]:
-        value = values.get(name)
-        if value is wanted or (type(value) is tuple and any(each is wanted for each in value)):
-            return True
-    return False
+    return any(
+        value is wanted or (type(value) is tuple and any(each is wanted for each in value))
+        for value in frame_arguments(frame)
+    )

@@ -14,6 +14,7 @@ import torch
 from torch import overrides
 from torch.utils import _python_dispatch
 
+from .interrupts import is_interrupt
 from .scopes import drop_frames
 from .state import State
 
@@ -47,7 +48,10 @@ class Modes:
         """Makes them these; the error is what has come in between."""
         if Modes.capture().is_same(self):
             return
-        drop_frames(error.__traceback__)  # context managers that were not left hold something
+        step: BaseException | None = error
+        while step is not None:
+            drop_frames(step.__traceback__)  # context managers that were not left hold something
+            step = step.__cause__
         now = Modes.capture()
         torch._C._set_meta_in_tls_dispatch_include(self.meta)
         torch._C._set_only_lift_cpu_tensors(self.lifting)
@@ -75,10 +79,11 @@ def _same(a: tuple[Any, ...], b: tuple[Any, ...]) -> bool:
 
 
 @contextlib.contextmanager
-def interruptible() -> Iterator[None]:
+def interruptible(*, outermost: bool = True) -> Iterator[None]:
     """Whatever has come in between inside, torch is the same afterwards.
 
-    What puts things back inside may have been interrupted itself.
+    What puts things back inside may have been interrupted itself. Interrupts are left to the
+    outermost one: until then it must be possible to tell that they are.
     """
     state = State.capture()
     modes = Modes.capture()
@@ -89,7 +94,8 @@ def interruptible() -> Iterator[None]:
             try:
                 yield
             except BaseException as error:
-                modes.restore(error)
+                if outermost or not is_interrupt(error):
+                    modes.restore(error)
                 raise
     except BaseException:
         with contextlib.suppress(RuntimeError):  # inference mode has no setter
