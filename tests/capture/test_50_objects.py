@@ -397,3 +397,26 @@ def test_a_world_that_never_holds_still() -> None:
     for _ in range(2):
         assert plain(compiled(x())) == plain(read(x()))
     assert len(backend.graphs) == before + 1
+
+
+def scaled(x, factor=1.5):
+    return x * factor
+
+
+def test_more_defaults_than_parameters() -> None:
+    def fn(x):
+        return scaled(x)
+
+    compiled = stator.compile(fn, backend="eager", fullgraph=True)
+    before = scaled.__defaults__
+    try:
+        for given in (
+            (1.5,),
+            (9.5, 1.5, 2.5),
+            (3.5, 9.5, 9.5, 2.5),
+            (torch.ones(2), torch.ones(2) * 4),
+        ):
+            scaled.__defaults__ = given
+            assert torch.equal(compiled(torch.ones(2)), fn(torch.ones(2)))
+    finally:
+        scaled.__defaults__ = before

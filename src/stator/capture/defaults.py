@@ -54,6 +54,8 @@ def wrap_defaults(world: World, frame: Frame, function: Any) -> None:
     if defaults:
         first = code.co_argcount - len(defaults)
         for index, raw in enumerate(defaults):
+            if first + index < 0:
+                continue  # more defaults than parameters, which CPython allows
             if not (CONSTANTS.holds(type(raw)) and is_fixed(source)):  # the tuple is guarded
                 _wrap(world, frame, first + index, raw, Index(Defaults(source), index))
     if keywords:
