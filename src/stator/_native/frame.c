@@ -732,30 +732,7 @@ frame_statistics(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     return PyLong_FromUnsignedLongLong(frames_evaluated);
 }
 
-/* The arguments of a frame of CPython's. `f_locals` would keep all variables alive. */
-static PyObject *
-frame_arguments(PyObject *Py_UNUSED(m), PyObject *arg)
-{
-    if (!PyFrame_Check(arg)) {
-        PyErr_SetString(PyExc_TypeError, "a frame is needed");
-        return NULL;
-    }
-    IFrame *f = ((PyFrameObject *)arg)->f_frame;
-    PyCodeObject *code = IFRAME_CODE(f);
-    Py_ssize_t n = code->co_argcount + code->co_kwonlyargcount + !!(code->co_flags & CO_VARARGS)
-        + !!(code->co_flags & CO_VARKEYWORDS);
-    PyObject *found = PyTuple_New(n);
-    for (Py_ssize_t i = 0; found != NULL && i < n; i++) {
-        PyObject *value = f->localsplus[i];
-        if (value != NULL && PyCell_Check(value))
-            value = PyCell_GET(value);
-        PyTuple_SET_ITEM(found, i, Py_NewRef(value == NULL ? Py_None : value));
-    }
-    return found;
-}
-
 PyMethodDef frame_functions[] = {
-    {"frame_arguments", frame_arguments, METH_O, "frame_arguments(frame) -> the values its parameters have now"},
     {"mark_code", mark_code, METH_VARARGS, "mark_code(code, kind): how frames of this code run inside a window"},
     {"set_handled_exception", set_handled_exception, METH_O, "set_handled_exception(exc or None)"},
     {"swap_handled_exception", swap_handled_exception, METH_O, "swap_handled_exception(exc) -> previous one of this level"},

@@ -109,6 +109,10 @@ int collecting_init(PyObject *module);
 int types_init(PyObject *module);
 extern PyMethodDef types_functions[];
 
+/* ---- arguments.c ---- */
+
+extern PyMethodDef arguments_functions[];
+
 /* ---- sets.c ---- */
 
 extern PyMethodDef sets_functions[];
