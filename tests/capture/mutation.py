@@ -500,6 +500,17 @@ class Survey:
         if not _agree(expected, harness.call(self.program, self.compiled, 1)):
             raise MismatchError(f"{self.program.name} differs before any mutation")
 
+    def unseen(self, tried: Sequence[Mutation]) -> list[str]:
+        """What the compiled function does not see, in words."""
+        found = []
+        for mutation in tried:
+            try:
+                self.tries(mutation)
+            except MismatchError as mismatch:
+                found.append(str(mismatch))
+                self.compile()
+        return found
+
     def tries(self, mutation: Mutation) -> None:
         """Raises `MismatchError` where the compiled function does not see the change."""
         program, before = self.program, len(self.skipped)

@@ -7,9 +7,7 @@ all there is to see. It must return the same with a function that compiles nothi
 
 import contextlib
 import math
-import re
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,11 +21,9 @@ from torch.utils.checkpoint import checkpoint
 
 import stator
 
+from .compared import Compile, Scenario, seen
 from .describe import describe
-from .surroundings import surroundings
 
-Compile = Callable[[Any], Any]
-Scenario = Callable[[Compile], object]
 SCENARIOS = []
 BACKENDS = ["eager", "aot_eager"]
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -36,12 +32,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 def scenario(function: Scenario) -> Scenario:
     SCENARIOS.append(function)
     return function
-
-
-def seen(function: Scenario, compiling: Compile) -> list[str]:
-    torch.manual_seed(1)
-    lines = describe(function(compiling)) + surroundings()
-    return [re.sub(r"grad_fn=(?!None)\S+", "grad_fn", line) for line in lines]
 
 
 def graphs_of(function: Any, *calls: tuple[Any, ...]) -> list[list[str]]:

@@ -5,8 +5,6 @@ A scenario is called with many values, one after the other: what is assumed in o
 hold for the next. It gets a function that compiles; one that compiles nothing is the reference.
 """
 
-import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,11 +17,9 @@ from torch._functorch.aot_autograd import aot_module_simplified
 
 import stator
 
-from .describe import describe, same
-from .surroundings import surroundings
+from .compared import Compile, Scenario, attempt, seen_of_values
+from .describe import same
 
-Compile = Callable[[Any], Any]
-Scenario = Callable[[Compile], object]
 SCENARIOS = []
 BACKENDS = ["eager", "aot_eager"]
 VALUES = ([0, 1, 0, 1], [0, 1, 2, 1], [0, 0, 0, 0], [1, 1, 1, 1], [0, 0, 0, 1], [2, 2, 0, 0])
@@ -33,21 +29,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 def scenario(function: Scenario) -> Scenario:
     SCENARIOS.append(function)
     return function
-
-
-def seen(function: Scenario, compiling: Compile) -> list[str]:
-    torch.manual_seed(1)
-    lines = describe(function(compiling)) + surroundings()
-    # AOTAutograd writes on its results which of their sizes are open.
-    lines = [line for line in lines if "_dynamo_" not in line and "member '" not in line]
-    return [re.sub(r"grad_fn=(?!None)\S+| #\d+$", "", line) for line in lines]
-
-
-def attempt(function: Any, *args: Any) -> Any:
-    try:
-        return function(*args)
-    except Exception as error:
-        return type(error), str(error)
 
 
 def over_values(function: Any, *, grad: bool = False) -> list[object]:
@@ -227,7 +208,7 @@ def test_scenario(function: Scenario, backend: str, dynamic: bool | None) -> Non
         return stator.compile(each, backend=backend, dynamic=dynamic)
 
     stator.reset()
-    assert seen(function, compiling) == seen(function, lambda each: each)
+    assert seen_of_values(function, compiling) == seen_of_values(function, lambda each: each)
 
 
 def test_checks_of_sizes_reach_the_backend() -> None:

@@ -4,9 +4,7 @@
 A scenario gets a function that compiles; one that compiles nothing is the reference.
 """
 
-import re
 import threading
-from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
@@ -18,11 +16,8 @@ from torch.utils.checkpoint import checkpoint
 import stator
 from tests.versions import TORCH
 
-from .describe import describe
-from .surroundings import surroundings
+from .compared import Compile, Scenario, attempt, seen_of_values
 
-Compile = Callable[[Any], Any]
-Scenario = Callable[[Compile], object]
 SCENARIOS = []
 BACKENDS = ["eager", "aot_eager"]
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -31,20 +26,6 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 def scenario(function: Scenario) -> Scenario:
     SCENARIOS.append(function)
     return function
-
-
-def seen(function: Scenario, compiling: Compile) -> list[str]:
-    torch.manual_seed(1)
-    lines = describe(function(compiling)) + surroundings()
-    lines = [line for line in lines if "_dynamo_" not in line and "member '" not in line]
-    return [re.sub(r"grad_fn=(?!None)\S+| #\d+$", "", line) for line in lines]
-
-
-def attempt(function: Any, *args: Any) -> Any:
-    try:
-        return function(*args)
-    except Exception as error:
-        return type(error), str(error)
 
 
 def flags(tensor: Tensor) -> tuple[Any, ...]:
@@ -343,8 +324,8 @@ def test_as_eager(function: Scenario, backend: str) -> None:
     if backend == "aot_eager" and TORCH < (2, 13) and function in WRONG_BEFORE:
         pytest.skip("AOTAutograd of torch 2.11 fails otherwise, or leaves the check out")
     stator.reset()
-    found = seen(function, lambda program: stator.compile(program, backend=backend))
-    assert found == seen(function, lambda program: program)
+    found = seen_of_values(function, lambda program: stator.compile(program, backend=backend))
+    assert found == seen_of_values(function, lambda program: program)
 
 
 def test_thread_locals_and_errors_are_captured() -> None:

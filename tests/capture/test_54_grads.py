@@ -12,7 +12,7 @@ from torch import nn
 
 import stator
 
-from .harness import Change, MismatchError, Programs, check, module, t
+from .harness import Change, Programs, check, module, t
 from .mutation import Survey, mutations
 from .test_mutation import CHOSEN, WANTED
 from .test_mutation import programs as curriculum
@@ -275,12 +275,5 @@ def test_curriculum_without_grad(program, tried) -> None:
         stack.enter_context(torch.no_grad())
         return stack
 
-    survey = Survey(dataclasses.replace(program, under=under))
-    unseen = []
-    for mutation in tried:
-        try:
-            survey.tries(mutation)
-        except MismatchError as mismatch:
-            unseen.append(str(mismatch))
-            survey.compile()
+    unseen = Survey(dataclasses.replace(program, under=under)).unseen(tried)
     assert not unseen, "\n".join(unseen[:5])

@@ -248,10 +248,7 @@ def _backward(
     with torch._C.DisableTorchFunction(), calls.tensors.graph.fake_mode:
         gradients = [torch.empty_like(value) for value in outputs]
     with behind:
-        for index, gradient in enumerate(gradients):
-            node = behind.graph.placeholder(f"gradient_{index}")
-            node.meta["example_value"] = gradient
-            behind.arguments.bind(gradient, node)
+        behind.take(gradients, "gradient")
         backward = calls.tracer.getattr(frame, cls, "backward")
         before = calls.changed()
         switched = calls.tensors.state.switched

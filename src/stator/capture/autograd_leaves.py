@@ -28,7 +28,7 @@ from stator.diagnostics.catalogue import (
 )
 from stator.effects import Effect, SlotSet
 from stator.graph.arguments import Arguments
-from stator.graph.fakes import tensors_in
+from stator.graph.fakes import differentiable, tensors_in
 from stator.graph.memory import storage_of
 from stator.graph.output import OutputGraph
 from stator.graph.prologue import (
@@ -116,7 +116,7 @@ class AutogradLeaves:
         with torch._C.DisableTorchFunction():
             base = tensor._base
         stays = not flag and base is not None and base.requires_grad  # whatever is said of a view
-        if before == flag or stays or not tensor.is_leaf or not _differentiable(tensor):
+        if before == flag or stays or not tensor.is_leaf or not differentiable(tensor):
             user_call(tensor.requires_grad_, flag)  # nothing, or an error
             return
         subclasses = self._tensors.subclasses
@@ -222,7 +222,7 @@ class AutogradLeaves:
             data = self._tensors.record(frame, torch.empty, (0,))
         if not self._tensors.holds(type(data)):
             raise TensorStateChanged(f"nn.Parameter of an object of type {type(data).__qualname__}")
-        if requires_grad and not _differentiable(data):
+        if requires_grad and not differentiable(data):
             with _disable_current_modes(), torch._C.DisableTorchFunction():
                 user_call(torch.nn.Parameter, torch.empty(0, dtype=data.dtype))  # raises
         graph = self._outermost()
@@ -444,10 +444,6 @@ def user_call(function: Callable[..., Any], *args: Any) -> Any:
         error.__suppress_context__ = False
         raised = error
     return core.raise_user(raised)
-
-
-def _differentiable(tensor: torch.Tensor) -> bool:
-    return tensor.dtype.is_floating_point or tensor.dtype.is_complex
 
 
 def is_dense(sizes: Sequence[int], strides: Sequence[int]) -> bool:

@@ -32,7 +32,7 @@ from stator.capture.seeded import Seeded
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import RandomState, RegionContents
 from stator.effects import Effect, Perform
-from stator.graph.fakes import version
+from stator.graph.fakes import version_unseen
 from stator.graph.prologue import Given, Made, Step
 from stator.graph.purity import RANDOM, is_torch_function
 from stator.guards import Callback, Fixed
@@ -316,13 +316,13 @@ class Draws:
             real = torch.random.get_rng_state()
         fake = self._input(real)
         self._made[id(fake)] = self._step(torch.random.get_rng_state, (), real)
-        self._versions[id(fake)] = _version(fake)
+        self._versions[id(fake)] = version_unseen(fake)
         return fake
 
     def set_rng_state(self, frame: Frame | None, state: Any) -> None:
         """`torch.set_rng_state` to a state that was asked for in the same call."""
         made = self._made.get(id(state))
-        if made is None or _version(state) != self._versions[id(state)]:
+        if made is None or version_unseen(state) != self._versions[id(state)]:
             raise RandomState("torch.set_rng_state with a state that is not asked for in the call")
         if self._after or self._is_random():
             self._behind(torch.random.set_rng_state, (state,))
@@ -421,11 +421,6 @@ def _twin(owner: Any) -> Any:
         return torch.Generator(owner.device)
     numpy = sys.modules["numpy.random"]
     return numpy.RandomState(0) if cls is numpy.RandomState else numpy.default_rng(0)
-
-
-def _version(tensor: torch.Tensor) -> int | None:
-    with torch._C.DisableTorchFunction():
-        return version(tensor)
 
 
 def _parts(value: Any) -> Iterator[Any]:

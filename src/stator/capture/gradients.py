@@ -8,11 +8,10 @@ but for what happened before the call. A backend with an autograd of its own tra
 """
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.autograd_leaves import Paths, is_leaf
 from stator.contracts import Depth
@@ -25,6 +24,7 @@ from stator.guards import Callback
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
 
+# What torch says of a part of the autograd graph that an earlier call has used up.
 _SECOND: Final = "Trying to backward through the graph a second time"
 _HOOKS: Final[Any] = torch._C.TensorBase.__dict__["_backward_hooks"].__get__
 
@@ -74,8 +74,9 @@ class Gradients:
         except UntrackedTensorError:
             raise RegionContents("a tensor has left a region sideways, and is used") from None
         except RecordingError as failure:
-            if _is_freed(failure.__cause__):
-                self._refuse(failure.__cause__)
+            freed = failure.__cause__
+            if type(freed) is RuntimeError and str(freed).startswith(_SECOND):
+                self._tensors.refuse(freed)  # the program catches it, or is run as it is
             # Not what eager says of other tensors: these have no autograd graph.
             raise AutogradInside(f"torch.autograd.grad: {failure.__cause__ or failure}") from None
         last = next(iter(reversed(graph.graph.nodes)))
@@ -84,12 +85,6 @@ class Gradients:
             # of the graph differentiates it once more itself.
             last.update_kwarg("retain_graph", True)
         return found
-
-    def _refuse(self, error: Any) -> NoReturn:
-        """As the operator itself has: the program catches it, or is run as it is."""
-        error.__context__ = error.__cause__ = error.__traceback__ = None
-        self._tensors.refusal = error
-        core.raise_user(error)
 
     def _check_inputs(self, targets: list[torch.Tensor]) -> None:
         """What is differentiated by must not be reached by another path, before the call."""
@@ -109,11 +104,6 @@ class Gradients:
                     "torch.autograd.grad by an input, and another was computed before the call"
                 )
             self._tensors.own.guard_leaf(other.fake)
-
-
-def _is_freed(error: BaseException | None) -> bool:
-    """Whether torch has found a part of the autograd graph that an earlier call has used up."""
-    return type(error) is RuntimeError and str(error).startswith(_SECOND)
 
 
 def _leaves(tensors: Iterable[torch.Tensor]) -> Iterator[torch.Tensor]:

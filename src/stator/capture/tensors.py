@@ -8,7 +8,7 @@ import operator
 import types
 import warnings
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -214,11 +214,14 @@ class Tensors:
                 raise failure.cause(failure.reason) from None
             except UntrackedTensorError:
                 raise RegionContents("a tensor has left a region sideways, and is used") from None
-        # As if the operator itself had raised it: without our own exceptions behind it.
+        return self.refuse(error)
+
+    def refuse(self, error: BaseException) -> NoReturn:
+        """As if the operator itself had raised it: without our own exceptions behind it."""
         error.__context__ = error.__cause__ = error.__traceback__ = None
         error.__suppress_context__ = False
         self.refusal = error
-        return core.raise_user(error)
+        core.raise_user(error)
 
     def torch_function(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A torch call made by C code."""

@@ -36,7 +36,7 @@ from stator.diagnostics.catalogue import Transform
 from stator.graph import RecordingError, UntrackedTensorError
 from stator.graph.arguments import Handle
 from stator.graph.failures import quiet
-from stator.graph.fakes import version
+from stator.graph.fakes import version_unseen
 from stator.graph.interrupts import is_interrupt
 from stator.graph.replay import eager_error
 from stator.graph.subgraph import Subgraph
@@ -339,23 +339,20 @@ def _body(
     """The graph of the program's function, and what it returns."""
     with torch._C.DisableTorchFunction(), calls.tensors.graph.fake_mode:
         parts = list(map(_part, seen.tensors, seen.requires_grad))
-    before = list(map(_version, parts))
+    before = list(map(version_unseen, parts))
     state = calls.tensors.state
     grad, scopes = torch.is_grad_enabled(), state.open
     args, kwargs = seen.placed(parts)
     torch._C._set_grad_enabled(seen.grad)  # the transform does it
     try:
         with inner, calls.tensors.inside.entered(inner, parts):
-            for index, part in enumerate(parts):
-                node = inner.graph.placeholder(f"given_{index}")
-                node.meta["example_value"] = part
-                inner.arguments.bind(part, node)
+            inner.take(parts, "given")
             result = evaluated(frame, callee(calls, function), *args, **kwargs)
             made = Given(calls, result, name)
             if made.objects:
                 kind = type(made.objects[0]).__qualname__
                 raise Transform(f"{name} of a function that returns an object of type {kind}")
-            if list(map(_version, parts)) != before:
+            if list(map(version_unseen, parts)) != before:
                 raise Transform(f"a function that is given to {name} changes its argument")
             if torch.is_grad_enabled() != seen.grad or state.open != scopes:
                 raise Transform(f"a function that is given to {name} leaves another grad mode")
@@ -369,11 +366,6 @@ def _body(
 def _part(tensor: torch.Tensor, requires_grad: bool) -> torch.Tensor:
     """What the function sees of a tensor: differentiable by itself, if the transform says so."""
     return alone(tensor).requires_grad_(requires_grad)
-
-
-def _version(tensor: torch.Tensor) -> int | None:
-    with torch._C.DisableTorchFunction():
-        return version(tensor)
 
 
 def _called(calls: "Calls", frame: Frame, word: str, region: Any, inputs: list[Any]) -> Any:

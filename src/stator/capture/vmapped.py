@@ -22,7 +22,7 @@ from stator.capture.native_calls import callee
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import Transform
 from stator.graph import RecordingError, UntrackedTensorError
-from stator.graph.fakes import version
+from stator.graph.fakes import version_unseen
 from stator.graph.subgraph import Subgraph
 from stator.objects import TypeSet
 from stator.world.kinds import CONSTANTS
@@ -96,12 +96,9 @@ def _region(
     mapped = [(value, dim) for value, dim in zip(flat, dims, strict=True) if dim is not None]
     with torch._C.DisableTorchFunction(), graph.fake_mode:
         parts = [_part(value, dim) for value, dim in mapped]
-    before = list(map(_version, parts))
+    before = list(map(version_unseen, parts))
     with inner, calls.tensors.inside.entered(inner):
-        for index, part in enumerate(parts):
-            node = inner.graph.placeholder(f"mapped_{index}")
-            node.meta["example_value"] = part
-            inner.arguments.bind(part, node)
+        inner.take(parts, "mapped")
         rest = iter(parts)
         placed = [
             value if dim is None else next(rest) for value, dim in zip(flat, dims, strict=True)
@@ -110,7 +107,7 @@ def _region(
         calls.values.ready(result, Depth.DEEP)
         _check(result, tensors=True)
         outputs, out_spec = pytree.tree_flatten(result)
-        if list(map(_version, parts)) != before:
+        if list(map(version_unseen, parts)) != before:
             raise Transform("a function that is mapped changes its argument")
         made_dims = _dims_of(result, out_dims, out_spec)
         for output in outputs:
@@ -134,11 +131,6 @@ def _part(value: torch.Tensor, dim: int) -> torch.Tensor:
         return alone(value.select(dim, 0))
     sizes = [*value.shape[:dim], *value.shape[dim + 1 :]]
     return torch.empty(sizes, dtype=value.dtype, device=value.device)
-
-
-def _version(tensor: torch.Tensor) -> int | None:
-    with torch._C.DisableTorchFunction():
-        return version(tensor)
 
 
 def _dims_of(result: Any, out_dims: Any, spec: Any) -> tuple[int | None, ...]:

@@ -141,15 +141,8 @@ def _left_out(before: list[Any], contents: Iterable[Any]) -> list[Any]:
 
 
 def set_set(target: set[Any], elements: tuple[Any, ...]) -> None:
-    """What stays is left where it is: that decides on the order of a set."""
-    before = {each: type(each) for each in set.__iter__(target) if type(each) in _PLAIN}
-    after = {each: type(each) for each in elements if type(each) in _PLAIN}
-    if len(before) == set.__len__(target) and len(after) == len(elements):
-        for each, kind in before.items():
-            if after.get(each) is not kind:
-                set.discard(target, each)
-    else:
-        set.clear(target)
+    """Elements that are not all constants: those have a layout, which is taken over."""
+    set.clear(target)
     set.update(target, elements)
 
 

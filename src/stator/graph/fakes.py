@@ -125,6 +125,12 @@ def version(tensor: torch.Tensor) -> int | None:
     return None if tensor.is_inference() else int(tensor._version)
 
 
+def version_unseen(tensor: torch.Tensor) -> int | None:
+    """The same where function modes are active: none of them sees that it is asked for."""
+    with torch._C.DisableTorchFunction():
+        return version(tensor)
+
+
 class Fakes:
     """The fake mode, the shape environment and the fakes of the inputs."""
 
@@ -220,6 +226,11 @@ def _layout(fake: torch.Tensor) -> tuple[Any, ...]:
 
 def _expression(number: Any) -> Any:
     return number.node.expr if isinstance(number, torch.SymInt) else number
+
+
+def differentiable(tensor: torch.Tensor) -> bool:
+    """Whether a tensor can require grad."""
+    return tensor.dtype.is_floating_point or tensor.dtype.is_complex
 
 
 def tensors_in(value: object) -> Iterable[torch.Tensor]:

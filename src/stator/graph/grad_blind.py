@@ -40,7 +40,9 @@ _FUNCTIONS: Final = frozenset(
     }
 )
 _METHODS: Final = frozenset({"add", "addmm", "div", "mul", "sub"})
-_TOLD: Final = frozenset({"name", "output_nr", "requires_grad", "retains_grad"})
+_ATTRIBUTES: Final = {*tables.CONSTANT_ATTRIBUTES, "__class__"} - {
+    *("name", "output_nr", "requires_grad", "retains_grad")
+}
 
 
 def is_blind(node: fx.Node) -> bool:
@@ -52,7 +54,7 @@ def is_blind(node: fx.Node) -> bool:
 
 def is_blind_attribute(name: str) -> bool:
     """Whether an attribute of a tensor tells nothing about gradients."""
-    return name == "__class__" or name in tables.CONSTANT_ATTRIBUTES - _TOLD
+    return name in _ATTRIBUTES
 
 
 def is_blind_question(function: Any) -> bool:

@@ -36,7 +36,7 @@ from stator.diagnostics.catalogue import RegionContents
 from .arguments import Arguments, Item, with_dtypes
 from .errors import DataDependent, Unsupported
 from .failures import failure_of, quiet, refusal_of_nothing
-from .fakes import Dynamic, Fakes, InputSource, tensors_in, version
+from .fakes import Dynamic, Fakes, InputSource, differentiable, tensors_in, version
 from .interrupts import is_interrupt
 from .memory import storage_of
 from .naming import Names
@@ -268,7 +268,7 @@ class OutputGraph:
             if old != version(tensor) or (old is None and has_effect(_bare_name(target)))
         ]
         changed = bool(written)
-        if any(each.requires_grad and not _differentiable(each) for each in written):
+        if any(each.requires_grad and not differentiable(each) for each in written):
             # A real kernel refuses a result that can't be cast; those of fakes may not.
             name = operator_name(target)
             raise Unsupported(f"{name} puts a result that requires grad into a tensor of integers")
@@ -549,10 +549,6 @@ class OutputGraph:
         names = {node.target for node in graph.nodes if node.op in ("get_attr", "call_module")}
         held = {**self._attributes, **self._regions}
         return {name: value for name, value in held.items() if name in names}
-
-
-def _differentiable(tensor: torch.Tensor) -> bool:
-    return tensor.dtype.is_floating_point or tensor.dtype.is_complex
 
 
 def _check_capturable(tensor: torch.Tensor) -> None:

@@ -4,6 +4,7 @@ In: an `OutputGraph`, and calls recorded while the subgraph is open. Out: a grap
 inputs are the outer tensors that were used, in the order of their first use.
 """
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -14,15 +15,10 @@ from stator.diagnostics.catalogue import RegionContents
 
 from .arguments import Arguments, Handle
 from .errors import Unsupported
-from .fakes import version
+from .fakes import version_unseen
 from .output import OutputGraph
 from .purity import may_drop
 from .symbols import SymbolicNumber, Symbols
-
-
-def _version(tensor: torch.Tensor) -> int | None:
-    with torch._C.DisableTorchFunction():
-        return version(tensor)
 
 
 class InnerArguments(Arguments):
@@ -57,7 +53,7 @@ class InnerArguments(Arguments):
 
     def _add_input(self, tensor: torch.Tensor | Handle) -> None:
         self.bind(tensor, self._placeholder(tensor))
-        before = _version(tensor) if isinstance(tensor, torch.Tensor) else None
+        before = version_unseen(tensor) if isinstance(tensor, torch.Tensor) else None
         self.inputs.append((tensor, before))
 
     def _placeholder(self, value: Any) -> fx.Node:
@@ -100,6 +96,13 @@ class Subgraph:
     def inputs(self) -> list[torch.Tensor | SymbolicNumber | Handle]:
         return [value for value, _ in self.arguments.inputs]
 
+    def take(self, parts: Sequence[torch.Tensor], name: str) -> None:
+        """Tensors of its own that are given to it, as its first inputs."""
+        for index, part in enumerate(parts):
+            node = self.graph.placeholder(f"{name}_{index}")
+            node.meta["example_value"] = part
+            self.arguments.bind(part, node)
+
     def require(self, tensor: torch.Tensor) -> fx.Node:
         """The node of a tensor in the subgraph; an outer one becomes an input."""
         return self.arguments.node(tensor)
@@ -107,7 +110,7 @@ class Subgraph:
     def finish(self, outputs: Any) -> fx.GraphModule:
         """Closes the subgraph; `outputs` may be nested tuples of tensors and None."""
         if any(
-            isinstance(value, torch.Tensor) and _version(value) != before
+            isinstance(value, torch.Tensor) and version_unseen(value) != before
             for value, before in self.arguments.inputs
         ):
             raise Unsupported("a tensor from outside is changed in a region of its own")
