@@ -1,5 +1,6 @@
 """What guards record of functions and methods: the code is compared, the rest is for life."""
 
+import os
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -106,7 +107,7 @@ def test_another_function_at_the_same_address(held: bool) -> None:
         found = given({})
         met += (id(holding.f) if held else id(found)) == address
         assert not tree.check((found,), None)
-    assert met
+    assert met or "ASAN_OPTIONS" in os.environ  # whose allocator keeps addresses unused for long
     del found
     assert tree.check((given(mine),), None)
 
