@@ -135,7 +135,7 @@ def grad_mode_left(x):
 
 
 def function_inside(x):
-    return grad(lambda y: Square.apply(y).sum())(x)
+    return jvp(Square.apply, (x,), (x,))
 
 
 def checkpoint_inside(x):
@@ -172,7 +172,7 @@ REFUSED = {
     argument_changed: "a function that is given to torch.func.grad changes its argument",
     outer_tensor_changed: "a tensor from outside is changed in a region of its own",
     grad_mode_left: "a function that is given to torch.func.grad leaves another grad mode",
-    function_inside: "a torch.autograd.Function inside of a function that torch.func transforms",
+    function_inside: "a torch.autograd.Function inside of torch.func.jvp",
     checkpoint_inside: "torch.utils.checkpoint inside of a function that torch.func transforms",
     pullback_over_a_break: "the program asks for a graph break",
     another_structure: "Expected pytree structure of cotangents",

@@ -21,7 +21,7 @@ WANTED = os.environ.get("STATOR_MUTATIONS", "300")
 FILES = (
     *("test_02_control_flow", "test_03_calls", "test_04_containers", "test_05_objects"),
     *("test_08_tensors", "test_10_modules", "test_11_side_effects", "test_12_guards"),
-    *("test_14_training", "test_16_library", "test_18_models"),
+    *("test_14_training", "test_16_library", "test_18_models", "test_56_backward"),
 )
 
 

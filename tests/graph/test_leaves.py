@@ -119,6 +119,12 @@ RULES: dict[Kind, list[Any]] = {
         torch.inference_mode.__enter__,
         torch.amp.autocast_mode._enter_autocast,
     ],
+    Kind.OWN: [
+        torch.Tensor.backward,
+        X.backward,
+        torch.autograd.backward,
+        torch.autograd.grad,
+    ],
     Kind.FORBIDDEN: [
         torch.Tensor.item,
         torch.Tensor.tolist,
@@ -126,14 +132,11 @@ RULES: dict[Kind, list[Any]] = {
         torch.Tensor.__float__,
         torch.Tensor.__contains__,
         torch.Tensor.numpy,
-        torch.Tensor.backward,
         torch.Tensor.register_hook,
         torch.Tensor.__repr__,
         torch.Tensor.data_ptr,
         torch.Tensor.__reduce_ex__,
         X.item,
-        X.backward,
-        torch.autograd.backward,
         torch.equal,
         torch.save,
         torch.load,
@@ -167,7 +170,7 @@ def test_rule(kind: Kind, function: Any) -> None:
     assert rule is not None
     assert rule.kind is kind
     assert bool(rule.reason) is (kind is Kind.FORBIDDEN)
-    assert bool(rule.action) is (kind is Kind.STATE)
+    assert bool(rule.action) is (kind in (Kind.STATE, Kind.OWN))
 
 
 @pytest.mark.parametrize("function", [len, print, operator.add, test_rule, dict.get, "text", Kind])

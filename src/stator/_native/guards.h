@@ -217,6 +217,21 @@ typedef struct Level {
     Watch watch;
 } Level;
 
+/* The part of an impl that tells what a tensor is like, two words at a time. */
+#define IMAGE_PAIRS 8
+typedef uint64_t Pair __attribute__((vector_size(16), aligned(8), may_alias));
+typedef struct {
+    Pair pairs[IMAGE_PAIRS];
+} Image;
+
+/* A tensor that matched, where nothing but its impl need be looked at: it must be as
+ * it was. The image holds more than is asked for, so a difference says nothing. */
+typedef struct {
+    const char *impl;
+    const Image *image;
+    int requires_grad;       /* as in its spec */
+} KnownTensor;
+
 /* What to look at while nothing is known to have changed: the address of a dict's
  * version, or a level whose words count. Level 0, the root's, ends the list. */
 #define LOOK_AT_LEVEL(i) ((uintptr_t)(i) << 1 | 1)
@@ -232,6 +247,11 @@ typedef struct {
     Patience patience;    /* with its lists */
     unsigned long long evaluated, walk; /* levels, until the last walk and in it, */
     int fresh;            /* of which some were recorded: more may be in the next */
+    int listed;           /* the tests are: */
+    KnownTensor *known;   /* of tensors that have the impl they had; NULL: not yet made */
+    Image *images;        /* what they are like; in the same block of memory */
+    int32_t *others;      /* numbers of those that are not known; there, too */
+    Py_ssize_t n_known, n_others;
 } Quiet;
 
 /* A tensor check that is run after the levels, since its node's level may have
@@ -239,6 +259,7 @@ typedef struct {
 typedef struct {
     struct TensorSpec *spec;
     int32_t value, guard;
+    int32_t level;           /* which the tensor is reached from */
     const char *impl, *meta; /* where what is read of the tensor was the last time; only compared */
 } TensorTest;
 
@@ -343,6 +364,12 @@ const int64_t *tensor_spec_sizes(const TensorSpec *s, int64_t *n, uint64_t *keys
 int tensor_matches(TensorSpec *s, PyObject *value);
 /* The first of native tests that fails, `end` if none. */
 TensorTest *tensors_failing(TensorTest *test, TensorTest *end, PyObject *const *values);
+
+/* Can the tensor of a test that held be told by its impl? Images that many have are
+ * there once, or a few times; `n` grows by one at most. */
+int tensor_is_known(const TensorTest *test, Image *images, Py_ssize_t *n, KnownTensor *out);
+/* The first one that is not as it was, `end` if none. */
+const KnownTensor *tensors_changed(const KnownTensor *known, const KnownTensor *end);
 int tensors_are_native(void);
 /* Can it be checked, can its sizes be read, without running Python? */
 int tensor_spec_is_native(const TensorSpec *s);
@@ -388,17 +415,23 @@ int watchers_in_use(void);
 /* ---- guards_quiet.c ---- */
 
 void tree_settle(GuardTree *t); /* after a walk that passed */
+/* In a check whose levels passed quietly: are the tensors as they were when they
+ * were listed? And list them, after their tests held. */
+int quiet_tensors_hold(GuardTree *t);
+void quiet_tensors_list(GuardTree *t);
 extern PyMethodDef quiet_functions[];
 
 /* ---- rebinding.c ---- */
 
 typedef struct {
     int counted;          /* at all */
+    int swaps;            /* of tensors' impls, too */
     uint64_t count, under_way;
 } Rebindings;
 
 extern Rebindings rebindings;
 int rebindings_init(void);
+int rebindings_count_swaps(PyObject *function); /* torch's, that makes them; 1 if they are counted from now on */
 int dict_is_counted(PyTypeObject *type); /* of its instances */
 
 /* ---- guards_lower.c ---- */

@@ -470,7 +470,12 @@ make_tests(GuardTree *t)
         if (!tensor_spec_may_be_native(c->spec))
             t->foreign_tensors = 1;
         else if (t->nodes[c->node].deferred)
-            t->tests[t->n_tests++] = (TensorTest){c->spec, c->node, c->guard, NULL, NULL};
+            t->tests[t->n_tests++] = (TensorTest){
+                .spec = c->spec,
+                .value = c->node,
+                .guard = c->guard,
+                .level = t->nodes[t->nodes[c->node].parent].level,
+            };
     }
     return 0;
 }

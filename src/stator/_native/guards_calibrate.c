@@ -196,8 +196,9 @@ find_image(void)
         start = starts[i] < start ? starts[i] : start;
         end = starts[i] + sizes[i] > end ? starts[i] + sizes[i] : end;
     }
-    torch_api.image = start;
-    torch_api.image_size = end - start <= IMAGE_SIZE ? end - start : 0;
+    const Py_ssize_t pair = sizeof(Pair), room = IMAGE_PAIRS * pair;
+    torch_api.image = end - start > room - pair && end - start <= room ? start : 0;
+    torch_api.image_last = end - pair;
 }
 
 static void
@@ -237,7 +238,7 @@ tensor_calibrate(PyObject *Py_UNUSED(m), PyObject *args)
             return NULL;
         }
     torch_api.native = torch_api.direct = 0;
-    torch_api.autograd = torch_api.leaf = torch_api.image_size = 0;
+    torch_api.autograd = torch_api.leaf = torch_api.image = 0;
     torch_api.python_keys = python_keys;
     Py_XSETREF(torch_api.base, (PyTypeObject *)Py_NewRef(base));
     Py_XSETREF(torch_api.match, Py_NewRef(match));
@@ -265,6 +266,13 @@ tensor_calibrate(PyObject *Py_UNUSED(m), PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* tensor_count_swaps(function) -> are swaps of tensors' impls counted? */
+static PyObject *
+tensor_count_swaps(PyObject *Py_UNUSED(m), PyObject *function)
+{
+    return PyBool_FromLong(rebindings_count_swaps(function));
+}
+
 /* tensor_words() -> which facts are read from tensors directly. */
 static PyObject *
 tensor_words(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(ignored))
@@ -277,6 +285,8 @@ tensor_words(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(ignored))
 PyMethodDef calibration_functions[] = {
     {"tensor_calibrate", tensor_calibrate, METH_VARARGS,
      "tensor_calibrate(base, samples, python_keys, match, without='') -> None, or what is missing"},
+    {"tensor_count_swaps", tensor_count_swaps, METH_O,
+     "tensor_count_swaps(function) -> count the calls of torch's function that swaps impls; True if that is done"},
     {"tensor_words", tensor_words, METH_NOARGS, "which facts are read from tensors without a call"},
     {NULL},
 };

@@ -17,6 +17,10 @@
  *
  * A level *holds* its children if its record says that they are the same objects
  * as before. The list is void once a holding level is evaluated again.
+ *
+ * What tensors are like must be looked at each time, in their impls. But a tensor
+ * that a level holds has the impl it had, if the count tells of swaps, too; then
+ * its object is not looked at.
  */
 #include "guards.h"
 
@@ -124,6 +128,50 @@ tree_settle(GuardTree *t)
     q->events = t->events;
     patience_begins(&q->patience, t->calls);
     q->on = 1;
+}
+
+/* ---- tensors ---- */
+
+int
+quiet_tensors_hold(GuardTree *t)
+{
+    Quiet *q = &t->quiet;
+    if (!q->listed)
+        return 0;
+    const KnownTensor *end = q->known + q->n_known;
+    if (tensors_changed(q->known, end) != end) {
+        q->listed = 0;
+        return 0;
+    }
+    for (Py_ssize_t i = 0; i < q->n_others; i++) {
+        TensorTest *test = &t->tests[q->others[i]];
+        if (tensors_failing(test, test + 1, t->values) == test)
+            return 0;
+    }
+    return 1;
+}
+
+void
+quiet_tensors_list(GuardTree *t)
+{
+    Quiet *q = &t->quiet;
+    if (!rebindings.swaps)
+        return;
+    if (q->known == NULL) {
+        q->known = PyMem_Malloc(t->n_tests * (sizeof *q->known + sizeof *q->images + sizeof *q->others));
+        if (q->known == NULL)
+            return;
+        q->images = (Image *)(q->known + t->n_tests);
+        q->others = (int32_t *)(q->images + t->n_tests);
+    }
+    Py_ssize_t n_images = q->n_known = q->n_others = 0;
+    for (Py_ssize_t i = 0; i < t->n_tests; i++)
+        if (t->levels[t->tests[i].level].holding
+            && tensor_is_known(&t->tests[i], q->images, &n_images, &q->known[q->n_known]))
+            q->n_known++;
+        else
+            q->others[q->n_others++] = (int32_t)i;
+    q->listed = 1;
 }
 
 /* ---- module ---- */

@@ -36,8 +36,6 @@ struct TensorSpec {
     int has_strides, is_static;
     int64_t ndim;
     int64_t *sizes, *strides; /* -1: any; one block */
-    int has_image;
-    char image[IMAGE_SIZE]; /* of a tensor that matched, see same_image */
 };
 
 #define ANY (-1)
@@ -141,13 +139,7 @@ tensor_matches(TensorSpec *s, PyObject *value)
     return tensor_spec_is_native(s) ? matches_natively(s, value) : matches_in_python(s, value);
 }
 
-/* Is the tensor, in its part of the impl that tells metadata, like one that
- * matched? That part holds more than is asked for, so "no" says nothing. */
-static inline int
-same_image(const TensorSpec *s, const char *impl)
-{
-    return memcmp(impl + torch_api.image, s->image, torch_api.image_size) == 0;
-}
+/* ---- many tensors ---- */
 
 static int
 test_holds(TensorTest *test, PyObject *value)
@@ -158,10 +150,6 @@ test_holds(TensorTest *test, PyObject *value)
     test->impl = impl_of(value);
     test->meta = torch_api.autograd == 0 || s->requires_grad == ANY
         ? NULL : *(char **)(test->impl + torch_api.autograd);
-    if (!s->has_image && s->way == BY_WORDS && torch_api.image_size > 0) {
-        memcpy(s->image, test->impl + torch_api.image, torch_api.image_size);
-        s->has_image = 1;
-    }
     return 1;
 }
 
@@ -170,31 +158,81 @@ test_holds(TensorTest *test, PyObject *value)
  * the last time. */
 #define AHEAD 16
 
+static inline void
+ask_for(const char *impl)
+{
+    __builtin_prefetch(impl + 64);
+    __builtin_prefetch(impl + 128);
+    __builtin_prefetch(impl + torch_api.keys);
+}
+
 TensorTest *
 tensors_failing(TensorTest *test, TensorTest *end, PyObject *const *values)
 {
     for (; test < end; test++) {
-        PyObject *value = values[test->value];
-        const TensorSpec *s = test->spec;
         if (end - test > AHEAD) {
-            const char *impl = test[AHEAD].impl;
-            __builtin_prefetch(impl + 64);
-            __builtin_prefetch(impl + 128);
+            ask_for(test[AHEAD].impl);
             if (test[AHEAD].meta != NULL) {
-                __builtin_prefetch(impl);
+                __builtin_prefetch(test[AHEAD].impl);
                 __builtin_prefetch(test[AHEAD].meta + torch_api.leaf);
             }
         }
-        if (Py_TYPE(value) != s->type)
-            break;
-        const char *impl = impl_of(value);
-        if (s->has_image && impl == test->impl && same_image(s, impl)
-            && (s->requires_grad == ANY || requires_grad(impl) == s->requires_grad))
-            continue;
-        if (!test_holds(test, value))
+        PyObject *value = values[test->value];
+        if (Py_TYPE(value) != test->spec->type || !test_holds(test, value))
             break;
     }
     return test;
+}
+
+/* The words from the first to the last that a match reads; the last pair may overlap
+ * the one before. */
+static inline const Pair *
+image_pair(const char *impl, int i)
+{
+    return (const Pair *)(impl + (i < IMAGE_PAIRS - 1 ? torch_api.image + i * (Py_ssize_t)sizeof(Pair) : torch_api.image_last));
+}
+
+static inline int
+same_image(const Image *image, const char *impl)
+{
+    Pair differs = {0, 0};
+#pragma GCC unroll 8
+    for (int i = 0; i < IMAGE_PAIRS; i++)
+        differs |= *image_pair(impl, i) ^ image->pairs[i];
+    return (differs[0] | differs[1]) == 0;
+}
+
+#define IMAGES_ASKED 16
+
+int
+tensor_is_known(const TensorTest *test, Image *images, Py_ssize_t *n, KnownTensor *out)
+{
+    const TensorSpec *s = test->spec;
+    if (torch_api.image == 0 || s->way != BY_WORDS || !words_match(s, test->impl))
+        return 0;
+    Py_ssize_t i = *n - 1;
+    while (i >= 0 && i >= *n - IMAGES_ASKED && !same_image(&images[i], test->impl))
+        i--;
+    if (i < 0 || i < *n - IMAGES_ASKED) {
+        i = (*n)++;
+        for (int j = 0; j < IMAGE_PAIRS; j++)
+            images[i].pairs[j] = *image_pair(test->impl, j);
+    }
+    *out = (KnownTensor){test->impl, &images[i], s->requires_grad};
+    return 1;
+}
+
+const KnownTensor *
+tensors_changed(const KnownTensor *known, const KnownTensor *end)
+{
+    for (; known < end; known++) {
+        if (end - known > AHEAD)
+            ask_for(known[AHEAD].impl);
+        if (!same_image(known->image, known->impl)
+            || (known->requires_grad != ANY && requires_grad(known->impl) != known->requires_grad))
+            break;
+    }
+    return known;
 }
 
 int

@@ -10,8 +10,6 @@ typedef int32_t (*GetArray)(void *, int64_t **);
 
 #define INLINE_DIMS 5 /* so many sizes and strides are kept in the impl itself */
 
-#define IMAGE_SIZE 128
-
 typedef struct {
     int native;
     Py_ssize_t impl, keys;  /* offsets: of the impl in the PyObject, of the key set in the impl */
@@ -32,8 +30,8 @@ typedef struct {
     Py_ssize_t type_number; /* 16 bits of dtype, 8 of the device's type, 8 of its index */
     Py_ssize_t autograd;    /* a pointer, NULL where nothing requires a gradient; 0: not found */
     Py_ssize_t leaf;        /* in what that points to: 1 where a leaf requires one; 0: not found */
-    Py_ssize_t image;       /* where the first of extents, type number and key set is, */
-    Py_ssize_t image_size;  /* and how far they reach; 0: too far */
+    Py_ssize_t image;       /* of the first of extents, type number and key set; 0: they are too far apart */
+    Py_ssize_t image_last;  /* of the last two words of what reaches from there to the last of them */
 } TorchApi;
 
 extern TorchApi torch_api;

@@ -364,6 +364,19 @@ eval_flat(GuardTree *t, PyObject *const *locals)
     return 1;
 }
 
+static int
+eval_tests(GuardTree *t, int quietly)
+{
+    if (quietly && quiet_tensors_hold(t))
+        return 1;
+    TensorTest *end = t->tests + t->n_tests, *failing = tensors_failing(t->tests, end, t->values);
+    if (failing != end)
+        return fail(t, failing->guard, t->values[failing->value]);
+    if (quietly)
+        quiet_tensors_list(t);
+    return 1;
+}
+
 /* All but what runs Python code; *foreign says whether there is such. */
 static int
 eval_native(GuardTree *t, PyObject *const *locals, PyObject *function, int *foreign)
@@ -372,18 +385,18 @@ eval_native(GuardTree *t, PyObject *const *locals, PyObject *function, int *fore
         tree_forget(t);
     if (!eval_level(t, 0, locals, function))
         return 0;
-    int pass = t->quiet.on ? eval_quietly(t, locals, function) : -1;
-    if (pass < 0 && (pass = eval_levels(t, locals, function)) == 1)
-        tree_settle(t);
+    int quietly = t->quiet.on ? eval_quietly(t, locals, function) : -1, pass = quietly;
+    if (quietly < 0) {
+        t->quiet.listed = 0;
+        if ((pass = eval_levels(t, locals, function)) == 1)
+            tree_settle(t);
+    }
     if (!pass)
         return 0;
     if (t->n_tensors != 0 && (t->foreign_tensors || !tensors_are_native()))
         *foreign = 1;
-    if (t->n_tests != 0 && tensors_are_native()) {
-        TensorTest *end = t->tests + t->n_tests, *failing = tensors_failing(t->tests, end, t->values);
-        if (failing != end)
-            return fail(t, failing->guard, t->values[failing->value]);
-    }
+    if (t->n_tests != 0 && tensors_are_native() && !eval_tests(t, quietly > 0))
+        return 0;
     return t->n_posts == 0 || eval_posts(t, foreign);
 }
 

@@ -105,6 +105,7 @@ tree_dealloc(GuardTree *t)
     PyMem_Free(t->words);
     PyMem_Free(t->quiet.order);
     PyMem_Free(t->quiet.looks);
+    PyMem_Free(t->quiet.known);
     PyMem_Free(t->word_levels);
     PyMem_Free(t->tests);
     PyMem_Free(t->specs);
@@ -211,8 +212,9 @@ tree_statistics(GuardTree *t, PyObject *Py_UNUSED(ignored))
     Py_ssize_t looks = 0;
     while (t->quiet.on && t->quiet.looks[looks] != LOOK_NO_FURTHER)
         looks++;
-    return Py_BuildValue("{sn sn sn sn sn sK sK sK sK}", "nodes", t->n_nodes, "checks", t->n_checks, "levels", t->n_levels,
-                         "recorded", recorded, "looks", t->quiet.on ? looks : -1, "checked", t->checked, "evaluated", t->evaluated,
+    return Py_BuildValue("{sn sn sn sn sn sn sK sK sK sK}", "nodes", t->n_nodes, "checks", t->n_checks, "levels", t->n_levels,
+                         "recorded", recorded, "looks", t->quiet.on ? looks : -1,
+                         "known", t->quiet.on && t->quiet.listed ? t->quiet.n_known : -1, "checked", t->checked, "evaluated", t->evaluated,
                          "callbacks", t->callbacks_run, "events", t->events);
 }
 

@@ -1,4 +1,4 @@
-/* Assignments of `obj.__dict__` and `obj.__class__`, counted.
+/* Assignments of `obj.__dict__` and `obj.__class__`, and swaps of tensors, counted.
  *
  * They change what an object is without changing any dict, so no version and no
  * watcher tells of them. CPython carries both out in setters that it finds in
@@ -10,6 +10,9 @@
  *
  * Where a table is not what is expected, or can't be written, nothing is counted
  * and guards look at each object instead.
+ *
+ * torch gives the object of a tensor another impl in one function, which Python
+ * code calls (torch.utils.swap_tensors). It is counted in the same way.
  */
 #include "guards.h"
 #include <unistd.h>
@@ -17,6 +20,7 @@
 Rebindings rebindings;
 
 static setter set_class, set_dict;
+static PyCFunction swap;
 
 /* The tables are those of all interpreters, some of which may have a lock of their own. */
 static void
@@ -27,15 +31,36 @@ add(uint64_t *to, uint64_t n)
 
 /* Code may run at both ends of an assignment (audit hooks, finalizers of what is
  * replaced) and check guards there, so nobody may rely on the count in between. */
-static int
-counted(setter set, PyObject *o, PyObject *value, void *closure)
+static void
+begins(void)
 {
     add(&rebindings.count, 1);
     add(&rebindings.under_way, 1);
-    int status = set(o, value, closure);
+}
+
+static void
+ends(void)
+{
     add(&rebindings.count, 1);
     add(&rebindings.under_way, -1);
+}
+
+static int
+counted(setter set, PyObject *o, PyObject *value, void *closure)
+{
+    begins();
+    int status = set(o, value, closure);
+    ends();
     return status;
+}
+
+static PyObject *
+counted_swap(PyObject *self, PyObject *args)
+{
+    begins();
+    PyObject *result = swap(self, args);
+    ends();
+    return result;
 }
 
 static int
@@ -65,14 +90,15 @@ entry_of(PyTypeObject *type, const char *name)
     return entry;
 }
 
-/* Store a word that may lie in memory that can't be written: the kernel tries. */
+/* Store an address in memory that may be read-only: the kernel tries. */
 static int
-store(setter *at, setter value)
+store(void *at, void *address)
 {
     int ends[2];
     if (pipe(ends) < 0)
         return 0;
-    int stored = write(ends[1], &value, sizeof value) == sizeof value && read(ends[0], at, sizeof value) == sizeof value;
+    int stored = write(ends[1], &address, sizeof address) == sizeof address
+        && read(ends[0], at, sizeof address) == sizeof address;
     close(ends[0]);
     close(ends[1]);
     return stored;
@@ -101,13 +127,24 @@ rebindings_init(void)
         goto done;
     set_class = class_entry->set;
     set_dict = full_entry->set;
-    rebindings.counted = store(&class_entry->set, counted_class) && store(&full_entry->set, counted_dict)
-        && store(&rest_entry->set, counted_dict);
+    rebindings.counted = store(&class_entry->set, (void *)counted_class) && store(&full_entry->set, (void *)counted_dict)
+        && store(&rest_entry->set, (void *)counted_dict);
 done:
     Py_XDECREF(base);
     Py_XDECREF((PyObject *)full);
     Py_XDECREF((PyObject *)rest);
     return PyErr_Occurred() ? -1 : 0;
+}
+
+int
+rebindings_count_swaps(PyObject *function)
+{
+    PyMethodDef *entry = PyCFunction_CheckExact(function) ? ((PyCFunctionObject *)function)->m_ml : NULL;
+    if (!rebindings.swaps && entry != NULL && entry->ml_flags == METH_VARARGS) {
+        swap = entry->ml_meth;
+        rebindings.swaps = store(&entry->ml_meth, (void *)counted_swap);
+    }
+    return rebindings.swaps;
 }
 
 static int

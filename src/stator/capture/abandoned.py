@@ -44,11 +44,11 @@ def cleans_up(code: types.CodeType) -> bool:
     return len(parse_exception_table(code.co_exceptiontable)) > _HANDLERS
 
 
-def _references(held: list[Any], index: int) -> int:
+def _references(held: list[Any] | dict[int, Any], index: int) -> int:
     return sys.getrefcount(held[index])
 
 
-_ALONE: Final = _references([object()], 0)  # of what is in a list, and nowhere else
+_ALONE: Final = _references([object()], 0)  # of what is in one container, and nowhere else
 
 
 class Abandoned:
@@ -63,6 +63,12 @@ class Abandoned:
 
         Without a frame when the program has returned.
         """
+        while True:
+            self._close_unheld(frame)
+            if not self.held or not self._drop_functions():
+                break
+
+    def _close_unheld(self, frame: Frame | None) -> None:
         held, index = self.held, 0
         while index < len(held):
             if _references(held, index) > _ALONE:
@@ -72,6 +78,15 @@ class Abandoned:
             if _suspended[id(type(generator))](generator):
                 self._close(frame, generator)
                 index = 0
+
+    def _drop_functions(self) -> bool:
+        """Lets go of functions that only the trace holds: one may be what holds a generator."""
+        calls = self._tracer.calls
+        gone = [key for key in calls.made if _references(calls.made, key) <= _ALONE]
+        gone = [key for key in gone if key not in calls.stand_ins]
+        for key in gone:
+            del calls.made[key]
+        return bool(gone)
 
     def pending(self) -> int | None:
         """The step that made a generator which would do something if it was closed now, if any.

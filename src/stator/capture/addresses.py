@@ -6,13 +6,25 @@ number in what the program has computed from it. An object that dies with the tr
 that could be compared.
 """
 
-from typing import TYPE_CHECKING, Any
+import copy
+import dataclasses
+import reprlib
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
 
 from stator.diagnostics.catalogue import InterpreterState
 from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
+
+# Globals of functions for which an address is a key of the memo of a deep copy (see `copies`).
+COPYING: Final = frozenset(
+    id(module.__dict__) for module in (copy, torch._tensor, torch.nn.parameter)
+)
+# Here nobody keeps an address: `repr` knows by it that an object is inside of itself.
+FOR_THE_MOMENT: Final = COPYING | {id(module.__dict__) for module in (dataclasses, reprlib)}
 
 
 def tell(calls: "Calls", value: Any) -> None:

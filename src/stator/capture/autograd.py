@@ -18,6 +18,7 @@ from torch.nn.modules._functions import BackwardHookFunction
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
+from stator.capture import autograd_inside
 from stator.diagnostics.catalogue import AutogradInside, RegionContents
 from stator.graph import Unsupported, UntrackedTensorError
 from stator.graph.subgraph import Subgraph
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 class Context:
     """What a traced `forward` and `backward` get as `ctx`. Its methods are evaluated."""
 
-    def __init__(self, needs_input_grad: tuple[bool, ...], name: str) -> None:
-        self.needs_input_grad = needs_input_grad
+    def __init__(self, needs_input_grad: tuple[bool, ...] | None, name: str) -> None:
+        if needs_input_grad is not None:  # each level of a transform has an answer of its own
+            self.needs_input_grad = needs_input_grad
         self._name = name
         self._saved: tuple[Any, ...] = ()
         self._not_differentiable: tuple[Any, ...] = ()
@@ -103,6 +105,7 @@ class FunctionRegion(torch.nn.Module):
         not_differentiable: tuple[int, ...],
         name: str,
         once: bool,
+        places: list[Any] | None,
     ) -> None:
         super().__init__()
         self.forward_graph = forward
@@ -110,8 +113,11 @@ class FunctionRegion(torch.nn.Module):
         self.not_differentiable = not_differentiable
         self.name = name
         self.once = once
+        self.places = places  # where what is saved is found, inside of a transform
 
     def forward(self, *inputs: Any) -> Any:
+        if self.places is not None and torch._C._are_functorch_transforms_active():
+            return autograd_inside.applied(self, self.places, inputs)
         return _applied(self.name, self.once).apply(self, *inputs)
 
 
@@ -154,7 +160,9 @@ def _is_tensor(calls: "Calls", value: Any) -> bool:
 def apply(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) -> Any:
     """`cls.apply(*args)`."""
     cls, *given = args
-    calls.tensors.inside.refuse("a torch.autograd.Function")
+    inside = bool(calls.tensors.inside)
+    if inside:
+        autograd_inside.check(calls, frame, cls)
     if kwargs:
         raise RegionContents("torch.autograd.Function.apply with keyword arguments")
     tensors = [value for value in given if _is_tensor(calls, value)]
@@ -163,8 +171,8 @@ def apply(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) ->
     calls.tensors.grads.asked()
     if cls is BackwardHookFunction:
         raise AutogradInside("a module has full backward hooks")
-    context = Context(needs, f"{cls.__name__}Backward")
-    if not (torch.is_grad_enabled() and any(needs)):
+    context = Context(None if inside else needs, f"{cls.__name__}Backward")
+    if not inside and not (torch.is_grad_enabled() and any(needs)):
         result = _forward(calls, frame, cls, context, given)
         return _fresh(calls, frame, result, tensors)
     try:
@@ -201,6 +209,7 @@ def _fresh(calls: "Calls", frame: Frame, result: Any, given: list[Any]) -> Any:
 def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: list[Any]) -> Any:
     graph = calls.tensors.graph
     inner = Subgraph(graph)
+    grad = torch.is_grad_enabled()
     torch._C._set_grad_enabled(False)  # as around any forward and backward; not part of the graph
     try:
         with inner:
@@ -218,13 +227,19 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
             saved, backward, once = _backward(calls, frame, cls, context, given, outputs, inner)
             skipped = context._not_differentiable
     finally:
-        torch._C._set_grad_enabled(True)
+        torch._C._set_grad_enabled(grad)
+    places = None
+    if calls.tensors.inside:
+        if once:
+            raise RegionContents("a backward with once_differentiable inside of torch.func")
+        places = autograd_inside.placed(saved, inner.inputs, outputs)
     region = FunctionRegion(
         inner.finish((outputs, tuple(saved))),
         backward,
         tuple(i for i, value in enumerate(outputs) if any(value is each for each in skipped)),
         cls.__name__,
         once,
+        places,
     )
     trace = calls.tracer.stack_trace(frame)
     made = graph.call_region("function", region, inner.inputs, stack_trace=trace)

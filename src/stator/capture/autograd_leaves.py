@@ -168,6 +168,10 @@ class AutogradLeaves:
             check, text = (is_leaf, "a leaf") if leaf else (_is_no_leaf, "no leaf")
             self._world.guard(source, Callback(check, f"{text} of autograd"))
 
+    def leaf_is_guarded(self, tensor: torch.Tensor) -> None:
+        """There is another guard that says so."""
+        self._guarded.add(id(tensor))
+
     def is_leaf(self, tensor: torch.Tensor) -> bool:
         self.guard_leaf(tensor)
         answer: bool = user_call(lambda: tensor.is_leaf)
@@ -184,10 +188,9 @@ class AutogradLeaves:
         self._tensors.inside.refuse("Tensor.retain_grad")
         self.guard_leaf(tensor)
         if tensor.requires_grad and not tensor.is_leaf:
-            raise AutogradInside(
-                "Tensor.retain_grad: the gradient of an intermediate result is kept"
-            )
-        user_call(tensor.retain_grad)
+            self._tensors.own.gradients.retained.keep(frame, tensor)
+        else:
+            user_call(tensor.retain_grad)
 
     def detach_(self, frame: Frame | None, tensor: torch.Tensor) -> torch.Tensor:
         """`t.detach_()`: from here on the graph uses `t.detach()`."""
@@ -263,6 +266,10 @@ class AutogradLeaves:
         made: torch.Tensor = self._tensors.graph.add_input("leaf", real)
         self.steps.append((Step(new_leaf, args), real))
         return made
+
+    def is_new_leaf(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor was made in the trace, as a leaf that requires grad."""
+        return id(tensor) in self._leaves or any(each.made is tensor for each in self._filled)
 
     def world_object(self, source: Source) -> Given:
         """An object of the world, as an argument of a step before the graph."""

@@ -38,6 +38,7 @@ from stator.capture.native_calls import (
     describe,
     run,
 )
+from stator.capture.number_tensors import NUMBER_TENSORS
 from stator.capture.overridden import OVERRIDDEN
 from stator.capture.printing import PRINTING
 from stator.capture.refusals import MARKED
@@ -77,6 +78,7 @@ SPECIAL.update(SCALARS)
 SPECIAL.update(CONTROLS)
 SPECIAL.update(VMAP)
 SPECIAL.update(TRANSFORMS)
+SPECIAL.update(NUMBER_TENSORS)
 SPECIAL.update(OVERRIDDEN)
 _wrapper_class: Final = types.MethodWrapperType.__dict__["__objclass__"].__get__
 
@@ -100,7 +102,7 @@ class Calls:
         self.references: list[weakref.ref[Any]] = []  # the program's own, to what it made
         self.abandoned = Abandoned(tracer)
         self.standing: dict[int, tuple[Frame, int]] = {}  # see `stand_in`; and when it was called
-        self.made_at: dict[int, int] = {}  # in which step a generator was made, by id
+        self.made_at: dict[int, int] = {}  # in which step a generator or class was made
         self.decimals = Decimals(self.world)
         self.context: dict[int, Any] = {}  # values of context variables, by their id
         self.context_before: dict[int, Any] = {}
@@ -263,6 +265,8 @@ class Calls:
         """torch's rule for a callable, None if it is not torch's."""
         key = id(callable)
         if key not in self._rules:
+            if key in self.made:  # it may die while the trace goes on
+                return leaves.classify(callable)
             self.world.keep(callable)
             cls = type(callable)
             known = NATIVE.holds(cls) or cls is types.FunctionType or objects.is_subtype(cls, type)
@@ -272,9 +276,13 @@ class Calls:
             self._rules[key] = leaves.classify(callable) if known else None
         return self._rules[key]
 
+    def is_special(self, function: Any) -> bool:
+        """Whether a handler of ours stands for a function."""
+        return id(function) in SPECIAL
+
     def evaluate_always(self, function: Any) -> None:
         """From now on it is no leaf, but Python code as any other."""
-        self.rule(function)
+        self.world.keep(function)
         self._rules[id(function)] = leaves.EVALUATE
 
     def _answered(
@@ -324,6 +332,8 @@ class Calls:
         bound: Any = None
         is_bound = False
         if cls is types.MethodWrapperType:
+            if id(callable) in self.world.opaque:
+                raise OpaqueObject(f"{describe(callable)}, bound before the call, is called")
             # super().__setattr__ and the like: the slot itself, with the object in front.
             owner = _wrapper_class(callable)
             slot = objects.type_dict(owner).get(callable.__name__)

@@ -151,7 +151,7 @@ class Draws:
         if kind is None:  # np.random.seed
             owner, kind = self._world.know(sys.modules["numpy.random"].mtrand._rand), "numpy"
         if not self._world.is_world(owner):
-            raise RandomState("a random number generator made in the call is used")
+            return self._of_new(owner, kind, name, args, kwargs)
         if kind == "torch":
             return self._torch_method(frame, owner, name, args, kwargs)
         names = _PYTHON if kind == "python" else _NUMPY
@@ -177,6 +177,18 @@ class Draws:
         if type(example) is int and not -_LARGEST <= _bound(name, args, example) <= _LARGEST:
             raise RandomState("a random integer of more than 63 bits is drawn")
         return self._stand_in(frame, _call, (where, name, args, kwargs), example)
+
+    def _of_new(
+        self, owner: Any, kind: str, name: str, args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        """A generator made in the call: with a constant seed it draws the same in every call."""
+        if kind == "python" and (name == "seed" or name in _PYTHON):
+            args, kwargs = self._constants((args, kwargs))
+            if name == "seed" and not kwargs and args and args[0] is not None:
+                self._seeded[id(owner)] = owner
+            if id(owner) in self._seeded:
+                return user_call(_call, owner, name, args, kwargs)
+        raise RandomState("a random number generator made in the call is used")
 
     def _generator(self, owner: Any) -> Given:
         return self._tensors.own.world_object(self._world.origins[id(owner)])

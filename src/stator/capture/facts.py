@@ -79,6 +79,8 @@ def guard_class_field(world: World, cls: type, name: str, descriptor: Any) -> No
 
 def guard_not_registered(world: World, abstract: Any, cls: type) -> None:
     """A class is no subclass of an abstract one; it may be registered as one later."""
+    if world.is_made(abstract):
+        return  # by the program itself, as in each call
     world.guard(Fixed(abstract), Callback(_NoSubclass(cls), f"not the base of {cls.__qualname__}"))
 
 

@@ -54,6 +54,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
     _guard_mutation(tracer, graph)
     tracer.tensors.leaf_views.check(tracer, resolver.outputs)
     own = tracer.tensors.own
+    own.gradients.retained.check(tracer, resolver.outputs)
     marked = own.finish(resolver.outputs)
     # Before an exception, all operators run: a kernel may refuse what a fake one lets pass.
     checked = [tensor for tensor, _ in graph.checks]
@@ -77,6 +78,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
         tuple(resolver.scalars),
         tuple(_positions(recorded, tracer.tensors.shapes.floats.inputs)),
         tuple(_positions(recorded, tracer.tensors.subclasses.inputs)),
+        tuple(_made_otherwise(tracer, resolver.outputs)),
     )
     tracer.tensors.shapes.assumed.ended()
     return Trace(
@@ -174,6 +176,26 @@ def operators_of(graph: OutputGraph) -> tuple[Any, ...]:
 def _positions(recorded: Recorded, tensors: Container[int]) -> Iterator[int]:
     """Which inputs are these, by id."""
     return (i for i, each in enumerate(recorded.inputs) if id(each.value) in tensors)
+
+
+def _made_otherwise(tracer: Tracer, outputs: Sequence[Any]) -> Iterator[tuple[int, bool]]:
+    """Outputs that are inference tensors where the call does not make such, or the other way."""
+    with torch._C.DisableTorchFunction():
+        mode = torch.is_inference_mode_enabled()
+        tensors = [(i, each) for i, each in enumerate(outputs) if isinstance(each, torch.Tensor)]
+        found = [(i, each) for i, each in tensors if each.is_inference() is not mode]
+        found = [(i, each) for i, each in found if _is_plain(each)]
+        if not found:
+            return
+        given = {storage_of(each.fake) for each in tracer.tensors.graph.fakes.inputs}
+        for position, value in found:
+            if storage_of(value) not in given:  # a view is what its base is
+                yield position, not mode
+
+
+def _is_plain(tensor: torch.Tensor) -> bool:
+    """Whether all that there is of a tensor is memory and how it lies there."""
+    return tensor.layout is torch.strided and not tensor.is_conj() and not tensor.is_neg()
 
 
 def _input_source(tracer: Tracer, given: Any) -> Source:

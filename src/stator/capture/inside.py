@@ -35,6 +35,7 @@ class Region:
 
     subgraph: Subgraph
     given: Sequence[torch.Tensor] | None
+    forward_mode: bool = False
 
 
 class Inside:
@@ -46,11 +47,24 @@ class Inside:
     def __bool__(self) -> bool:
         return bool(self._open)
 
+    @property
+    def maps(self) -> bool:
+        """Whether one of them is `vmap`."""
+        return any(each.given is None for each in self._open)
+
+    @property
+    def forward_mode(self) -> bool:
+        """Whether one of them is `jvp`."""
+        return any(each.forward_mode for each in self._open)
+
     @contextlib.contextmanager
     def entered(
-        self, subgraph: Subgraph, given: Sequence[torch.Tensor] | None = None
+        self,
+        subgraph: Subgraph,
+        given: Sequence[torch.Tensor] | None = None,
+        forward_mode: bool = False,
     ) -> Iterator[None]:
-        self._open.append(Region(subgraph, given))
+        self._open.append(Region(subgraph, given, forward_mode))
         try:
             yield
         finally:

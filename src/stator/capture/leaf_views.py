@@ -6,7 +6,8 @@ such a view, if the caller could tell that a backend has differentiated the grap
 In eager, a view that is made without grad mode requires grad and has no `grad_fn`: it is a leaf,
 and no gradient reaches it or its base. AOTAutograd makes views among the results again, from their
 bases, in the grad mode of the call: then there is a gradient, or there is none where eager has one.
-And a result that depends on such leaves alone does not require grad any more.
+And a result that depends on such leaves alone does not require grad any more. A view that is all
+that is left of its memory, such as the result of `linear`, is not made again.
 """
 
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from stator.capture.autograd_leaves import Paths, history
 from stator.diagnostics.catalogue import TensorStateChanged
 from stator.diagnostics.places import Place, stack
 from stator.graph.fakes import tensors_in
+from stator.graph.memory import storage_of
 
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
@@ -43,18 +45,23 @@ class LeafViews:
         """An operator was recorded."""
         if torch.is_grad_enabled() is self._mode or frame is None or frame.finished:
             return
-        for tensor in tensors_in(result):
-            if tensor.requires_grad and tensor._is_view():
-                made = _Made(tensor, frame.ops.steps - 1, stack(frame))
-                self._made.setdefault(id(tensor), made)
+        with torch._C.DisableTorchFunction():
+            views = [each for each in tensors_in(result) if each.requires_grad and each._is_view()]
+        for tensor in views:
+            made = _Made(tensor, frame.ops.steps - 1, stack(frame))
+            self._made.setdefault(id(tensor), made)
 
     def check(self, tracer: "Tracer", outputs: Sequence[Any]) -> None:
         """At the end: nobody may see one, or depend on nothing else."""
         if not self._made:
             return
         paths = Paths()
-        for out in tensors_in(list(outputs)):
-            if id(out) in self._made:
+        results = list(tensors_in(list(outputs)))
+        memory = [storage_of(each) for each in results]
+        given = {storage_of(each.fake) for each in tracer.tensors.graph.fakes.inputs}
+        for out, own in zip(results, memory, strict=True):
+            alone = not self._mode and memory.count(own) == 1 and own not in given
+            if id(out) in self._made and not alone:
                 _refuse(tracer, self._made[id(out)])
             start = history(out)
             if self._mode and start is not None and not paths.leaves(start):

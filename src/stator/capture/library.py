@@ -10,8 +10,8 @@ import builtins
 import codecs
 import copyreg
 import functools
-import gc
 import importlib
+import json
 import pickle
 import re
 import sys
@@ -54,6 +54,13 @@ def _re_compile(calls: "Calls", frame: Frame, function: Any, args: list[Any], kw
             if not any(part in text for part in _WARNED):
                 return core.call_native(frame, function, pattern, flags)
             return calls.function(frame, re._compiler.compile, [pattern, int(flags)], None)  # type: ignore[attr-defined]
+    return evaluated(calls, frame, function, args, kwargs)
+
+
+def _json_loads(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """A text alone, without hooks: what is made of it is new."""
+    if len(args) == 1 and not kwargs and type(args[0]) in (str, bytes):
+        return core.call_native(frame, function, args[0])
     return evaluated(calls, frame, function, args, kwargs)
 
 
@@ -237,11 +244,15 @@ _twins: Final[dict[Any, Any]] = {
     getattr(pickle, name): getattr(pickle, f"_{name}")
     for name in ("dump", "dumps", "load", "loads")
 }
-# Not `sys.getrecursionlimit`: backends raise the limit while they compile. It is answered once.
+# Not `gc.isenabled`: while a program is traced, the collector is off.
 _asked_functions: Final[tuple[Callable[[], Any], ...]] = (
     sys.gettrace,
     sys.getprofile,
-    gc.isenabled,
+    sys.getrecursionlimit,
+    sys.getswitchinterval,
+    sys.getdlopenflags,
+    sys.get_int_max_str_digits,
+    sys.get_coroutine_origin_tracking_depth,
 )
 
 
@@ -253,6 +264,7 @@ def _new_thread(calls: "Calls", frame: Frame, function: Any, args: list[Any], kw
 LIBRARY: Final[dict[int, Handler]] = {
     id(threading.Thread): _new_thread,
     id(re._compile): _re_compile,  # type: ignore[attr-defined]
+    id(json.loads): _json_loads,
     id(copyreg._slotnames): _slotnames,  # type: ignore[attr-defined]
     id(builtins.__import__): _import,
     id(importlib.import_module): _import_module,

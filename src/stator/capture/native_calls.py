@@ -235,10 +235,9 @@ def call_c(
 
 def callee(calls: "Calls", value: Any) -> Any:
     """A callable that C code will call: what it does goes through the tracer, too."""
-    cls = type(value)
-    if cls is types.FunctionType or value is None:
-        return value
-    if cls is types.MethodType and type(value.__func__) is types.FunctionType:
+    function = value.__func__ if type(value) is types.MethodType else value
+    plain = type(function) is types.FunctionType and not calls.is_special(function)
+    if plain or value is None:
         return value
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -265,6 +264,7 @@ def received(calls: "Calls", callable: Any, result: Any) -> Any:
     elif objects.is_subtype(cls, type) and id(callable) in _CLASS_MAKERS:
         calls.world.made_classes.add(id(result))
         calls.world.keep(result)
+        calls.made_at[id(result)] = calls.tracer.steps - 1
     known = calls.world.stand_ins.get(id(result))
     return result if known is None else known
 

@@ -133,7 +133,7 @@ class Resolver:
             return Node(value, Raw(behind))
         if not self._tracer.tensors.holds(type(value)):
             return None
-        made: Node = self._tracer.tensors.own.recipe(value, lambda: self._output(value))
+        made: Node = self._tracer.tensors.own.recipe(value, self._output)
         return made
 
     def _mention(self, mention: Mention) -> Ref | None:

@@ -99,13 +99,18 @@ class Overrides:
 
     # ------------------------------------------------------------------ who is asked
 
+    def enabled(self) -> bool:
+        """Whether torch asks anybody, a fact that is guarded."""
+        on = torch._C._is_torch_function_enabled
+        self._world.guard(State(on, (), "torch_function"), Equal(not self._off_at_start))
+        return not self.off
+
     def asks(self, cls: type) -> bool:
         """Whether torch asks tensors of a class; a fact that is guarded."""
         if is_plain(cls):
             return False
         if not self._known:
-            on = torch._C._is_torch_function_enabled
-            self._world.guard(State(on, (), "torch_function"), Equal(not self._off_at_start))
+            self.enabled()
         known = self._known.get(id(cls))
         if known is None:
             found = self._world.class_attribute(cls, "__torch_function__")

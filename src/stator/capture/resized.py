@@ -13,7 +13,8 @@ import torch.fx as fx
 
 from stator.capture.strided import extent
 from stator.diagnostics.catalogue import TensorStateChanged
-from stator.graph.fakes import FakeInput
+from stator.graph.fakes import FakeInput, tensors_in
+from stator.graph.memory import storage_of
 from stator.graph.prologue import Step
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def resize_early(tensors: "Tensors") -> None:
                 raise TensorStateChanged("a part of a tensor is given another shape")
             if not (given.real.is_contiguous() and given.fake.is_contiguous()):
                 raise TensorStateChanged("the strides of a tensor are changed")
+            if _has_views(tensors, given.fake):
+                raise TensorStateChanged("a tensor is given another shape of which there are views")
         if not _grows(given):
             continue
         node = tensors.graph.arguments.node(given.fake)
@@ -65,6 +68,16 @@ def _grows(given: FakeInput) -> bool:
     before = extent(given.layout[:dims], given.layout[dims : 2 * dims])
     after = extent(given.fake.shape, given.fake.stride())
     return bool(after > before)
+
+
+def _has_views(tensors: "Tensors", fake: torch.Tensor) -> bool:
+    """Whether the graph has other tensors on the same memory: AOTAutograd makes them anew."""
+    memory = storage_of(fake)
+    return any(
+        each is not fake and storage_of(each) == memory
+        for node in tensors.graph.graph.nodes
+        for each in tensors_in(node.meta.get("example_value"))
+    )
 
 
 def _first_user(node: fx.Node) -> fx.Node | None:

@@ -33,46 +33,47 @@ def split(task: Task, first: Trace) -> Trace | None:
     if last.broken is not None and last.broken.whole:
         return None
     found = None
-    for step in _earlier(last):
+    for step in _earlier(last.steps, first.before if last.before is None else last.before):
         attempt = trace(task, step.at)
         step.works = attempt.suspension is not None
         step.unfit = attempt.unfit
+        step.before = attempt.before
         if step.works:
             found = attempt
     return found
 
 
 class _Try:
-    """One attempt: the step to end before, and whether that has worked."""
+    """One attempt: the step to end before, and what has come of that."""
 
     def __init__(self, at: int) -> None:
         self.at = at
         self.works = False
         self.unfit = False  # the instruction there is none to run natively
+        self.before: int | None = None  # where that was made which is in the way, if it is known
 
 
-def _earlier(last: Trace) -> Iterator[_Try]:
-    """Where it was made, if that is known; else by bisection."""
-    if last.before is not None:
-        step = _Try(last.before)
-        yield step
-        if step.works:
-            return
-    low, high = 0, last.steps
+def _earlier(high: int, made: int | None) -> Iterator[_Try]:
+    """Where it was made, once that is known; else by bisection."""
+    low = 0
     for _ in range(_ATTEMPTS):
         if high - low <= 1:
             return
-        middle = (low + high) // 2
+        known = made is not None and low < made < high
+        middle = made if known and made is not None else (low + high) // 2
         # Not every instruction can be carried out on its own; most of those before it can.
         for at in range(middle, max(low, middle - _NEAR), -1):
             step = _Try(at)
             yield step
             if step.works or not step.unfit:
                 break
+        if step.works and known:
+            return
         if step.works:
             low = step.at
         else:
             high = middle
+        made = step.before
 
 
 def _check(first: Trace, second: Trace) -> None:

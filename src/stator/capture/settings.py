@@ -98,6 +98,21 @@ class Settings:
             raise TorchState("torch.get_default_device inside of a default device")
         return device
 
+    # ------------------------------------------------------------------ function modes
+
+    def function_modes(self, frame: Frame | None) -> int:
+        """How many there are: those of the trace itself do not count."""
+        if self._tensors.graph.default_device is not None:
+            raise FunctionMode("the program asks for function modes inside of a default device")
+        return len(self.modes)
+
+    def function_mode_enabled(self, frame: Frame | None) -> bool:
+        return self.function_modes(frame) > 0
+
+    def function_enabled(self, frame: Frame | None) -> bool:
+        """Whether torch asks `__torch_function__`."""
+        return self._tensors.overrides.enabled()
+
     # ------------------------------------------------------------------ cuDNN
 
     def get_flag(self, frame: Frame | None, name: str, *args: Any) -> Any:

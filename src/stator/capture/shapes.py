@@ -290,6 +290,12 @@ class Shapes:
                 return slice(*(self.plain(frame, part) for part in parts))
         return value
 
+    def searched(self, frame: Frame | None, container: Any, item: Any) -> tuple[Any, Any]:
+        """Of `item in container`: a nan is in what holds this very one, so both get the same."""
+        if type(item) is torch.SymFloat:
+            container = self.fixed(frame, container)
+        return container, self.plain(frame, item)
+
     def fixed(self, frame: Frame | None, value: Any, seen: frozenset[int] = frozenset()) -> Any:
         """What C code reads to the bottom, with numbers in it; lists and dicts stay the same.
 

@@ -6,10 +6,7 @@ to read an attribute, so it reads the world as the LOAD_ATTR instruction does.
 
 import abc
 import builtins
-import copy
-import dataclasses
 import logging
-import reprlib
 import sys
 import threading
 import types
@@ -22,7 +19,7 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import autograd, scalars
-from stator.capture.addresses import tell
+from stator.capture.addresses import COPYING, FOR_THE_MOMENT, tell
 from stator.capture.facts import (
     guard_mro,
     guard_not_registered,
@@ -39,7 +36,7 @@ from stator.diagnostics.catalogue import (
     TensorSubclass,
 )
 from stator.graph import leaves
-from stator.guards import Fixed, IsWeak
+from stator.guards import AttrKeys, Fixed, IsWeak
 from stator.world.fields import same_names
 from stator.world.kinds import is_frozen_class
 
@@ -244,11 +241,21 @@ def _dir(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: A
         calls.values.ready(value, Depth.SHALLOW, attributes=True)
         if _is_changed(calls, value):
             raise InterpreterState("dir() of a function, module or class that the call has changed")
+        _guard_names(calls, value.__func__ if type(value) is types.MethodType else value)
+        if objects.is_subtype(type(value), types.ModuleType):
+            calls.tracer.getattr(frame, value, "__dir__")
         cls = value if objects.is_subtype(type(value), type) else type(value)
         for owner in objects.mro(cls):
             if not is_frozen_class(owner) and not calls.world.is_made(owner):
                 calls.world.guard(Fixed(owner), same_names(owner))
     return _plain(calls, frame, function, args, kwargs)
+
+
+def _guard_names(calls: "Calls", value: Any) -> None:
+    """Which attributes an object of the world has itself that is taken as it is."""
+    own = objects.instance_dict(value)
+    if own is not None and calls.world.is_world(value) and id(value) not in calls.world.records:
+        calls.world.guard(calls.world.origins[id(value)], AttrKeys(tuple(dict.__iter__(own))))
 
 
 def _is_changed(calls: "Calls", value: Any) -> bool:
@@ -319,9 +326,9 @@ def _abstract(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
 
 
 def _plain_check(meta: type) -> bool:
-    """Whether a metaclass answers `isinstance` as `type` does."""
+    """Whether a metaclass answers `isinstance` as `type` does; torch.FloatTensor's does not."""
     found = objects.lookup(meta, "__instancecheck__")
-    return found is not None and not is_python_class(found.owner)
+    return found is not None and found.owner is type
 
 
 def _classes(given: Any) -> list[Any]:
@@ -337,7 +344,7 @@ def _identity(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
     if len(args) == 1 and not kwargs:
         value = args[0]
         record = calls.world.records.get(id(value))
-        in_copy = id(frame.globals) in _COPYING  # the keys of its memo, nothing else
+        in_copy = id(frame.globals) in COPYING  # the keys of its memo, nothing else
         by_address = function is builtins.id or _hashed_by_address(type(value))
         if record is not None and record.owner is None and by_address and not in_copy:
             return function(calls.world.pin(value))
@@ -346,16 +353,9 @@ def _identity(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
             raw, source = given
             calls.world.guard(source, IsWeak(raw))
             return builtins.id(raw)
-        if by_address and id(frame.globals) not in _FOR_THE_MOMENT:
+        if by_address and id(frame.globals) not in FOR_THE_MOMENT:
             tell(calls, value)
     return by_contract(calls, frame, function, args, kwargs)
-
-
-_COPYING: Final = frozenset(
-    id(module.__dict__) for module in (copy, torch._tensor, torch.nn.parameter)
-)
-# Here nobody keeps an address: `repr` knows by it that an object is inside of itself.
-_FOR_THE_MOMENT: Final = _COPYING | {id(module.__dict__) for module in (dataclasses, reprlib)}
 
 
 def _hashed_by_address(cls: type) -> bool:

@@ -5,7 +5,7 @@ bound method, or what the program has set on the tensor itself.
 """
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
@@ -19,11 +19,20 @@ from stator.diagnostics.catalogue import (
 from stator.graph import (
     leaves,
 )
-from stator.guards import Attr, NoAttr
+from stator.guards import Attr, Callback, NoAttr
 from stator.world import MISSING
 
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
+
+
+# Fields of autograd that the guard on a tensor leaves out.
+_UNTOLD: Final = frozenset({"output_nr", "retains_grad"})
+
+
+def _read(tensor: torch.Tensor, name: str) -> Any:
+    with torch._C.DisableTorchFunction():
+        return getattr(tensor, name)
 
 
 class TensorAttributes:
@@ -81,6 +90,8 @@ class TensorAttributes:
         match rule.kind:
             case leaves.Kind.CONSTANT:
                 self._tensors.grads.attribute(name)
+                if name in _UNTOLD and id(obj) in self._tensors.inputs:
+                    return self._of_input(obj, name)
                 return leaves.constant_attribute(obj, name)
             case leaves.Kind.RECORD:
                 return self._tensors.record(frame, getattr, (obj, name))
@@ -91,6 +102,13 @@ class TensorAttributes:
             case leaves.Kind.FORBIDDEN:
                 raise rule.cause(rule.reason)
         raise TensorDetail(f"the attribute {name} of a tensor is read")
+
+    def _of_input(self, obj: torch.Tensor, name: str) -> Any:
+        raw, source = self._tensors.inputs[id(obj)]
+        value = _read(raw, name)
+        check = Callback(lambda tensor: _read(tensor, name) == value, f"{name} is {value}")
+        self._tensors.world.guard(source, check)
+        return value
 
     def field(self, frame: Frame | None, name: str, access: str, args: list[Any]) -> Any:
         """`Tensor.shape.__get__(x)` and the like."""

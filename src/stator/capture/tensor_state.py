@@ -17,7 +17,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
-from stator.capture.autograd_leaves import AutogradLeaves, is_dense, user_call
+from stator.capture.autograd_leaves import AutogradLeaves, history, is_dense, user_call
+from stator.capture.backward import Backward
 from stator.capture.draws import Draws
 from stator.capture.gradients import Gradients
 from stator.capture.overrides import Without
@@ -35,7 +36,7 @@ from stator.effects import AttrDel, AttrSet, Effect, Output, SlotSet
 from stator.effects.instances import dict_descriptor
 from stator.effects.model import Constant
 from stator.effects.node import Node, store
-from stator.effects.steps import SELF, Call, Dict, Raw
+from stator.effects.steps import SELF, Call, Dict, Expr, Helper, Raw
 from stator.graph import leaves
 from stator.graph.memory import storage_of
 from stator.guards import Callback, Field, NotAliased, Source
@@ -49,6 +50,7 @@ _FIELDS: Final = torch._C.TensorBase.__dict__
 _DATA: Final = _FIELDS["data"]
 _GRAD: Final = _FIELDS["grad"]
 _REQUIRES_GRAD: Final = _FIELDS["requires_grad"]
+_RETAIN_GRAD: Final = _FIELDS["retain_grad"]
 _UNREAD: Final = object()
 _NAMES: Final = {"__deepcopy__": "deepcopy"}
 _OF_SUBCLASSES: Final = frozenset({"as_subclass", "make_subclass"})
@@ -62,6 +64,7 @@ class TensorState(AutogradLeaves):
         self.draws = Draws(tensors)
         self.settings = Settings(tensors)
         self.gradients = Gradients(tensors)
+        self.backwards = Backward(tensors)
         self._attributes: dict[int, dict[str, Any]] = {}  # set by the program, by id of the fake
         self._copied: list[torch.Tensor] = []
         self._grads: dict[int, Any] = {}
@@ -74,7 +77,7 @@ class TensorState(AutogradLeaves):
         action, *first = _NAMES.get(action, action).split()
         if action not in _OF_SUBCLASSES:
             self._check_plain(action, args)
-        holders = (self, self.draws, self.settings, self.gradients)
+        holders = (self, self.draws, self.settings, self.gradients, self.backwards)
         holder = next(each for each in holders if hasattr(each, action))
         return getattr(holder, action)(frame, *first, *args, **(kwargs or {}))
 
@@ -341,16 +344,24 @@ class TensorState(AutogradLeaves):
     def has_state(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor made in the call has attributes, a gradient, or a class of its own."""
         key = id(tensor)
-        if self._tensors.subclasses.is_made(tensor):
+        if self._tensors.subclasses.is_made(tensor) or self.gradients.spent(tensor):
             return True
         return any(v is not MISSING for v in self._attributes.get(key, {}).values()) or (
             self._grads.get(key) is not None
         )
 
-    def recipe(self, tensor: torch.Tensor, output: Callable[[], Output]) -> Node:
+    def recipe(self, tensor: torch.Tensor, output: Callable[[torch.Tensor], Output]) -> Node:
         """A result of the graph, with the class and attributes that the program gave it."""
         subclasses = self._tensors.subclasses
-        made = subclasses.recipe(tensor) if subclasses.is_made(tensor) else output()
+        made: Expr
+        if subclasses.is_made(tensor):
+            made = subclasses.recipe(tensor)
+        elif self.gradients.spent(tensor):
+            plain = self._tensors.graph.call(("method", "detach"), (tensor,))
+            name = Constant(history(tensor).name())
+            made = Call(Helper.SPENT, (output(plain), name), "spent")
+        else:
+            made = output(tensor)
         node = Node(tensor, made)
         held = self._attributes.get(id(tensor), {})
         pairs = tuple((Constant(n), Raw(v)) for n, v in held.items() if v is not MISSING)
@@ -358,6 +369,8 @@ class TensorState(AutogradLeaves):
             kind = leaves.python_type(tensor)
             own = Call(dict_descriptor(kind).__get__, (SELF,), f"dict_of_{name_of(kind)}")
             node.fills.append(Call(dict.update, (own, Dict(pairs)), "dict_update"))
+        if tensor in self.gradients.retained:
+            node.fills.append(Call(_RETAIN_GRAD, (SELF,), "retain_grad"))
         grad = self._grads.get(id(tensor))
         if grad is not None:
             node.fills.append(store(_GRAD, Raw(grad)))

@@ -23,9 +23,10 @@ from stator.capture.handled import Handled
 from stator.capture.indexing import Indexing
 from stator.capture.inside import Inside
 from stator.capture.leaf_views import LeafViews
+from stator.capture.number_tensors import written_out
 from stator.capture.operators import ARITHMETIC, NOT_IN_PLACE
 from stator.capture.overrides import Overrides
-from stator.capture.scalars import SYMBOLS, Scalars
+from stator.capture.scalars import SYMBOLS, Scalars, is_index
 from stator.capture.scripted import check_asked
 from stator.capture.shapes import Shapes
 from stator.capture.state_changes import StateChanges
@@ -67,6 +68,7 @@ CONSTANT_TYPES: Final = (
     torch.memory_format,
     torch.Size,
 )
+_NARROW: Final = (torch.narrow, ("method", "narrow"))  # may read where to start from a tensor
 _TENSORS: Final = TypeSet(FakeTensor, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -181,8 +183,13 @@ class Tensors:
         if kwargs and kwargs.get("requires_grad") is True:
             made = self.record(frame, target, args, {**kwargs, "requires_grad": False})
             return self.own.requires_grad_(frame, made)
+        written = written_out(self, frame, target, args, kwargs)
+        if written is not MISSING:
+            return written
         if target is torch._C._nn.pad:
             args = (args[0], self.scalars.numbers(frame, args[1]), *args[2:])
+        elif target in _NARROW and _starts_at_tensor(args):
+            args = (*args[:2], *self.scalars.numbers(frame, args[2:]))
         trace = None if frame is None or frame.finished else self.stack_trace(frame)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -295,6 +302,8 @@ class Tensors:
                 kwargs = {name: self.shapes.plain(frame, value) for name, value in named}
                 with torch._C.DisableTorchFunction():
                     return self.own.call(frame, rule.action, [*first, *args], kwargs)
+            case leaves.Kind.LEFT_OUT:
+                return None
             case leaves.Kind.FORBIDDEN:
                 raise rule.cause(rule.reason)
         raise AssertionError(rule)
@@ -477,6 +486,12 @@ def _is_c_enum(cls: type) -> bool:
     if type(cls).__name__ != "pybind11_type" or not cls.__module__.startswith("torch"):
         return False
     return "__members__" in objects.type_dict(cls) or objects.lookup(cls, "__members__") is not None
+
+
+def _starts_at_tensor(args: tuple[Any, ...]) -> bool:
+    """Whether `narrow` would read where to start, and not raise."""
+    start = args[2] if len(args) == 4 else None
+    return type(start) is FakeTensor and is_index(start) and not start.dim()
 
 
 def _not_set(*_: Any, **__: Any) -> Any:

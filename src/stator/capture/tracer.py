@@ -6,6 +6,7 @@ else CPython does itself (`core`), after the values it will look at have been ma
 """
 
 import functools
+import gc
 import linecache
 import sys
 import types
@@ -345,9 +346,13 @@ class Tracer(Attributes):
         return self.world.length(record)
 
     def contains(self, frame: Frame, container: Any, item: Any) -> bool:
-        item = self.tensors.shapes.plain(frame, self.texts.settled(frame, item))
+        item = self.texts.settled(frame, item)
+        container, item = self.tensors.shapes.searched(frame, container, item)
         if self.tensors.holds(type(container)):
             return self.tensors.contains(frame, container, item)
+        if type(container) is types.MappingProxyType:
+            (behind,) = gc.get_referents(container)
+            container = behind if objects.is_subtype(type(behind), dict) else container
         record = self.world.records.get(id(container))
         if (
             record is not None

@@ -265,7 +265,8 @@ def _region(
     seen = _seen(calls, transform, name, given)
     inner = Subgraph(calls.tensors.graph)
     try:
-        body, made = _body(calls, frame, name, inner, function, seen)
+        forward = kind is JvpRegion
+        body, made = _body(calls, frame, name, inner, function, seen, forward)
     except RecordingError as error:
         raise Transform(f"{name}: {error}") from None
     except UntrackedTensorError:
@@ -334,7 +335,13 @@ def _seen(calls: "Calls", transform: Any, name: str, given: Given) -> Seen:
 
 
 def _body(
-    calls: "Calls", frame: Frame, name: str, inner: Subgraph, function: Any, seen: Seen
+    calls: "Calls",
+    frame: Frame,
+    name: str,
+    inner: Subgraph,
+    function: Any,
+    seen: Seen,
+    forward_mode: bool,
 ) -> tuple[fx.GraphModule, Template]:
     """The graph of the program's function, and what it returns."""
     with torch._C.DisableTorchFunction(), calls.tensors.graph.fake_mode:
@@ -345,7 +352,7 @@ def _body(
     args, kwargs = seen.placed(parts)
     torch._C._set_grad_enabled(seen.grad)  # the transform does it
     try:
-        with inner, calls.tensors.inside.entered(inner, parts):
+        with inner, calls.tensors.inside.entered(inner, parts, forward_mode):
             inner.take(parts, "given")
             result = evaluated(frame, callee(calls, function), *args, **kwargs)
             made = Given(calls, result, name)

@@ -4,7 +4,10 @@ In: values of the traced program and what a contract says C code will look at. O
 their shadows filled (and guarded) as deep as C code reads. What it may not read is a `Break`.
 """
 
+import gc
 from collections import deque
+from functools import partial
+from types import MappingProxyType, MethodType, SimpleNamespace
 from typing import Any, Final
 
 from stator import contracts, objects
@@ -26,10 +29,16 @@ SPECIALS: Final = specials(
     "setattr delattr get set delete enter exit add radd iadd sub rsub mul rmul truediv rtruediv "
     "floordiv rfloordiv mod rmod pow rpow and rand or ror xor rxor lshift rshift matmul neg pos "
     "invert abs round trunc floor ceil divmod instancecheck subclasscheck new init class_getitem "
-    "init_subclass set_name prepare mro_entries fspath"
+    "init_subclass set_name prepare mro_entries fspath reduce reduce_ex getstate getnewargs "
+    "getnewargs_ex"
 )
 _PLAIN_KEYS: Final = TypeSet(str, int, bool, float, bytes, type, type(None))
-_WALKED: Final = TypeSet(list, tuple, dict, set, frozenset, deque)
+_WALKED: Final = TypeSet(list, tuple, set, frozenset, deque)
+_VIEWS: Final = TypeSet(type({}.keys()), type({}.values()), type({}.items()))
+_ARGUMENTS: Final[Any] = objects.type_dict(BaseException)["args"]
+_OF_PARTIAL: Final[Any] = [
+    objects.type_dict(partial)[name] for name in ("func", "args", "keywords")
+]
 
 
 class Values:
@@ -73,15 +82,10 @@ class Values:
             self.callbacks(cls)
         if depth is Depth.DEEP:
             base = objects.layout_base(cls)
-            if not _WALKED.holds(base):
-                return
-            if objects.is_subtype(base, dict):
-                for key, item in list(dict.items(value)):
-                    self._ready(key, depth, attributes, calls, seen)
-                    self._ready(item, depth, attributes, calls, seen)
-            else:
-                for item in list(base.__iter__(value)):  # type: ignore[attr-defined]
-                    self._ready(item, depth, attributes, calls, seen)
+            if base is SimpleNamespace and record is not None:
+                world.fill_attributes(record)
+            for item in held(value, base):
+                self._ready(item, depth, attributes, calls, seen)
 
     def callbacks(self, cls: type) -> None:
         """C code may call special methods of an object of this class."""
@@ -93,6 +97,29 @@ class Values:
             raise UnknownCFunction(
                 f"C code calls methods of {cls.__qualname__}, a C type that is not known"
             )
+
+
+def held(value: Any, base: type) -> list[Any]:
+    """What C code comes to from an object of this layout when it compares or shows it."""
+    if _WALKED.holds(base):
+        return list(base.__iter__(value))  # type: ignore[attr-defined]
+    if base is object:
+        return []
+    if objects.is_subtype(base, dict):
+        return [each for item in dict.items(value) for each in item]
+    if objects.is_subtype(base, BaseException):
+        return [_ARGUMENTS.__get__(value)]
+    if base is SimpleNamespace:
+        return [objects.instance_dict(value)]
+    if base is partial:
+        return [field.__get__(value) for field in _OF_PARTIAL]
+    if base is MethodType:
+        return [value.__self__]
+    if base is MappingProxyType or _VIEWS.holds(base):
+        return gc.get_referents(value)
+    if base is slice:
+        return [value.start, value.stop, value.step]
+    return []
 
 
 def _torch_type(cls: type) -> bool:

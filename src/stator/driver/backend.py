@@ -5,12 +5,15 @@ those of the call being compiled; and its title. Out: a callable of the graph's 
 has the graph's name where it is ours or torch.fx's.
 """
 
+import contextlib
 import re
+import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any, Final
 
+import torch
 import torch.fx as fx
 
 from stator import config
@@ -34,13 +37,14 @@ def compile_recorded(recorded: Recorded, options: Options, title: Title) -> Call
         given["patches"] = NO_ASSERTS
     depends = _depends_on_values(recorded.module)
     try:
-        made = compile_graph(
-            recorded.module,
-            recorded.example_inputs,
-            options.backend,
-            fake_mode=recorded.fake_mode,
-            options=given,
-        )
+        with _same_recursion_limit():
+            made = compile_graph(
+                recorded.module,
+                recorded.example_inputs,
+                options.backend,
+                fake_mode=recorded.fake_mode,
+                options=given,
+            )
     except BackendError as error:
         reason = _uncompiled(error, depends)
         if reason is None or error.module is None:
@@ -55,13 +59,30 @@ def compile_recorded(recorded: Recorded, options: Options, title: Title) -> Call
     return call.call if call.refusal is not None else _called(call.call, title)
 
 
+@contextlib.contextmanager
+def _same_recursion_limit() -> Iterator[None]:
+    """Inductor raises the limit for good, which a program can see."""
+    limit = sys.getrecursionlimit()
+    try:
+        yield
+    finally:
+        if sys.getrecursionlimit() != limit:
+            sys.setrecursionlimit(limit)
+
+
 # Backends know less about such graphs than about others; the graph itself is right.
 _VALUES: Final = "the backend would need the values that its sizes or numbers depend on"
-_BACKWARD: Final = "the backend compiles its backward, too, which torch doesn't have"
-_INFERENCE: Final = "the backend can't make views in inference mode"
+_BACKWARD: Final = "the backend compiles its backward, too, which torch can't compute"
+_INFERENCE: Final = "the backend can't work with tensors of inference mode"
+_FUNCTIONAL: Final = "the backend can't do without an operator that changes its argument"
+_SPARSE: Final = "the backend can't compile the backward of sparse tensors"
 _NO_BACKWARD: Final = re.compile(
     r"derivative for '\w+' is not implemented|A view was created in no_grad mode|one of the "
     r"variables needed for gradient computation has been modified by an inplace operation"
+)
+_ENGINE: Final = torch.autograd.graph._engine_run_backward.__code__
+_OF_INFERENCE: Final = re.compile(
+    r"Cannot set version_counter for inference tensor|requires_grad=True on inference tensor"
 )
 _UNKNOWN: Final = re.compile(r"\b(u|zuf)\d+\b")  # torch's names for numbers that only a run knows
 
@@ -75,11 +96,27 @@ def _uncompiled(error: BackendError, depends: bool) -> str | None:
     cause = error.__cause__
     if isinstance(cause, NotCompiledError):
         return cause.reason
-    if isinstance(cause, NotImplementedError | RuntimeError) and _NO_BACKWARD.search(str(cause)):
+    if isinstance(cause, NotImplementedError | RuntimeError) and (
+        _NO_BACKWARD.search(str(cause)) or _in_backward(cause)
+    ):
         return _BACKWARD
-    if "Cannot set version_counter for inference tensor" in str(cause):
+    if _OF_INFERENCE.search(str(cause)):
         return _INFERENCE
+    if isinstance(cause, NotImplementedError) and "DispatchKey.Sparse" in str(cause):
+        return _SPARSE
+    if "operator whose output has alias annotations" in str(cause):
+        return _FUNCTIONAL
     return _VALUES if depends and _needs_values(error) else None
+
+
+def _in_backward(error: BaseException) -> bool:
+    """Whether it was raised while a backend differentiated the graph: a forward would be fine."""
+    step = error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_code is _ENGINE:
+            return True
+        step = step.tb_next
+    return False
 
 
 def _needs_values(error: BaseException | None) -> bool:

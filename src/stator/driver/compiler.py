@@ -42,6 +42,7 @@ from stator.driver.notice import notice
 from stator.driver.options import Options
 from stator.driver.recompiles import limit_reached, reasons, refused, told
 from stator.driver.stance import Stance
+from stator.driver.tracers import another_traces
 from stator.driver.tracing import TRACING, Captured, captured
 from stator.effects.suspension import Exit, Suspension
 from stator.emit.ending import Ending
@@ -123,7 +124,7 @@ class Compiler:
         self._forced: dict[object, CompiledFunction] = {}  # the same with other backends
 
     def __call__(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
-        if TRACING.now:
+        if TRACING.now or another_traces():
             return CALL_ORIGINAL  # called from what a trace runs for real, perhaps on fake tensors
         taken = stance.current()
         if taken.name == "eager_on_recompile":

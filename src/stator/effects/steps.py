@@ -34,6 +34,8 @@ class Helper(Enum):
     """(tensor, name of a grad_fn, requires_grad, is a parameter): a tensor that is shown so."""
     AS_SUBCLASS = "as_subclass"
     """(whether grad is enabled, tensor, class): what `as_subclass` makes in that mode."""
+    SPENT = "spent"
+    """(tensor, name of a grad_fn): as if it had been differentiated, which can be done once."""
     SET_TRACEBACK = "set_traceback"
     """(exception, places, traceback): it has passed these places, and others before."""
     LOG = "log"

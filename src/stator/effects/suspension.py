@@ -178,12 +178,23 @@ def _moved(frame: Activation, unit: int, stack: Sequence[Any]) -> Activation:
 
 
 def _on(frame: Activation) -> Activation:
-    """Behind instructions that only drop what was not wanted."""
+    """Behind instructions that only drop what was not wanted, or put it into a variable.
+
+    A constant in a variable is guarded when the program looks at it, not before.
+    """
     while frame.stack and type(frame.stack[-1]) in (Result, type(None)):
         instruction = decode(frame.code).at(frame.unit)
-        if instruction.name != "POP_TOP":
+        if instruction.name == "STORE_FAST":
+            if type(frame.stack[-1]) is not Result:
+                break
+            variables = {**frame.locals, instruction.arg: frame.stack[-1]}
+            frame = Activation(
+                frame.code, frame.globals, instruction.next, variables, frame.stack[:-1]
+            )
+        elif instruction.name == "POP_TOP":
+            frame = _moved(frame, instruction.next, frame.stack[:-1])
+        else:
             break
-        frame = _moved(frame, instruction.next, frame.stack[:-1])
     return frame
 
 

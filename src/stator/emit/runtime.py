@@ -22,6 +22,7 @@ from stator.effects.steps import Helper
 from stator.emit import reports
 from stator.emit.classes import as_subclass
 from stator.emit.looks import shown
+from stator.emit.spent import spent
 from stator.emit.traceback import chain
 
 EVERYTHING: Final = slice(None)
@@ -81,6 +82,7 @@ HELPERS: Final[dict[Helper, Callable[..., Any]]] = {
     Helper.UNION: union,
     Helper.SHOWN: shown,
     Helper.AS_SUBCLASS: as_subclass,
+    Helper.SPENT: spent,
     Helper.SET_TRACEBACK: set_traceback,
     Helper.LOG: reports.log,
     Helper.WARN: reports.warn,
@@ -141,9 +143,19 @@ def _left_out(before: list[Any], contents: Iterable[Any]) -> list[Any]:
 
 
 def set_set(target: set[Any], elements: tuple[Any, ...]) -> None:
-    """Elements that are not all constants: those have a layout, which is taken over."""
-    set.clear(target)
+    """Elements that are not all constants: those have a layout, which is taken over.
+
+    What stays is left where it is: the order is that of a set to which the same was done.
+    """
+    kept = {_element(each) for each in elements}
+    gone = [each for each in set.__iter__(target) if _element(each) not in kept]
+    set.difference_update(target, gone)
     set.update(target, elements)
+
+
+def _element(value: Any) -> Any:
+    """Equal constants of one type are the same; other elements are themselves alone."""
+    return (type(value), value) if type(value) in _PLAIN else id(value)
 
 
 def set_deque(target: deque[Any], items: list[Any]) -> None:

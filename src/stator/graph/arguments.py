@@ -4,7 +4,7 @@ The side table of the graph lives here: the node of each fake tensor, by identit
 """
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -101,6 +101,10 @@ class Arguments:
 
     def _of_item(self, item: fx.Node | Item) -> fx.Node:
         return self._take(item) if isinstance(item, Item) else item
+
+    def tensors(self) -> Sequence[torch.Tensor]:
+        """All that have a node."""
+        return self._alive
 
     def sharing(self, tensor: torch.Tensor) -> bool:
         """Whether another tensor has the same memory."""

@@ -45,8 +45,8 @@ def _tensors(layer: Any, value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Edges:
-    """Which inputs and outputs of a graph are numpy's, and which inputs are floats or tensors of
-    a subclass, by position.
+    """Which inputs and outputs of a graph are numpy's, which inputs are floats or tensors of a
+    subclass, by position; and outputs that were made in or out of inference mode, unlike the call.
     """
 
     inputs: tuple[int, ...] = ()
@@ -54,13 +54,15 @@ class Edges:
     scalars: tuple[int, ...] = ()
     floats: tuple[int, ...] = ()
     subclasses: tuple[int, ...] = ()
+    inference: tuple[tuple[int, bool], ...] = ()
 
     def around(self, graph: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
         """The compiled graph as a function that takes and returns arrays and floats there."""
-        if not (self.inputs or self.arrays or self.scalars or self.floats or self.subclasses):
+        if self == _NONE:
             return graph
         subclasses, as_subclass, plain = self.subclasses, _AS_SUBCLASS, torch.Tensor
         inputs, arrays, scalars, floats = self.inputs, self.arrays, self.scalars, self.floats
+        inference = self.inference
         from_numpy, tensor = torch.from_numpy, torch.tensor
         double: dict[str, Any] = {"dtype": torch.float64, "device": "cpu"}
 
@@ -77,6 +79,21 @@ class Edges:
                 outputs[position] = outputs[position].numpy()
             for position in scalars:
                 outputs[position] = outputs[position].numpy()[()]
+            for position, mode in inference:
+                outputs[position] = _made_so(outputs[position], mode)
             return outputs
 
         return graph_of_arrays
+
+
+_NONE: Final = Edges()
+
+
+def _made_so(made: torch.Tensor, inference: bool) -> torch.Tensor:
+    """The tensor as that mode makes it, on the same memory: backends forget where it was made."""
+    if made.is_inference() is inference:
+        return made
+    with torch.inference_mode(inference):
+        place = made.storage_offset(), made.shape, made.stride()
+        empty = torch.empty(0, dtype=made.dtype, device=made.device)
+        return empty.set_(made.untyped_storage(), *place)

@@ -211,9 +211,10 @@ def _fake(
             # No source: with one, a zero-dimensional tensor's value would become a symbol.
             return mode.from_tensor(real, static_shapes=True)
         return mode.from_tensor(real, source=source, symbolic_context=context)
-    except (UnsupportedFakeTensorException, NotImplementedError, RuntimeError) as error:
+    except (UnsupportedFakeTensorException, RuntimeError, AssertionError) as error:
         if is_interrupt(error):
             raise
+        # It asserts that the fake is alike: that of a view with new data (`v.data = …`) is not.
         what = f"{type(real).__name__} with layout {real.layout}"
         raise Unsupported(f"no fake tensor can stand for a {what}: {error}") from error
 

@@ -45,6 +45,21 @@ RECORDED_C_CLASSES: Final[tuple[str, ...]] = ("_VariableFunctionsClass.",)  # to
 # The function mode under which `x[i, j]` with tensors of one number is torch.index: for `vmap`.
 INDEXING_MODE: Final = "torch._dynamo._trace_wrapped_higher_order_op.TransformGetItemToIndex"
 
+# Once torch.compile was used, modules are made and copied by wrappers of Dynamo's, which note for
+# its own use that they are new. They are evaluated; the note, on objects of a trace, is left out.
+_NOTES: Final = "torch._dynamo.mutation_guard"
+WRAPPERS: Final[frozenset[str]] = frozenset(
+    f"{_NOTES}.install_generation_tagging_init.<locals>.{name}"
+    for name in ("patched_init", "patched_setstate")
+)
+LEFT_OUT: Final[frozenset[str]] = frozenset(
+    {
+        f"{_NOTES}.GenerationTracker.tag",
+        # It makes the class of `ctx`, which a trace has no use for. The class can't leave the call.
+        "torch.autograd.function.FunctionMeta.__init__",
+    }
+)
+
 # Modules whose functions do something that can't be part of a trace; the reason is shown.
 FORBIDDEN_MODULES: Final[dict[str, str]] = {
     "torch._dynamo": "it drives another compiler",
@@ -71,6 +86,7 @@ FORBIDDEN_MODULES: Final[dict[str, str]] = {
 EVALUATED: Final[tuple[str, ...]] = (
     "torch.jit.annotate",
     "torch.nn.functional.boolean_dispatch",
+    "torch.nn.functional.gaussian_nll_loss",  # raises where a variance is negative
     "torch.nn.functional.grouped_mm",
     "torch.nn.functional.handle_torch_function",
     "torch.nn.functional.linear_cross_entropy",
@@ -134,16 +150,12 @@ CONSTANT: Final[tuple[str, ...]] = (
     "torch._C._get_overrideable_sdp_enabled",
     "torch._C._get_sdp_priority_order",
     "torch._C._has_mkldnn",
-    "torch._C._is_torch_function_all_disabled",
     "torch._C._get_default_device",
     "torch._C._get_flash_sdp_enabled",
     "torch._C._get_math_sdp_enabled",
     "torch._C._get_mem_efficient_sdp_enabled",
     "torch._C._get_privateuse1_backend_name",
     "torch._C._get_warnAlways",
-    "torch._C._is_torch_function_enabled",
-    "torch._C._is_torch_function_mode_enabled",
-    "torch._C._len_torch_function_stack",
     "torch._utils._get_device_index",
     "torch.backends.cuda.is_built",
     "torch.backends.cudnn.is_acceptable",
@@ -224,7 +236,6 @@ CONSTANT_METHODS: Final[frozenset[str]] = frozenset(
     [
         "__hash__",
         "__len__",
-        "_is_view",
         "_is_zerotensor",
         "dense_dim",
         "dim",
@@ -305,10 +316,14 @@ OWN: Final[dict[str, str]] = {
     "torch._C._pop_torch_function_stack": "leave_mode",
     "torch._C._push_on_torch_function_stack": "enter_mode",
     "torch.Tensor._make_subclass": "make_subclass",
+    "torch.autograd.backward": "autograd_backward",
     "torch.autograd.grad": "autograd_grad",
     "torch.autograd.profiler.record_function.__enter__": "enter_range",
     "torch.autograd.profiler.record_function.__exit__": "exit_range",
     "torch.get_default_device": "default_device",
+    "torch._C._len_torch_function_stack": "function_modes",
+    "torch._C._is_torch_function_mode_enabled": "function_mode_enabled",
+    "torch._C._is_torch_function_enabled": "function_enabled",
     "torch.is_autocast_cache_enabled": "autocast_cache",
     "torch.set_anomaly_enabled": "anomaly",
     "torch.set_default_dtype": "default_dtype",
@@ -322,7 +337,16 @@ OWN: Final[dict[str, str]] = {
     "torch.set_rng_state": "set_rng_state",
 }
 OWN_METHODS: Final[frozenset[str]] = frozenset(
-    {"__deepcopy__", "as_subclass", "detach_", "requires_grad_", "resize_", "retain_grad", "set_"}
+    [
+        "__deepcopy__",
+        "as_subclass",
+        "backward",
+        "detach_",
+        "requires_grad_",
+        "resize_",
+        "retain_grad",
+        "set_",
+    ]
 )
 
 # ---------------------------------------------------------------------------- forbidden
@@ -351,7 +375,6 @@ FORBIDDEN: Final[dict[str, str]] = {
     "torch.func.functionalize": _TRANSFORM,
     "torch.func.linearize": _TRANSFORM,
     "torch.allclose": _VALUES,
-    "torch.autograd.backward": _AUTOGRAD,
     "torch.equal": _VALUES,
     "torch.from_numpy": "it shares memory with a numpy array",
     "torch.frombuffer": "it shares memory with a buffer",
@@ -407,7 +430,6 @@ FORBIDDEN_METHODS: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(
         [
-            "backward",
             "register_hook",
             "register_post_accumulate_grad_hook",
             "reinforce",
@@ -454,6 +476,7 @@ FORBIDDEN_METHODS: Final[dict[str, str]] = {
         _SUBCLASS,
     ),
     "__delitem__": "tensors have no items to delete",
+    "_is_view": "what else looks into its memory",
     **dict.fromkeys(["apply_", "map_", "map2_"], "it calls Python for each element"),
 }
 

@@ -30,6 +30,7 @@ class Kind(Enum):
     CONSTANT = "constant"  # answered while tracing
     STATE = "state"  # changes global state, in the graph too
     OWN = "own"  # the trace keeps it itself: state of tensors
+    LEFT_OUT = "left out"  # does nothing that a program could see
     FORBIDDEN = "forbidden"  # not in a graph
 
 
@@ -46,6 +47,7 @@ class Rule:
 RECORD: Final = Rule(Kind.RECORD)
 EVALUATE: Final = Rule(Kind.EVALUATE)
 CONSTANT: Final = Rule(Kind.CONSTANT)
+LEFT_OUT: Final = Rule(Kind.LEFT_OUT)
 
 KIND: Final = "_stator_class"  # where a fake notes that it stands for a tensor of a subclass
 _TENSOR_CLASSES: Final = (torch._C.TensorBase, torch.Tensor)
@@ -193,6 +195,11 @@ def _python_function(function: types.FunctionType) -> Rule | None:
         return None
     if module in tables.RECORDED_MODULES:
         return EVALUATE if function.__name__.startswith("_") else RECORD
+    path = f"{module}.{function.__qualname__}"
+    if path in tables.LEFT_OUT:
+        return LEFT_OUT
+    if path in tables.WRAPPERS:
+        return EVALUATE
     return _by_module(function.__name__, module) or EVALUATE
 
 

@@ -9,6 +9,7 @@ node of each; tensors inside a tuple or list get a `getitem` node when they are 
 """
 
 import functools
+import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
@@ -31,7 +32,7 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 from torch.fx.passes.runtime_assert import insert_deferred_runtime_asserts
 
-from stator.diagnostics.catalogue import RegionContents
+from stator.diagnostics.catalogue import RegionContents, SharedMemory
 
 from .arguments import Arguments, Item, with_dtypes
 from .errors import DataDependent, Unsupported
@@ -40,7 +41,8 @@ from .fakes import Dynamic, Fakes, InputSource, differentiable, tensors_in, vers
 from .interrupts import is_interrupt
 from .memory import storage_of
 from .naming import Names
-from .purity import KEEP, UNCOUNTED, has_effect, may_drop
+from .overlaps import Overlap, overlap_of
+from .purity import KEEP, UNCOUNTED, has_effect, may_drop, may_write
 from .scalars import (
     Assumptions,
     assuming,
@@ -257,6 +259,7 @@ class OutputGraph:
         node_kwargs = self.arguments.of(with_dtypes(target, kwargs))
         operands = list(tensors_in((args, kwargs)))
         before = [version(tensor) for tensor in operands]
+        overlap = overlap_of(operands) if may_write(_bare_name(target), kwargs) else None
         result = self._run(target, args, kwargs)
         detaches = _bare_name(target) == "detach" or args[1:] == ("data",)
         if torch.is_inference_mode_enabled() and not detaches:
@@ -268,6 +271,8 @@ class OutputGraph:
             if old != version(tensor) or (old is None and has_effect(_bare_name(target)))
         ]
         changed = bool(written)
+        if changed and overlap is not None:
+            self._ask_of_overlap(overlap, written, target, args, kwargs)
         if any(each.requires_grad and not differentiable(each) for each in written):
             # A real kernel refuses a result that can't be cast; those of fakes may not.
             name = operator_name(target)
@@ -376,6 +381,26 @@ class OutputGraph:
         if self.symbols:  # it may depend on them, and nobody has asked about their values
             name = operator_name(target)
             raise Unsupported(f"{name} refuses an empty tensor, which may depend on open sizes")
+        raise refusal
+
+    def _ask_of_overlap(
+        self,
+        overlap: Overlap,
+        written: Sequence[torch.Tensor],
+        target: Target,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        """Raises what eager does, if it refuses to write to memory that the call also reads."""
+        function = None if isinstance(target, tuple) else target
+        refusal = overlap.refusal(functools.partial(run_target, target), function, args, kwargs)
+        # An assignment to items writes to those alone: eager has looked whether they are others.
+        if refusal is None and (target is operator.setitem or not overlap.mixes(written)):
+            return
+        forget(self.shape_env, tensors_in((args, kwargs)))
+        if refusal is None or self.symbols:  # it may depend on open sizes, as above
+            name = operator_name(target)
+            raise Unsupported(f"{name} writes to memory that it also reads", SharedMemory)
         raise refusal
 
     def _apply_default_device(self, target: Target, kwargs: dict[str, Any]) -> None:

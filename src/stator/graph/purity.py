@@ -7,7 +7,8 @@ that are not torch's. That a call changed a tensor in place is seen when it is r
 
 import builtins
 import operator
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import torch
 import torch.fx as fx
@@ -136,6 +137,11 @@ def has_effect(name: str) -> bool:
     """Whether the name of a function or method says that it is called for what it does."""
     in_place = name.endswith("_") and not name.endswith("__")
     return in_place or name in _KEPT or name.strip("_") in _IN_PLACE_OPERATORS
+
+
+def may_write(name: str, kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call of that name may write to its arguments."""
+    return "out" in kwargs or has_effect(name)
 
 
 def may_drop(node: fx.Node) -> bool:

@@ -7,7 +7,7 @@ leaves the random number generators as they were.
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import torch
@@ -23,9 +23,13 @@ def eager_error(
     run: Callable[[tuple[Any, ...], dict[str, Any]], object],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
+    known: Mapping[int, torch.Tensor] | None = None,
 ) -> BaseException | None:
-    """The exception of `run` on stand-ins for the fake tensors in `args`; None if it passes."""
-    twins = _Twins()
+    """The exception of `run` on stand-ins for the fake tensors in `args`; None if it passes.
+
+    `known` are stand-ins that there are already, by id of the fake.
+    """
+    twins = _Twins(known or {})
     try:
         real_args, real_kwargs = twins.of(args), twins.of(kwargs)
     except NotReplayableError:
@@ -46,8 +50,8 @@ def eager_error(
 class _Twins:
     """Real tensors for fake ones, one each, so that a tensor passed twice stays one tensor."""
 
-    def __init__(self) -> None:
-        self._of: dict[int, torch.Tensor] = {}
+    def __init__(self, known: Mapping[int, torch.Tensor]) -> None:
+        self._of = dict(known)
 
     def cuda_devices(self) -> list[torch.device]:
         return list({t.device for t in self._of.values() if t.device.type == "cuda"})
@@ -59,7 +63,7 @@ class _Twins:
                 twin = self._of[id(value)] = _twin(value)
             return twin
         if isinstance(value, torch.SymInt):
-            return _hint(value)
+            return hint(value)
         if isinstance(value, torch.SymFloat | torch.SymBool):
             raise NotReplayableError  # it was read from a tensor
         if isinstance(value, list):
@@ -76,7 +80,7 @@ class _Twins:
         return value
 
 
-def _hint(number: torch.SymInt | int) -> int:
+def hint(number: torch.SymInt | int) -> int:
     """The value a symbolic int had when tracing began."""
     if not isinstance(number, torch.SymInt):
         return number
@@ -88,8 +92,8 @@ def _hint(number: torch.SymInt | int) -> int:
 def _twin(fake: torch.Tensor) -> torch.Tensor:
     if fake.layout is not torch.strided or fake.is_quantized:
         raise NotReplayableError
-    size = [_hint(n) for n in fake.shape]
-    stride = [_hint(n) for n in fake.stride()]
+    size = [hint(n) for n in fake.shape]
+    stride = [hint(n) for n in fake.stride()]
     extent = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True) if n)
     if extent * fake.dtype.itemsize > LARGEST:
         raise NotReplayableError

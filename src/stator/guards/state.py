@@ -7,6 +7,8 @@ For those that every trace depends on there are *probes*: what torch's C++ code 
 instead of 30. A probe is verified here, in both states, before it is first used.
 """
 
+import functools
+import operator
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple
@@ -21,12 +23,15 @@ from .checks import Equal
 from .sources import State
 from .tree import Guard
 
+_TRACER: Final = torch._C._dispatch_key_parse("Tracer")  # its key is on while torch.jit traces
+
 AUTOCAST_DEVICES: Final = ("cpu", "cuda", "xpu", "mps", "mtia", "hpu", "privateuseone")
 
 STATES: Final[dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]] = {
     # First: where a mode is active, torch may run its Python code to answer the others.
     "torch_function_modes": (torch._C._len_torch_function_stack, ()),
     "torch_dispatch_modes": (torch._C._len_torch_dispatch_stack, ()),
+    "jit_tracing": (torch._C._dispatch_tls_is_dispatch_key_included, (_TRACER,)),
     "torch_function": (torch._C._is_torch_function_enabled, ()),
     "grad_mode": (torch.is_grad_enabled, ()),
     "inference_mode": (torch.is_inference_mode_enabled, ()),
@@ -47,6 +52,7 @@ for _module, _name in ((torch, "is_autocast_any_enabled"), (torch._C, "_is_any_a
 DEFAULT: Final = (
     "torch_function_modes",
     "torch_dispatch_modes",
+    "jit_tracing",
     "grad_mode",
     "inference_mode",
     "autocast",
@@ -117,10 +123,20 @@ class Known(NamedTuple):
 def autocast_keys() -> int:
     """The bits that are all excluded while autocast is off for all devices."""
     names = [name for name in vars(torch._C.DispatchKey) if name.startswith("Autocast")]
-    mask = 0
-    for name in names:
-        mask |= int(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, name)).raw_repr())
-    return mask & (2**64 - 1)
+    return functools.reduce(operator.or_, (keys(getattr(torch._C.DispatchKey, n)) for n in names))
+
+
+def keys(key: Any) -> int:
+    """The bits of a dispatch key."""
+    return int(torch._C.DispatchKeySet(key).raw_repr()) & (2**64 - 1)
+
+
+def context() -> int:
+    """Where torch keeps its global settings."""
+    found = _core.state_probe("_ZN2at13globalContextEv", 0, 64, True)
+    if found is None:
+        raise LookupError("this build of torch does not tell")
+    return _core.state_ask(found)
 
 
 # As torch numbers dtypes in its C++ and C interfaces.
@@ -132,6 +148,13 @@ PROBES: Final = {
     ),
     "torch_dispatch_modes": Known(
         "_ZN3c104impl20TorchDispatchModeTLS9stack_lenEv", 64, int, BaseTorchDispatchMode
+    ),
+    "jit_tracing": Known(
+        "_ZN3c104impl31tls_is_dispatch_keyset_includedENS_14DispatchKeySetE",
+        8,
+        int,
+        lambda: torch._C._IncludeDispatchKeyGuard(_TRACER),
+        lambda: keys(_TRACER),
     ),
     "grad_mode": Known(
         "_ZN3c108GradMode10is_enabledEv",
@@ -146,6 +169,7 @@ PROBES: Final = {
         lambda: torch.inference_mode(not torch.is_inference_mode_enabled()),
     ),
     "default_dtype": Known("_ZN3c1031get_default_dtype_as_scalartypeEv", 8, DTYPES.get, None),
+    "deterministic": Known("_ZNK2at7Context23deterministicAlgorithmsEv", 8, int, None, context),
     "autocast_any": Known(
         "_ZN3c104impl31tls_is_dispatch_keyset_excludedENS_14DispatchKeySetE",
         8,

@@ -241,8 +241,11 @@ def apart(first: Any, *others: Any) -> bool:
     if any(torch._C.TensorBase not in type(t).__mro__ for t in (first, *others)):
         return False
     with torch._C.DisableTorchFunction():
-        own = storage(plain(first))
-        return own == 0 or all(storage(plain(other)) != own for other in others)
+        tensors = [plain(each) for each in (first, *others)]
+        if any(tensor.layout is not torch.strided for tensor in tensors):
+            return False  # it has no storage to tell
+        own, *rest = map(storage, tensors)
+        return own == 0 or own not in rest
 
 
 def storage(tensor: torch.Tensor) -> int:
@@ -298,6 +301,10 @@ def sample(t: torch.Tensor) -> tuple[Any, ...]:
     return t, t._cdata, raw_keys(t), t.requires_grad, sizes, strides, storage(t), leaf
 
 
+# Up to this version one function of torch gives the object of a tensor another impl.
+SWAPS_KNOWN: Final = (2, 13)
+
+
 def calibrate(without: str | None = None) -> str | None:
     """Prepare the native side once; None, or what is missing and makes tensors slow to check."""
     if without is None:
@@ -312,6 +319,8 @@ def calibrate(without: str | None = None) -> str | None:
     except Exception:
         known = ()  # a build we don't know: leave it alone
     missing = _core.tensor_calibrate(torch._C.TensorBase, known, python_keys(), matches, without)
+    if missing is None and tuple(map(int, torch.__version__.split(".")[:2])) <= SWAPS_KNOWN:
+        _core.tensor_count_swaps(torch._C._swap_tensor_impl)
     _missing[:] = [missing]
     _codes.clear()
     return missing

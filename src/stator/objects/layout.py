@@ -1,6 +1,6 @@
 """Where an instance keeps its state: layout base, instance dict, slots."""
 
-from types import GetSetDescriptorType, MemberDescriptorType
+from types import BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Final
 
 from stator._native._core import is_python_class
@@ -14,12 +14,18 @@ def layout_base(cls: type) -> type:
 
     What class statements add to it (slots, the dict) counts as state and not as layout.
     """
-    while is_python_class(cls):
+    while is_python_class(cls) and not _has_c_new(cls):
         parent = types.base(cls)
         if parent is None:
             break
         cls = parent
     return cls
+
+
+def _has_c_new(cls: type) -> bool:
+    """`_random.Random`, a type of C, is freed as a Python class is; but it makes its instances."""
+    new: Any = types.type_dict(cls).get("__new__")
+    return type(new) is BuiltinFunctionType and new.__self__ is cls
 
 
 def _is_slot(value: Any) -> bool:

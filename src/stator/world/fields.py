@@ -108,7 +108,8 @@ def is_exception(base: type) -> bool:
 def exception_fields(base: type) -> list[Descriptor]:
     """The C fields of an exception: `args`, the chain, and what the base adds.
 
-    The traceback is left out: a shadow gets a stand-in of it.
+    The traceback is left out: a shadow gets a stand-in of it. Setting a cause also sets whether the
+    context is shown, which therefore comes last.
     """
     found: dict[str, Descriptor] = {}
     for owner in reversed(objects.mro(base)):
@@ -120,7 +121,8 @@ def exception_fields(base: type) -> list[Descriptor]:
     left_out = _NOT_STATE
     if objects.is_subtype(base, BaseExceptionGroup):
         left_out |= _GROUP_STATE
-    return [found[name] for name in found if name not in left_out]
+    names = sorted(found, key=lambda name: name == "__suppress_context__")
+    return [found[name] for name in names if name not in left_out]
 
 
 def read_field(descriptor: Descriptor, raw: Any) -> tuple[bool, Any]:
@@ -129,11 +131,6 @@ def read_field(descriptor: Descriptor, raw: Any) -> tuple[bool, Any]:
         return True, descriptor.__get__(raw)
     except (AttributeError, TypeError):  # UnicodeError has fields that can be empty
         return False, None
-
-
-def same_fields(fields: list[tuple[Descriptor, Any]]) -> Callable[[Any], bool]:
-    """Whether an exception holds the very same objects as before."""
-    return lambda raw: all(descriptor.__get__(raw) is value for descriptor, value in fields)
 
 
 def all_constant(held: list[tuple[Descriptor, Any]], constants: objects.TypeSet) -> bool:
@@ -171,9 +168,9 @@ def _is_exact(item: Any) -> bool:
     return type(item) in (int, float, bool, str, bytes, complex, type(None), range)
 
 
-def group_members(raw: Any) -> tuple[Any, tuple[Any, ...]]:
+def of_group(raw: Any) -> list[tuple[MemberDescriptorType, Any]]:
     """The message and the exceptions of a group, which are fixed when it is made."""
-    return _MESSAGE.__get__(raw), _EXCEPTIONS.__get__(raw)
+    return [(field, field.__get__(raw)) for field in (_MESSAGE, _EXCEPTIONS)]
 
 
 _MESSAGE: Final = BaseExceptionGroup.__dict__["message"]
@@ -184,3 +181,8 @@ def same_names(cls: type) -> Callback:
     """A class has the attributes that it has now, in the same order."""
     names = tuple(objects.type_dict(cls))
     return Callback(lambda owner: tuple(objects.type_dict(owner)) == names, "the same attributes")
+
+
+def same_slot(owner: type, name: str) -> Callable[[Any], bool]:
+    """Whether a bound special method of C is this one, of this class."""
+    return lambda method: method.__name__ == name and method.__objclass__ is owner

@@ -193,6 +193,8 @@ class Filling(Store):
 
     def _fill_dict(self, record: Record) -> None:
         raw, base, known, source = record.raw, record.base, record.items, record.source
+        if base is OrderedDict and len(list(base.__iter__(raw))) != dict.__len__(raw):
+            raise OpaqueObject("an OrderedDict that methods of dict have changed, behind its order")
         items = pairs(raw, base)
         if all(plain_key(key) for key, _ in items):
             self.guard(source, Keys(tuple(key for key, _ in items)))

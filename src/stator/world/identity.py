@@ -87,7 +87,7 @@ class Identity(Store):
         else:
             self.guard(source, TypeIs(types.BuiltinFunctionType))
             self.guard(source, Callback(_named(raw.__name__), f"the method {raw.__name__}"))
-            stand_in = self.wrap(bound_to, Field(source, _BOUND_TO))
+            stand_in = self.wrap_closed(bound_to, Field(source, _BOUND_TO))
         if id(stand_in) in self.opaque:
             return self.wrap_opaque(raw, source)
         return self.remember(raw, member.value.__get__(stand_in, type(stand_in)), source)

@@ -8,8 +8,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from stator.guards import Check, Guard, Source, TypeIs
+from stator.guards import Check, Equal, Guard, Source, TypeIs
 from stator.objects.types import Attribute
+from stator.world.kinds import CONSTANTS
 from stator.world.records import Record
 
 
@@ -56,6 +57,13 @@ class Store:
     def wrap(self, raw: Any, source: Source) -> Any:
         """What stands for `raw`, with the guards that make it right."""
         raise NotImplementedError
+
+    def wrap_closed(self, raw: Any, source: Source) -> Any:
+        """The same, but no number is left open: C code holds it."""
+        if CONSTANTS.holds(type(raw)):
+            self.guard(source, Equal(raw))
+            return raw
+        return self.wrap(raw, source)
 
     def remember(self, raw: Any, stand_in: Any, source: Source) -> Any:
         """From now on `stand_in` is what the program sees for `raw`."""

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 SHADOWED: Final = objects.TypeSet(object, types.SimpleNamespace)
 
 _PARTIAL: Final[Any] = functools.partial.__dict__
+_OF_WRAPPER: Final[Any] = types.MethodWrapperType.__dict__
 
 
 def wrap_instance(world: "World", raw: Any, source: Source, cls: type) -> Any:
@@ -185,16 +186,17 @@ def _traceback(world: "World", raw: types.TracebackType, source: Source) -> Any:
 def _wrap_exception(world: "World", raw: Any, source: Source, base: Any) -> Any:
     """An exception that existed before the call.
 
-    What its fields hold is read at once: C code looks at them. A group must be this very one.
+    What its fields hold is read at once: C code looks at them.
     """
     cls = type(raw)
-    is_group = objects.is_subtype(base, BaseExceptionGroup)
-    if is_group:
-        message, members = fields.group_members(raw)
-        wrapped = [world.wrap(member, Fixed(member)) for member in tuple.__iter__(members)]
-        if any(id(member) in world.opaque for member in wrapped):
+    world.guard(source, TypeIs(cls))
+    if objects.is_subtype(base, BaseExceptionGroup):
+        members = [world.wrap(held, Slot(source, field)) for field, held in fields.of_group(raw)]
+        if any(id(member) in world.opaque for member in members[1]):
             return world.wrap_opaque(raw, source)
-        shadow = BaseExceptionGroup.__new__(cls, message, wrapped)
+        if id(raw) in world.stand_ins:  # it is in the chain of one of its members
+            return world.stand_ins[id(raw)]
+        shadow = BaseExceptionGroup.__new__(cls, *members)
     else:
         shadow = base.__new__(cls)
     held = []
@@ -202,15 +204,9 @@ def _wrap_exception(world: "World", raw: Any, source: Source, base: Any) -> Any:
         is_set, value = fields.read_field(descriptor, raw)
         if is_set:
             held.append((descriptor, value))
-    if is_group:
-        world.guard(source, Is(raw))
-        world.guard(source, Callback(fields.same_fields(held), "an exception as it was"))
-        source = Fixed(raw)
-    elif fields.all_constant(held, CONSTANTS):
-        world.guard(source, TypeIs(cls))
-        world.guard(source, Callback(fields.equal_fields(held), f"equal to {held[0][1]!r}"))
-    else:
-        world.guard(source, TypeIs(cls))
+    constant = [each for each in held if fields.all_constant([each], CONSTANTS)]
+    text = f"equal to {held[0][1]!r}" if len(constant) == len(held) else "equal fields"
+    world.guard(source, Callback(fields.equal_fields(constant), text))
     _shadow(world, raw, shadow, source, base)
     record = world.records[id(shadow)]
     passed = TRACEBACK.__get__(raw)
@@ -221,16 +217,12 @@ def _wrap_exception(world: "World", raw: Any, source: Source, base: Any) -> Any:
         record.traceback = made
     for descriptor, value in held:
         where: Source = Fixed(value)
-        if not is_group and not fields.all_constant([(descriptor, value)], CONSTANTS):
+        if not fields.all_constant([(descriptor, value)], CONSTANTS):
             where = _field_source(source, descriptor)
         stand_in = world.wrap(value, where)
         if stand_in is not None:
             descriptor.__set__(shadow, stand_in)
         record.fields.append((descriptor, descriptor.__get__(shadow)))
-    if not is_group:
-        constant = [each for each in held if fields.all_constant([each], CONSTANTS)]
-        if len(constant) < len(held):
-            world.guard(source, Callback(fields.equal_fields(constant), "equal fields"))
     return shadow
 
 
@@ -262,6 +254,21 @@ def _wrap_method(world: "World", raw: Any, source: Source) -> Any:
     return world.remember(raw, made, source)
 
 
+def _wrap_slot_method(world: "World", raw: Any, source: Source) -> Any:
+    """A special method of C that was bound before the call, such as `items.__len__`."""
+    owner, name = _OF_WRAPPER["__objclass__"].__get__(raw), _OF_WRAPPER["__name__"].__get__(raw)
+    slot = objects.type_dict(owner).get(name)
+    if type(slot) is not types.WrapperDescriptorType:
+        return world.wrap_opaque(raw, source)
+    world.guard(source, TypeIs(types.MethodWrapperType))
+    world.guard(source, Callback(fields.same_slot(owner, name), f"the method {name}"))
+    field: Any = _OF_WRAPPER["__self__"]
+    stand_in = world.wrap_closed(field.__get__(raw), Slot(source, field))
+    if id(stand_in) in world.opaque:
+        return world.wrap_opaque(raw, source)
+    return world.remember(raw, slot.__get__(stand_in, type(stand_in)), source)
+
+
 def _wrap_weak(world: "World", raw: Any, source: Source) -> Any:
     world.guard(source, TypeIs(weakref.ref))
     target = raw()
@@ -273,8 +280,6 @@ def _wrap_weak(world: "World", raw: Any, source: Source) -> Any:
 
 
 def _wrap_partial(world: "World", raw: Any, source: Source) -> Any:
-    if raw.__dict__:
-        return world.wrap_opaque(raw, source)
     world.guard(source, TypeIs(functools.partial))
     function = world.wrap(raw.func, Slot(source, _PARTIAL["func"]))
     args = world.wrap(raw.args, Slot(source, _PARTIAL["args"]))
@@ -283,7 +288,7 @@ def _wrap_partial(world: "World", raw: Any, source: Source) -> Any:
     made = functools.partial(function)
     # The dict itself, not a copy: the program may change it.
     made.__setstate__((function, args, keywords, None))  # type: ignore[attr-defined]
-    return world.remember(raw, made, source)
+    return _shadow(world, raw, made, source, functools.partial)
 
 
 def _is_its_own_dict(value: Any) -> bool:
@@ -317,6 +322,7 @@ WRAPPERS: Final[dict[int, Callable[["World", Any, Source], Any]]] = {
     id(slice): _wrap_slice,
     id(types.MappingProxyType): _wrap_proxy,
     id(types.MethodType): _wrap_method,
+    id(types.MethodWrapperType): _wrap_slot_method,
     id(weakref.ref): _wrap_weak,
     id(functools.partial): _wrap_partial,
 }

@@ -11,7 +11,7 @@ FUNCTIONS: Functions = {
         "reads calls | az sh .": "getattr hasattr",
         "mutates calls | am dh .": "setattr",
         "mutates calls | am dh": "delattr",
-        "reads calls identity | da s": "repr ascii format",
+        "reads calls identity | d s": "repr ascii format",
         "reads calls identity | dh": "hash",
         # numbers
         "pure calls | sp": "abs",

@@ -34,7 +34,7 @@ TYPES: Types = {
     "itertools:cycle": _driver("si"),
     "itertools:dropwhile": _driver("c si"),
     "itertools:filterfalse": _driver("c si"),
-    "itertools:groupby": _driver("si c"),
+    "itertools:groupby": _driver("di c"),  # it compares them
     "itertools:islice": _driver("si s"),
     "itertools:pairwise": _driver("si"),
     "itertools:permutations": _driver("si s"),

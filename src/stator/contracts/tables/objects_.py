@@ -54,7 +54,7 @@ TYPES: Types = {
         "pure calls | .": "__new__",
         "pure identity | .": "__repr__ __hash__",
         "reads calls | dap": "__ne__",
-        "reads calls identity | da s": "__str__ __format__",
+        "reads calls identity | d s": "__str__ __format__",
         "reads calls | as s": "__reduce__ __reduce_ex__ __getstate__",
         "reads calls | a": "__dir__",
         "pure | z": "__class__",

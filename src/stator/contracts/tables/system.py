@@ -77,7 +77,9 @@ TYPES: Types = {
         "forbidden hidden_state": "() __new__ __getattribute__ __setattr__ __delattr__",
     },
     "_random:Random": {
-        "forbidden random": "() __new__ __init__ random seed getrandbits getstate setstate",
+        "reads calls | d": "()",  # what it draws is another matter: see capture/draws.py
+        "reads calls | . d": "__new__",
+        "forbidden random": "__init__ random seed getrandbits getstate setstate",
     },
     "time:struct_time": {
         "reads calls | di": "()",

@@ -240,16 +240,18 @@ class AutogradInside(Break):
     id = "SB0030"
     title = "gradients are computed, or the autograd graph is used, inside of the function"
     what = (
-        "The program calls `backward()`, registers a hook, keeps the gradient of an intermediate "
-        "result (`retain_grad()`), or looks at `grad_fn`. Or it calls `torch.autograd.grad` on "
-        "tensors that were computed before the call, or in a way that torch refuses."
+        "The program calls `backward()` or `torch.autograd.grad`, and more than the graph takes "
+        "part: a tensor that was computed before the call, or one with hooks. Or the gradients "
+        "are sparse, share memory, or can be differentiated in turn. Or the program registers a "
+        "hook, returns a tensor whose gradient is kept (`retain_grad()`), or looks at `grad_fn`."
     )
     why = (
-        "A captured graph is the forward computation. Its autograd graph is made when it runs, and "
-        "may be another one than eager's."
+        "A captured graph holds gradients of what it computes itself. Whatever is behind its "
+        "inputs is not part of it. The autograd graph of its results is made when it runs, and may "
+        "be another one than eager's."
     )
     fix = """\
-compile the forward computation, and call backward() outside of the compiled function
+compute in the compiled function what it differentiates, or call backward() outside of it
 For the gradient of an intermediate result, pass in zeros that require one and add them to it:
 theirs is the same. To return it and call `retain_grad()` outside is no way: with a backend that
 compiles gradients, none of a graph's results is computed from another, and `grad` stays None."""
@@ -259,9 +261,7 @@ import torch
 def program(weight, x):
     hidden = torch.tanh(x @ weight)
     hidden.retain_grad()
-    loss = hidden.sum()
-    loss.backward()
-    return loss.detach(), hidden.grad
+    return hidden.sum(), hidden  # whoever calls it calls backward(), and reads hidden.grad
 
 def arguments():
     return torch.ones(3, 2, requires_grad=True), torch.ones(4, 3)
