@@ -156,6 +156,20 @@ def hook_at_the_node(compiling):
     return x.grad, calls
 
 
+def hook_at_the_node_later(compiling):
+    a, b, calls = leaf(1.0, 2.0), leaf(3.0, 4.0), []
+    f = compiling(lambda a, b: (a * b).sum().backward())
+    for _ in range(3):
+        f(a, b)
+    node = get_gradient_edge(b).node
+    for register in (node.register_hook, node.register_prehook):
+        handle = register(lambda *_: calls.append(1))
+        f(a, b)
+        handle.remove()
+        f(a, b)
+    return a.grad, b.grad, calls
+
+
 def hook_of_a_module(compiling):
     m, shapes = nn.Linear(2, 2), []
     m.register_full_backward_hook(lambda m, given, out: shapes.append(out[0].shape))
@@ -376,6 +390,7 @@ SCENARIOS = [
     hook,
     hook_behind,
     hook_at_the_node,
+    hook_at_the_node_later,
     hook_of_a_module,
     computed_before,
     computed_before_and_not_used,
@@ -429,6 +444,7 @@ REFUSED = {
     hook: "a tensor that has hooks",
     hook_behind: "a tensor that has hooks",
     hook_at_the_node: "a tensor that has hooks",
+    hook_at_the_node_later: "a tensor that has hooks",
     hook_of_a_module: "full backward hooks",
     computed_before: "computed before the call",
     gradients_that_share: "gradients that share their memory",

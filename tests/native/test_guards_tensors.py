@@ -358,6 +358,23 @@ def test_overlap(name: str) -> None:
     assert failure is None or "shares no memory with local 1" in failure.expected
 
 
+@pytest.mark.parametrize("n", [2, 5, 300])
+def test_overlap_of_many_that_are_written_to(n: int) -> None:
+    values = tuple(torch.randn(2) for _ in range(n))
+    sources = [G.Local(i) for i in range(n)]
+    for written in {1, 2, n // 2 + 1, n}:
+        guards = [G.Guard(sources[0], T.NoOverlap((*sources[written:],), (*sources[1:written],)))]
+        tree = G.compile(guards)
+        assert tree.check(values, None)
+        for i, j in ((0, 1), (1, 0), (n - 2, n - 1), (n - 1, 0), (n // 2, n - 1), (0, n // 2)):
+            if i == j:
+                continue
+            changed = (*values[:i], values[j][1:], *values[i + 1 :])
+            expected = min(i, j) >= written
+            assert tree.check(changed, None) == expected == reference.check(guards, changed)
+        assert tree.check(values, None)
+
+
 def test_overlap_runs_no_python(mode: str) -> None:
     x, y = torch.randn(3), torch.randn(3)
     tree = G.compile([G.Guard(X, T.NoOverlap((Y,)))])

@@ -135,6 +135,7 @@ typedef struct {
     union {
         struct TensorSpec *spec; /* TENSOR */
         struct Program *program; /* RELATION */
+        Py_ssize_t written;      /* APART: so many of the nodes, the first ones */
     };
 } Check;
 
@@ -379,7 +380,7 @@ int tensor_extent(PyObject *tensor, int strides, Py_ssize_t dim, int64_t *out);
 int tensor_offset(PyObject *tensor, int64_t *out);
 /* APART: can it be checked without running Python, and does it hold? */
 int tensor_has_storage(PyObject *tensor);
-int tensors_apart(PyObject *const *tensors, Py_ssize_t n);
+int tensors_apart(PyObject *const *tensors, Py_ssize_t n, Py_ssize_t written, uintptr_t *table, size_t mask);
 extern PyMethodDef tensor_functions[], calibration_functions[];
 
 /* ---- guards_state.c ---- */
@@ -431,7 +432,7 @@ typedef struct {
 
 extern Rebindings rebindings;
 int rebindings_init(void);
-int rebindings_count_swaps(PyObject *function); /* torch's, that makes them; 1 if they are counted from now on */
+int rebindings_count_calls(PyObject *function); /* 1 if they are counted */
 int dict_is_counted(PyTypeObject *type); /* of its instances */
 
 /* ---- guards_lower.c ---- */

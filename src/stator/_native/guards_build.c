@@ -234,7 +234,9 @@ check_argument(GuardTree *t, Check *c, Lowering *l, PyObject *guards, LoweredChe
     case CHECK_APART:
         if (node_list(t, c, from) < 0)
             return -1;
-        c->arg = Py_NewRef(PyTuple_GET_ITEM(arg, 1));
+        if (!PyArg_ParseTuple(PyTuple_GET_ITEM(arg, 1), "nO", &c->written, &c->arg))
+            return -1;
+        Py_INCREF(c->arg);
         return 0;
     case CHECK_CALLBACK:
         if (node_list(t, c, from) < 0)

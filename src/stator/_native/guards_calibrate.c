@@ -270,7 +270,8 @@ tensor_calibrate(PyObject *Py_UNUSED(m), PyObject *args)
 static PyObject *
 tensor_count_swaps(PyObject *Py_UNUSED(m), PyObject *function)
 {
-    return PyBool_FromLong(rebindings_count_swaps(function));
+    rebindings.swaps = rebindings_count_calls(function);
+    return PyBool_FromLong(rebindings.swaps);
 }
 
 /* tensor_words() -> which facts are read from tensors directly. */

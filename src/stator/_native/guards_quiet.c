@@ -196,10 +196,18 @@ guard_rebindings(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(ignored))
     return PyLong_FromUnsignedLongLong(rebindings.count);
 }
 
+static PyObject *
+guard_count_calls(PyObject *Py_UNUSED(m), PyObject *function)
+{
+    return PyBool_FromLong(rebindings_count_calls(function));
+}
+
 PyMethodDef quiet_functions[] = {
+    {"guard_count_calls", guard_count_calls, METH_O,
+     "guard_count_calls(function) -> are calls of a function or method of C code counted with the rebindings, from now on?"},
     {"guard_quiet_from", guard_quiet_from, METH_O,
      "guard_quiet_from(levels) -> the least number of levels before this call"},
     {"guard_rebindings", guard_rebindings, METH_NOARGS,
-     "a number that grows with each assignment of a __dict__ or __class__, or None"},
+     "a number that grows with each assignment of a __dict__ or __class__ and each call that is counted, or None"},
     {NULL},
 };

@@ -323,18 +323,26 @@ tensor_has_storage(PyObject *tensor)
         || (torch_api.storage && tensor_is_native(tensor)); /* no tensor: fails at once */
 }
 
-/* Does the first tensor share its storage with none of the others? What is no
- * tensor has no storage to tell, so the answer is no. */
+/* Do those that are written to, the first ones, share their storages with no other
+ * tensor? What is no tensor has no storage to tell, so the answer is no. The table has
+ * room for twice as many storages, and is overwritten. */
 int
-tensors_apart(PyObject *const *tensors, Py_ssize_t n)
+tensors_apart(PyObject *const *tensors, Py_ssize_t n, Py_ssize_t written, uintptr_t *table, size_t mask)
 {
-    uintptr_t first = 0, other;
+    memset(table, 0, (mask + 1) * sizeof *table);
     for (Py_ssize_t i = 0; i < n; i++) {
+        uintptr_t storage;
         if (torch_api.base == NULL || !PyObject_TypeCheck(tensors[i], torch_api.base)
-            || !tensor_storage(tensors[i], i == 0 ? &first : &other))
+            || !tensor_storage(tensors[i], &storage))
             return 0;
-        if (i > 0 && first != 0 && first == other)
-            return 0;
+        if (storage == 0)
+            continue;
+        size_t at = (storage >> 6) & mask;
+        for (; table[at] != 0; at = (at + 1) & mask)
+            if (table[at] == storage)
+                return 0;
+        if (i < written)
+            table[at] = storage;
     }
     return 1;
 }

@@ -221,7 +221,7 @@ eval_related(GuardTree *t, const Check *c, PyObject *const *values)
     case CHECK_DISTINCT:
         return all_distinct(t, values, c->n_nodes);
     case CHECK_APART:
-        return tensors_apart(values, c->n_nodes);
+        return tensors_apart(values, c->n_nodes, c->written, (uintptr_t *)t->distinct, t->distinct_mask);
     case CHECK_RELATION:
         return program_holds(c->program, values);
     default:

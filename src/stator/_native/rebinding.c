@@ -1,4 +1,4 @@
-/* Assignments of `obj.__dict__` and `obj.__class__`, and swaps of tensors, counted.
+/* Assignments of `obj.__dict__` and `obj.__class__`, and calls of some functions, counted.
  *
  * They change what an object is without changing any dict, so no version and no
  * watcher tells of them. CPython carries both out in setters that it finds in
@@ -11,8 +11,9 @@
  * Where a table is not what is expected, or can't be written, nothing is counted
  * and guards look at each object instead.
  *
- * torch gives the object of a tensor another impl in one function, which Python
- * code calls (torch.utils.swap_tensors). It is counted in the same way.
+ * Functions of C code that Python code calls are found in static tables, too. Calls
+ * of a few of torch's are counted in the same way: they change what nothing else
+ * tells of, such as which impl the object of a tensor has (torch.utils.swap_tensors).
  */
 #include "guards.h"
 #include <unistd.h>
@@ -20,7 +21,6 @@
 Rebindings rebindings;
 
 static setter set_class, set_dict;
-static PyCFunction swap;
 
 /* The tables are those of all interpreters, some of which may have a lock of their own. */
 static void
@@ -54,14 +54,24 @@ counted(setter set, PyObject *o, PyObject *value, void *closure)
     return status;
 }
 
-static PyObject *
-counted_swap(PyObject *self, PyObject *args)
-{
-    begins();
-    PyObject *result = swap(self, args);
-    ends();
-    return result;
-}
+#define COUNTED_CALLS(X) X(0) X(1) X(2)
+
+static PyCFunction originals[3];
+
+#define X(i)                                                   \
+    static PyObject *counted_call_##i(PyObject *self, PyObject *arg) \
+    {                                                          \
+        begins();                                              \
+        PyObject *result = originals[i](self, arg);            \
+        ends();                                                \
+        return result;                                         \
+    }
+COUNTED_CALLS(X)
+#undef X
+
+#define X(i) counted_call_##i,
+static const PyCFunction counted_calls[] = {COUNTED_CALLS(X)};
+#undef X
 
 static int
 counted_class(PyObject *o, PyObject *value, void *closure)
@@ -136,15 +146,24 @@ done:
     return PyErr_Occurred() ? -1 : 0;
 }
 
+/* From now on, if it is a function or method that takes one argument, or a tuple of them. */
 int
-rebindings_count_swaps(PyObject *function)
+rebindings_count_calls(PyObject *function)
 {
-    PyMethodDef *entry = PyCFunction_CheckExact(function) ? ((PyCFunctionObject *)function)->m_ml : NULL;
-    if (!rebindings.swaps && entry != NULL && entry->ml_flags == METH_VARARGS) {
-        swap = entry->ml_meth;
-        rebindings.swaps = store(&entry->ml_meth, (void *)counted_swap);
+    PyMethodDef *entry = PyCFunction_CheckExact(function) ? ((PyCFunctionObject *)function)->m_ml
+        : Py_IS_TYPE(function, &PyMethodDescr_Type)       ? ((PyMethodDescrObject *)function)->d_method
+                                                          : NULL;
+    if (!rebindings.counted || entry == NULL || (entry->ml_flags != METH_VARARGS && entry->ml_flags != METH_O))
+        return 0;
+    for (size_t i = 0; i < Py_ARRAY_LENGTH(counted_calls); i++) {
+        if (entry->ml_meth == counted_calls[i])
+            return 1;
+        if (originals[i] != NULL)
+            continue;
+        originals[i] = entry->ml_meth;
+        return store(&entry->ml_meth, (void *)counted_calls[i]);
     }
-    return rebindings.swaps;
+    return 0;
 }
 
 static int

@@ -382,6 +382,9 @@ class Attributes(Names):
             return
         if self.arrays.is_symbolic(obj):
             raise ArrayChanged(f"the attribute {name} of an array is set")
+        if self.tensors.types.holds(cls):
+            obj = self.tensors.shapes.plain(frame, obj)  # a number, which takes none
+            cls = type(obj)
         if not self.may_store(frame, obj, name, value):
             return
         hook = self.world.class_attribute(cls, "__setattr__")
@@ -399,6 +402,9 @@ class Attributes(Names):
         if self.tensors.holds(cls):
             self.tensors.attributes.delattr(frame, obj, name)
             return
+        if self.tensors.types.holds(cls):
+            obj = self.tensors.shapes.plain(frame, obj)
+            cls = type(obj)
         if not self.may_store(frame, obj, name, NULL):
             return
         hook = self.world.class_attribute(cls, "__delattr__")

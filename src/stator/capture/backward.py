@@ -162,9 +162,10 @@ class Backward:
         raw, source = given
         if self._tensors.subclasses.holds(leaf):
             raise TensorSubclass("backward() reaches a tensor of a subclass")
-        if not _is_plain_leaf(raw) or _is_waited_for(raw):
+        unhooked = _Unhooked()
+        if not unhooked(raw):
             raise AutogradInside("backward() reaches a tensor that has hooks, or is no leaf")
-        self._tensors.world.guard(source, Callback(_is_plain_leaf, "a leaf without hooks"))
+        self._tensors.world.guard(source, Callback(unhooked, "a leaf without hooks"))
         self._tensors.own.leaf_is_guarded(leaf)
         if not self._alone:  # DistributedDataParallel has hooks that nobody can see
             if not _is_alone(raw):
@@ -307,19 +308,62 @@ def _is_plain_leaf(tensor: torch.Tensor) -> bool:
         )
 
 
-def _is_waited_for(tensor: torch.Tensor) -> bool:
-    """Whether there are hooks at the node of autograd that keeps the gradient."""
-    if not tensor.requires_grad:
+class _Unhooked:
+    """A guard: nobody waits for the gradient of this leaf.
+
+    Hooks at autograd's node of it are asked for only if some were registered anywhere since.
+    """
+
+    __slots__ = ("_seen",)
+
+    def __init__(self) -> None:
+        self._seen: int | None = None
+
+    def __call__(self, tensor: torch.Tensor) -> bool:
+        if not _is_plain_leaf(tensor):
+            return False
+        now = _hooks.registered()
+        if now is None or now != self._seen:
+            if _hooks.are_at(tensor):
+                return False
+            self._seen = now
+        return True
+
+
+class _Hooks:
+    """Hooks at the nodes of autograd that keep gradients. Only registering one tells of others."""
+
+    def __init__(self) -> None:
+        self._counted: bool | None = None
+        self._own = 0
+
+    def registered(self) -> int | None:
+        """A number that changes if somebody registers a hook at a node; None if nobody counts."""
+        if self._counted is None:
+            kind = torch._C._functions.AccumulateGrad
+            self._counted = all(
+                core.guard_count_calls(kind.__dict__[name])
+                for name in ("register_hook", "register_prehook")
+            )
+        count = core.guard_rebindings()
+        return count - self._own if self._counted and count is not None else None
+
+    def are_at(self, tensor: torch.Tensor) -> bool:
+        if not tensor.requires_grad:
+            return False
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            node: Any = get_gradient_edge(tensor).node
+            for register in (node.register_hook, node.register_prehook):
+                handle = register(_nothing)
+                self._own += 2  # so much is counted for a call
+                hooks = handle.hooks_dict_ref()
+                handle.remove()
+                if hooks:
+                    return True
         return False
-    with _disable_current_modes(), torch._C.DisableTorchFunction():
-        node: Any = get_gradient_edge(tensor).node
-        for register in (node.register_hook, node.register_prehook):
-            handle = register(_nothing)
-            hooks = handle.hooks_dict_ref()
-            handle.remove()
-            if hooks:
-                return True
-    return False
+
+
+_hooks: Final = _Hooks()
 
 
 def _nothing(*_: object) -> None: ...

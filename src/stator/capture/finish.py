@@ -5,6 +5,7 @@ with its inputs, how to make the result and the effects (`Plan`), and the guards
 can tell.
 """
 
+from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -33,7 +34,7 @@ from stator.graph.arrays import Edges
 from stator.graph.memory import storage_of
 from stator.graph.retry import Changes, Retry, changes_of, retry_of
 from stator.graph.symbols import reads_size
-from stator.guards import Index, Key, Local, NotAliased, Source
+from stator.guards import NotAliased, Source
 from stator.guards.tensors import NoOverlap
 
 
@@ -51,6 +52,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
     tracer.arrays.check_end()
     check_answers(tracer.calls, resolver.outputs)
     tracer.world.guard_hashed()
+    tracer.world.guard_compared()
     _guard_mutation(tracer, graph)
     tracer.tensors.leaf_views.check(tracer, resolver.outputs)
     own = tracer.tensors.own
@@ -224,26 +226,20 @@ def _guard_mutation(tracer: Tracer, graph: OutputGraph) -> None:
             raise SharedMemory("an input is changed whose elements share memory (expand)")
         if not changed or len(inputs) < 2:
             return
-        storages = [storage_of(each.fake) for each in inputs]
-        shared = {storage for storage in storages if storages.count(storage) > 1}
-        if any(storage_of(each.fake) in shared for each in changed):
+        counts = Counter(storage_of(each.fake) for each in inputs)
+        if any(counts[storage_of(each.fake)] > 1 for each in changed):
             raise SharedMemory("an input is changed that shares its memory with another input")
+        known = {id(each) for each in changed}
+        rest = [each for each in inputs if id(each) not in known and _is_strided(each.real)]
     sources = tracer.tensors.sources
     first, *others = (sources[id(each.real)] for each in inputs)
     tracer.world.guard(first, NotAliased(tuple(others)))
-    given = [sources[id(each.real)] for each in inputs if type(each.real) is torch.Tensor]
-    for each in changed:
-        source = sources[id(each.real)]
-        # Arguments may be parts of parameters; to ask that of all buffers would take too long.
-        among = (first, *others) if _is_argument(source) else given
-        rest = tuple(other for other in among if other is not source)
-        if rest:
-            tracer.world.guard(source, NoOverlap(rest))
+    first, *others = (sources[id(each.real)] for each in changed)
+    if others or rest:
+        apart = tuple(sources[id(each.real)] for each in rest)
+        tracer.world.guard(first, NoOverlap(apart, tuple(others)))
 
 
-def _is_argument(source: Source) -> bool:
-    """Whether it is an argument, or in a container that is one."""
-    step: Source | None = source
-    while type(step) in (Index, Key):
-        step = step.base if step is not None else None
-    return type(step) is Local
+def _is_strided(tensor: torch.Tensor) -> bool:
+    """Whether it has one storage, and not several."""
+    return tensor.layout is torch.strided

@@ -155,6 +155,7 @@ def run(
     positional = len(args) - keywords
     by_key = id(callable) in _BY_KEY  # called is what is given by keyword
     specialized = not (texts.open or _has_own_new(callable))
+    compares = contract.calls_back and not texts.open
     applies = id(callable) in _APPLIERS or (bool(bound) and type(bound[0]) is list)
     for index, value in enumerate((*bound, *args)):
         given = index - offset
@@ -180,6 +181,8 @@ def run(
                 raise ValueNeeded(f"{describe(callable)} needs a number that depends on values")
             if given >= 0:
                 args[given] = value
+        if compares and spec.depth is Depth.DEEP:
+            calls.values.compared(value)
         if spec.hashed:
             calls.world.hashed(value)
         if spec.mutated:

@@ -237,6 +237,7 @@ def _vars(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
 
 
 def _dir(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    args = [calls.tensors.shapes.plain(frame, value) for value in args]
     for value in args:
         calls.values.ready(value, Depth.SHALLOW, attributes=True)
         if _is_changed(calls, value):

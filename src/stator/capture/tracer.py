@@ -268,6 +268,7 @@ class Tracer(Attributes):
         if result is not MISSING:
             return result
         self._ready_operands((a, b), operators.COMPARE_NAMES, Depth.DEEP)
+        self.values.compared(a, b)
         return core.compare(frame, op, a, b)
 
     def identical(self, frame: Frame, a: Any, b: Any) -> bool:
@@ -372,6 +373,7 @@ class Tracer(Attributes):
             self.values.ready_keys(container)
         else:
             self._ready_operands((container, item), names, Depth.DEEP)
+            self.values.compared(container, item)
         return core.contains(frame, container, item)
 
     def _base_method(self, obj: Any, name: str) -> bool:

@@ -20,7 +20,7 @@ from stator.effects.texts import Text
 from stator.objects import TypeSet
 from stator.objects.types import module_of, name_of
 from stator.world import World
-from stator.world.kinds import BUILTIN_METHOD
+from stator.world.kinds import BUILTIN_METHOD, CONSTANTS
 
 # Special methods that C code may call on an object it was given.
 SPECIALS: Final = specials(
@@ -56,6 +56,18 @@ class Values:
         """C code will read `value` as deep as `depth`; `calls` says that it calls methods of it."""
         if depth is not Depth.NOTHING or attributes:
             self._ready(value, depth, attributes, calls, set())
+
+    def compared(self, *values: Any) -> None:
+        """C code will compare the values, or what they hold: which are the same one decides."""
+        pending, seen = list(values), set[int]()
+        while pending:
+            value = pending.pop()
+            cls = type(value)
+            if id(value) in seen or self._known.holds(cls) or CONSTANTS.holds(cls):
+                continue
+            seen.add(id(value))
+            self.world.compared(value)
+            pending += held(value, objects.layout_base(cls))
 
     def ready_keys(self, mapping: Any) -> None:
         """C code will compare the keys of a dict, and leave its values alone."""

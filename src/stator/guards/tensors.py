@@ -12,8 +12,10 @@ what to pretend is missing (`impl`, `keys`, `functions`, `agreement`, `words`).
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import torch
@@ -41,6 +43,7 @@ ENVIRONMENT: Final = "STATOR_TENSOR_GUARDS"
 Extents = tuple[int | None, ...]
 _PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
 _ANY: Final = -1  # as the native side has it
+_SHOWN: Final = 8  # tensors that one is kept apart from, in words
 _AS_SUBCLASS: Final = torch._C.TensorBase.as_subclass
 _REQUIRES_GRAD: Final[Any] = torch._C.TensorBase.__dict__["requires_grad"].__get__
 
@@ -213,39 +216,43 @@ def extents_match(expected: Extents, actual: tuple[int, ...]) -> bool:
 @tests("APART", cost=5)
 @dataclass(slots=True, eq=False)
 class NoOverlap(Check):
-    """The tensor here shares its storage with none of the others, which may share theirs.
+    """The tensor here, and those that are written to as well, share their storage with no other.
 
     For tensors that have one storage (not sparse ones). Only graphs that write to an input need it:
-    one guard per input that is written to.
+    one guard for all inputs that are written to. The others may share theirs.
     """
 
     others: tuple[Source, ...]
+    written: tuple[Source, ...] = ()
 
     @property
-    def argument(self) -> tuple[tuple[Source, ...], Callable[..., bool]]:
+    def argument(self) -> tuple[tuple[Source, ...], tuple[int, Callable[..., bool]]]:
         calibrate()
-        return self.others, apart
+        written = 1 + len(self.written)
+        return self.sources(), (written, partial(apart, written))
 
     def sources(self) -> tuple[Source, ...]:
-        return self.others
+        return self.written + self.others
 
     def holds(self, value: Any, read: Reader) -> bool:
-        return apart(value, *map(read, self.others))
+        return apart(1 + len(self.written), value, *map(read, self.sources()))
 
     def text(self) -> str:
-        return f"shares no memory with {', '.join(map(str, self.others))}"
+        names = [str(each) for each in self.sources()[:_SHOWN]]
+        more = len(self.sources()) - len(names)
+        return f"shares no memory with {', '.join(names)}" + (f" and {more} more" if more else "")
 
 
-def apart(first: Any, *others: Any) -> bool:
-    """The same by attribute access."""
-    if any(torch._C.TensorBase not in type(t).__mro__ for t in (first, *others)):
+def apart(written: int, *given: Any) -> bool:
+    """The same by attribute access; so many of the tensors, the first ones, are written to."""
+    if any(torch._C.TensorBase not in type(t).__mro__ for t in given):
         return False
     with torch._C.DisableTorchFunction():
-        tensors = [plain(each) for each in (first, *others)]
+        tensors = [plain(each) for each in given]
         if any(tensor.layout is not torch.strided for tensor in tensors):
             return False  # it has no storage to tell
-        own, *rest = map(storage, tensors)
-        return own == 0 or own not in rest
+        counts = Counter(map(storage, tensors))
+        return all(counts[own] == 1 for own in map(storage, tensors[:written]) if own != 0)
 
 
 def storage(tensor: torch.Tensor) -> int:

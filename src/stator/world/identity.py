@@ -170,6 +170,22 @@ class Identity(Store):
             if others:
                 self.guard(first, NotAliased(tuple(others)))
 
+    def compared(self, value: Any) -> None:
+        """C code compares an object with others: with itself, it is equal without a question."""
+        if id(value) in self.origins:
+            self._compared[id(value)] = value
+
+    def guard_compared(self) -> None:
+        """What was compared stays as many objects as it was."""
+        by_type: dict[int, list[Source]] = {}
+        for value in self._compared.values():
+            by_type.setdefault(id(type(value)), []).append(self.origins[id(value)])
+        for sources in by_type.values():
+            free = [source for source in sources if type(source) is not Fixed]
+            if free and len(sources) > 1:
+                fixed = [source for source in sources if type(source) is Fixed]
+                self.guard(free[0], NotAliased((*free[1:], *fixed)))
+
     def _place(self, value: Any) -> Source | None:
         """Where a world object is; the dict of an object's attributes is there, too."""
         record = self.records.get(id(value))

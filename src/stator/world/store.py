@@ -42,6 +42,7 @@ class Store:
         self._pinned: set[int] = set()
         self.facts: set[tuple[int, str]] = set()  # fields of classes … that are guarded
         self._hashed: dict[int, Any] = {}  # world objects that were hashed, by id
+        self._compared: dict[int, Any] = {}  # world objects that C code has compared, by id
         self._keys: dict[int, Any] = {}  # keys of world containers that are objects, by id
         self.class_writes: dict[tuple[int, str], Any] = {}
         self.written_classes: dict[tuple[int, str], type] = {}

@@ -50,7 +50,8 @@ def _exception_rows(cls: type) -> Rows:
 
 TYPES: Types = {
     object: {
-        "pure | .": f"() {ORDER} __eq__ __init__ __init_subclass__ __subclasshook__",
+        "pure | .": f"() {ORDER} __init__ __init_subclass__ __subclasshook__",
+        "reads calls | dp": "__eq__",  # which of them are the same
         "pure calls | .": "__new__",
         "pure identity | .": "__repr__ __hash__",
         "reads calls | dap": "__ne__",
