@@ -232,7 +232,7 @@ def context_of_the_break(x):
     return y
 
 
-@constructs(anew=True, whole=True)
+@constructs(whole=True)
 def groups(x):
     try:
         raise ExceptionGroup("several", [KeyError("a"), IndexError("b")])
@@ -244,7 +244,7 @@ def groups(x):
     return y + 1, len(kept)
 
 
-@constructs(anew=True)
+@constructs()
 def groups_that_remain(x):
     try:
         raise ExceptionGroup("several", [KeyError("a"), IndexError("b")])

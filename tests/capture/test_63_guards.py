@@ -2,6 +2,11 @@
 """One thing changes between two calls: tensors and what autograd knows of them, function modes,
 floats that are left open, a tensor of another layout."""
 
+import collections
+import itertools
+import operator
+import types
+
 import pytest
 import torch
 
@@ -131,7 +136,85 @@ def whether_torch_asks_classes(compile):
     yield f(x())
 
 
-# ---------------------------------------------------------------------- open floats
+# ---------------------------------------------------------------------- which are the same
+
+
+class Plain:
+    pass
+
+
+SAME = {
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "__eq__": lambda a, b: a.__eq__(b) is True,
+    "operator": operator.eq,
+    "in": lambda a, b: a in [b],
+    "in a tuple of tuples": lambda a, b: (a,) in ((b,), 1),
+    "index": lambda a, b: [1, b, a].index(a),
+    "count": lambda a, b: (a, b).count(a),
+    "count of a deque": lambda a, b: collections.deque([a, b]).count(a),
+    "lists": lambda a, b: [a] == [b],
+    "dicts": lambda a, b: {"k": a} == {"k": b},
+    "namespaces": lambda a, b: types.SimpleNamespace(k=a) == types.SimpleNamespace(k=b),
+    "order of tuples": lambda a, b: (a, 1) < (b, 2) if a is b else None,
+    "groups": lambda a, b: len(list(itertools.groupby([a, b]))),
+    "a global": lambda a, b: (a == GLOBAL, [b] == [GLOBAL]),
+}
+GLOBAL = Plain()
+
+
+@pytest.mark.parametrize("ask", SAME.values(), ids=SAME)
+def test_objects_that_become_the_same(ask) -> None:
+    def play(compile):
+        f = compile(lambda a, b, x: (x + 1, ask(a, b)))
+        one, other = Plain(), Plain()
+        yield f(one, other, x())
+        yield f(other, one, x())
+        yield f(one, one, x())
+        yield f(Plain(), other, x())
+        yield f(GLOBAL, one, x())
+        yield f(one, GLOBAL, x())
+
+    play_scenario(play, 4 if ask is SAME["a global"] else 2)
+
+
+@scenario(graphs=2)
+def objects_with_an_equality_of_their_own(compile):
+    class Equal:
+        def __init__(self, n):
+            self.n = n
+
+        def __eq__(self, other):
+            return self.n == other.n
+
+    f = compile(lambda a, b, x: (x + 1, a == b, [a] == [b]))
+    one = Equal(1)
+    yield f(one, Equal(1), x())
+    yield f(Equal(1), one, x())
+    yield f(one, Equal(2), x())
+
+
+# ---------------------------------------------------------------------- open numbers
+
+
+@scenario(graphs=3)
+def attributes_that_numbers_do_not_take(compile):
+    def tried(change, n):
+        try:
+            return change(n)
+        except AttributeError as error:
+            return str(error)
+
+    def store(n):
+        n.tag = 1
+
+    def remove(n):
+        del n.tag
+
+    changes = store, remove, lambda n: object.__setattr__(n, "tag", 1), lambda n: "real" in dir(n)
+    f = compile(lambda n, x: (x + 1, [tried(change, n) for change in changes]))
+    for n in (1, 2, 3, 3):
+        yield f(n, x())
 
 
 @scenario(graphs=3)

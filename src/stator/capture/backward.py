@@ -340,7 +340,7 @@ class _Hooks:
     def registered(self) -> int | None:
         """A number that changes if somebody registers a hook at a node; None if nobody counts."""
         if self._counted is None:
-            kind = torch._C._functions.AccumulateGrad
+            kind: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
             self._counted = all(
                 core.guard_count_calls(kind.__dict__[name])
                 for name in ("register_hook", "register_prehook")

@@ -121,6 +121,7 @@ def _object_setattr(
         tracer = calls.tracer
         if calls.tensors.holds(type(args[0])):
             return calls.tensors.attributes.setattr(frame, *args)
+        args[0] = calls.tensors.shapes.plain(frame, args[0])
         if not tracer.may_store(frame, *args):
             return None
         tracer.store_ready(args[0], args[1])
@@ -135,6 +136,7 @@ def _object_delattr(
 ) -> Any:
     if not kwargs and len(args) == 2 and type(args[1]) is str:
         tracer = calls.tracer
+        args[0] = calls.tensors.shapes.plain(frame, args[0])
         if not tracer.may_store(frame, args[0], args[1], core.NULL):
             return None
         tracer.delete_ready(args[0], args[1])

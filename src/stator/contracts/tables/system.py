@@ -77,8 +77,8 @@ TYPES: Types = {
         "forbidden hidden_state": "() __new__ __getattribute__ __setattr__ __delattr__",
     },
     "_random:Random": {
-        "reads calls | d": "()",  # what it draws is another matter: see capture/draws.py
-        "reads calls | . d": "__new__",
+        "reads calls | dh": "()",  # what it draws is another matter: see capture/draws.py
+        "reads calls | . dh": "__new__",
         "forbidden random": "__init__ random seed getrandbits getstate setstate",
     },
     "time:struct_time": {
