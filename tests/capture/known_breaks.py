@@ -21,7 +21,6 @@ KNOWN_BREAKS: Final[dict[str, str]] = {
     "test_15_hostile.object_with_a_finalizer_survives": "objects with finalizers are changed",
     "test_15_hostile.torch_function_of_a_duck": "objects with __torch_function__",
     "test_15_hostile.equality_that_mutates": "keys of the world with their own equality",
-    "test_16_library.json_and_hashes": "the encoder of json",
     "test_23_tensor_state.leaf_of_shared_memory_changed": "a leaf made inside shares its memory",
     "test_23_tensor_state.data_of_an_argument": "an input is changed that overlaps another",
     "test_23_tensor_state.parameter_shares_memory_with_an_argument": "a parameter shares memory",

@@ -34,7 +34,7 @@ def resize_early(tensors: "Tensors") -> None:
                 raise TensorStateChanged("a part of a tensor is given another shape")
             if not (given.real.is_contiguous() and given.fake.is_contiguous()):
                 raise TensorStateChanged("the strides of a tensor are changed")
-            if _has_views(tensors, given.fake):
+            if given.is_reshaped() and _has_views(tensors, given.fake):
                 raise TensorStateChanged("a tensor is given another shape of which there are views")
         if not _grows(given):
             continue

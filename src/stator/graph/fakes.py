@@ -111,6 +111,11 @@ class FakeInput:
         now = _layout(self.fake)
         return [*map(_expression, now)] == [*map(_expression, self.layout)]
 
+    def is_reshaped(self) -> bool:
+        """Whether its sizes are others, and not only how much memory there is; assumes nothing."""
+        sizes = [*map(_expression, self.fake.shape)]
+        return sizes != [*map(_expression, self.layout[: self.real.dim()])]
+
     def untouched(self) -> bool:
         """Whether tracing left the fake as it was made."""
         return (
