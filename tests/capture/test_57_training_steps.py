@@ -477,3 +477,26 @@ def test_process_group() -> None:
         distributed.destroy_process_group()
     compiled(leaf(1.0, 2.0))
     assert compiled.statistics()["hits"] == 1
+
+
+def test_after_dynamo() -> None:
+    """It disables parts of torch's optimizers, for itself."""
+    torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2))
+    for made in (torch.optim.SGD, torch.optim.AdamW):
+        assert made._init_group._torchdynamo_disable
+        models = [nn.Linear(2, 2) for _ in range(2)]
+        models[1].load_state_dict(models[0].state_dict())
+        runs = [lambda f: f, lambda f: stator.compile(f, backend="eager", fullgraph=True)]
+        for m, run in zip(models, runs, strict=True):
+            optimizer = made(m.parameters(), lr=0.1)
+
+            def step(x, m=m, optimizer=optimizer):
+                optimizer.zero_grad()
+                m(x).sum().backward()
+                optimizer.step()
+
+            step = run(step)
+            for _ in range(3):
+                step(torch.ones(3, 2))
+        for expected, found in zip(*(m.parameters() for m in models), strict=True):
+            torch.testing.assert_close(found, expected)

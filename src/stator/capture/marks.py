@@ -77,13 +77,24 @@ def of(callable: Any) -> Mark | None:
 
 
 def _left_by_torch(function: FunctionType) -> Mark | None:
-    """`torch.compiler.disable` and `torch._dynamo.disable` leave attributes on what they return."""
+    """`torch.compiler.disable` and `torch._dynamo.disable` leave attributes on what they return.
+
+    Once torch.compile was used, parts of optimizers are disabled by torch itself, for Dynamo.
+    """
     own = function.__dict__
     if not own or dict.get(own, "_torchdynamo_disable") is not True:
         return None
+    original = dict.get(own, "_torchdynamo_orig_callable")
+    if type(original) is FunctionType and _is_of_optimizers(original):
+        return Mark(Kind.SUBSTITUTE, substitute=original)
     reason = dict.get(own, "_torchdynamo_disable_msg")
     recursive = dict.get(own, "_torchdynamo_disable_recursive") is not False
     return Mark(Kind.DISABLE, reason if type(reason) is str else "", recursive)
+
+
+def _is_of_optimizers(function: FunctionType) -> bool:
+    module = dict.get(function.__globals__, "__name__")
+    return type(module) is str and module.startswith("torch.optim.")
 
 
 def remove(callable: Any) -> None:

@@ -55,7 +55,7 @@ class Values:
     ) -> None:
         """C code will read `value` as deep as `depth`; `calls` says that it calls methods of it."""
         if depth is not Depth.NOTHING or attributes:
-            self._ready(value, depth, attributes, calls, set())
+            self._ready(value, depth, attributes, calls)
 
     def compared(self, *values: Any) -> None:
         """C code will compare the values, or what they hold: which are the same one decides."""
@@ -75,29 +75,29 @@ class Values:
             if not _PLAIN_KEYS.holds(type(key)):
                 self.ready(key, Depth.DEEP)
 
-    def _ready(
-        self, value: Any, depth: Depth, attributes: bool, calls: bool, seen: set[int]
-    ) -> None:
-        cls = type(value)
-        if id(value) in seen or self._known.holds(cls):
-            return
-        seen.add(id(value))
-        world = self.world
-        record = world.records.get(id(value))
-        if record is not None:
-            world.fill(record)
-            if attributes:
-                world.fill_attributes(record)
-        elif id(value) in world.opaque and not (self.renders and cls is Text):
-            raise unseen(world, value, "C code reads {}")
-        if calls and cls is not Text:
-            self.callbacks(cls)
-        if depth is Depth.DEEP:
-            base = objects.layout_base(cls)
-            if base is SimpleNamespace and record is not None:
-                world.fill_attributes(record)
-            for item in held(value, base):
-                self._ready(item, depth, attributes, calls, seen)
+    def _ready(self, value: Any, depth: Depth, attributes: bool, calls: bool) -> None:
+        world, pending, seen, classes = self.world, [value], set[int](), set[int]()
+        while pending:  # what C code goes through may be deeper than Python's stack
+            value = pending.pop()
+            cls = type(value)
+            if id(value) in seen or self._known.holds(cls):
+                continue
+            seen.add(id(value))
+            record = world.records.get(id(value))
+            if record is not None:
+                world.fill(record)
+                if attributes:
+                    world.fill_attributes(record)
+            elif id(value) in world.opaque and not (self.renders and cls is Text):
+                raise unseen(world, value, "C code reads {}")
+            if calls and cls is not Text and id(cls) not in classes:
+                classes.add(id(cls))
+                self.callbacks(cls)
+            if depth is Depth.DEEP:
+                base = objects.layout_base(cls)
+                if base is SimpleNamespace and record is not None:
+                    world.fill_attributes(record)
+                pending += reversed(held(value, base))
 
     def callbacks(self, cls: type) -> None:
         """C code may call special methods of an object of this class."""

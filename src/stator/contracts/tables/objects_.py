@@ -35,7 +35,7 @@ _UNICODE_ERROR = override(_EXCEPTION, {"reads calls | s": "()", "mutates calls |
 _SYNTAX_ERROR = override(
     _EXCEPTION, {"reads calls | di": "()", "mutates calls | am di": "__init__"}
 )
-_GROUP = override(_EXCEPTION, {"reads calls | di": "()", "reads calls | . di": "__new__"})
+_GROUP = override(_EXCEPTION, {"reads calls | si": "()", "reads calls | . si": "__new__"})
 
 
 def _exception_rows(cls: type) -> Rows:
