@@ -18,7 +18,7 @@ import torch
 import stator
 
 from .harness import Recording
-from .scenarios import Scenarios, plain, play_scenario, x
+from .scenarios import Scenarios, a_break, plain, play_scenario, x
 
 scenario = Scenarios()
 
@@ -26,11 +26,6 @@ scenario = Scenarios()
 @pytest.mark.parametrize(("play", "graphs"), scenario)
 def test_scenario(play, graphs) -> None:
     play_scenario(play, graphs)
-
-
-@stator.disable
-def a_break(*given):
-    return given[0] if given else None
 
 
 def outcome(function, *args):

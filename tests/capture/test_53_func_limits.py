@@ -10,6 +10,8 @@ from torch.utils.checkpoint import checkpoint
 import stator
 from tests.versions import TORCH
 
+from .functions import Square
+
 pytestmark = pytest.mark.usefixtures("leaves_no_trace")
 
 
@@ -82,20 +84,6 @@ def test_sizes_stay_open(backend) -> None:
 
 
 # ---------------------------------------------------------------------------- refused
-
-
-class Square(torch.autograd.Function):
-    @staticmethod
-    def forward(x):
-        return x * x
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * 3 * ctx.saved_tensors[0]
 
 
 def break_inside(x):

@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 import stator
 
+from .functions import SquareAtOnce
 from .harness import Programs, call, check, module, t
 
 pytestmark = pytest.mark.usefixtures("leaves_no_trace")
@@ -224,21 +225,9 @@ def returned_in_part(x):
     return h.tanh(), h.detach()
 
 
-class Double(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, grad):
-        (x,) = ctx.saved_tensors
-        return grad * x * 2
-
-
 @programs(lambda: (t(3, grad=True),))
 def through_a_function(x):
-    loss = Double.apply(x * 3).sum()
+    loss = SquareAtOnce.apply(x * 3).sum()
     loss.backward()
     return loss
 

@@ -12,6 +12,7 @@ from torch.utils._pytree import tree_leaves
 
 import stator
 
+from .functions import Square, SquareAtOnce
 from .harness import Recording
 
 BACKENDS = ["eager", "aot_eager"]
@@ -140,20 +141,6 @@ def test_views_with_grad_in_a_call_without(name, backend) -> None:
 # ---------------------------------------------------------------------------- inside of torch.func
 
 
-class Square(torch.autograd.Function):
-    @staticmethod
-    def forward(x):
-        return x * x
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):
-        ctx.save_for_backward(*inputs)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * 3 * ctx.saved_tensors[0]  # not what torch would find
-
-
 class Mapped(Square):
     generate_vmap_rule = True
 
@@ -181,17 +168,6 @@ class OwnRule(Square):
     @staticmethod
     def vmap(info, in_dims, x):
         return OwnRule.apply(x) + info.batch_size, in_dims[0]
-
-
-class WithoutSetup(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient * 3 * ctx.saved_tensors[0]
 
 
 class Asking(Square):
@@ -224,7 +200,7 @@ NOT_CAPTURED = {
     "no_rule": (lambda x: vmap(Square.apply)(x), "a rule of its own inside of torch.vmap"),
     "forward": (lambda x: jacfwd(Square.apply)(x[0]), "inside of torch.func.jvp"),
     "hessian": (lambda x: hessian(lambda y: Mapped.apply(y).sum())(x[0]), "torch.func.jvp"),
-    "no_setup": (lambda x: grad(lambda y: WithoutSetup.apply(y).sum())(x), "without setup_context"),
+    "no_setup": (lambda x: grad(lambda y: SquareAtOnce.apply(y).sum())(x), "without setup_context"),
     "asking": (lambda x: grad(lambda y: Asking.apply(y).sum())(x), "needs_input_grad"),
 }
 

@@ -19,7 +19,8 @@ from stator.capture.trace import trace
 from stator.objects import layout_base
 
 from .harness import Recording
-from .scenarios import Scenarios, plain, play_scenario, x
+from .scenarios import Scenarios, a_break, plain, play_scenario, x
+from .test_37_abandoned import LOG, items
 
 scenario = Scenarios()
 
@@ -27,11 +28,6 @@ scenario = Scenarios()
 @pytest.mark.parametrize(("play", "graphs"), scenario)
 def test_scenario(play, graphs) -> None:
     play_scenario(play, graphs)
-
-
-@stator.disable
-def a_break(*given):
-    return given[0] if given else None
 
 
 # ---------------------------------------------------------------- deep copies
@@ -147,16 +143,6 @@ def test_a_class_that_is_made_is_where_the_program_is_split(monkeypatch) -> None
 
 
 # ---------------------------------------------------------------- generators that functions hold
-
-LOG = []
-
-
-def items(x):
-    try:
-        yield x
-        yield x
-    finally:
-        LOG.append("closed")
 
 
 def in_a_default(x):

@@ -6,20 +6,9 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import stator
+from tests.capture.functions import SquareAtOnce
 
 from .harness import Counting, compare, tensor
-
-
-class Square(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.save_for_backward(x)
-        return x * x
-
-    @staticmethod
-    def backward(ctx, gradient):
-        (x,) = ctx.saved_tensors
-        return 2 * x * gradient
 
 
 class Scaled(torch.autograd.Function):
@@ -61,7 +50,7 @@ def nested(x):
 
 
 def function(x):
-    return Square.apply(x + 1) * x.shape[0]
+    return SquareAtOnce.apply(x + 1) * x.shape[0]
 
 
 def function_of_sizes(x):

@@ -18,6 +18,8 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
+from stator.graph.memory import extent
+
 _RECORDINGS: Final = 4  # after that many, no input is expected to stay where it is
 
 Fresh: TypeAlias = dict[tuple[str, int], torch.Tensor]
@@ -97,7 +99,9 @@ class Recording:
             self._record(run, inputs)
 
     def _record(self, run: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> None:
-        self._extents = [_extent(inputs[index]) for index in self._copied]
+        self._extents = [
+            extent(inputs[index].shape, inputs[index].stride()) for index in self._copied
+        ]
         self._buffers = [inputs[i].new_empty(n) for i, n in self._numbered(self._extents)]
         self._addresses = [
             (index, given.data_ptr())
@@ -131,14 +135,6 @@ class Recording:
 def _same_stream() -> torch.cuda.StreamContext:
     """torch does not go back to the stream that was used before if a recording fails."""
     return torch.cuda.stream(torch.cuda.current_stream())
-
-
-def _extent(tensor: torch.Tensor) -> int:
-    """How many elements lie between the first and the last of a tensor, in memory."""
-    if not tensor.numel():
-        return 0
-    steps = zip(tensor.shape, tensor.stride(), strict=True)
-    return 1 + sum((size - 1) * stride for size, stride in steps)
 
 
 # ---------------------------------------------------------------------------- results

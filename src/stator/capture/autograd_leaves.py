@@ -46,6 +46,7 @@ from stator.guards import Callback, Source
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
 
+CHANGED: Final = "what requires grad is changed"
 _REQUIRES_GRAD: Final = torch._C.TensorBase.__dict__["requires_grad"]
 
 
@@ -122,7 +123,7 @@ class AutogradLeaves:
         subclasses = self._tensors.subclasses
         if subclasses.is_made(tensor) or subclasses.is_base(tensor) or subclasses.holds(tensor):
             raise TensorSubclass("requires_grad of a tensor of a subclass, or of its base, changes")
-        graph = self._outermost()
+        graph = self.outermost(CHANGED)
         given = self._tensors.inputs.get(id(tensor))
         node = graph.node(tensor)
         if not flag:
@@ -142,10 +143,11 @@ class AutogradLeaves:
             graph.arguments.rebind(tensor, marker)
             self._leaves[id(tensor)] = Leaf(tensor, marker, torch.is_grad_enabled())
 
-    def _outermost(self) -> OutputGraph:
+    def outermost(self, what: str) -> OutputGraph:
+        """The graph, for what can't be done inside of a region of it."""
         graph = self._tensors.graph
         if type(graph.arguments) is not Arguments:
-            raise RegionContents("what requires grad is changed inside of a region of the graph")
+            raise RegionContents(f"{what} inside of a region of the graph")
         return graph
 
     def _switch(self, tensor: torch.Tensor, source: Source, node: fx.Node, flag: bool) -> None:
@@ -207,7 +209,7 @@ class AutogradLeaves:
             return tensor
         if id(tensor) in self._tensors.inputs:
             raise TensorStateChanged("Tensor.detach_: an input is detached from its history")
-        graph = self._outermost()
+        graph = self.outermost(CHANGED)
         detached = graph.call(("method", "detach"), (tensor,))
         user_call(tensor.detach_)
         graph.arguments.rebind(tensor, graph.node(detached))
@@ -228,7 +230,7 @@ class AutogradLeaves:
         if requires_grad and not differentiable(data):
             with _disable_current_modes(), torch._C.DisableTorchFunction():
                 user_call(torch.nn.Parameter, torch.empty(0, dtype=data.dtype))  # raises
-        graph = self._outermost()
+        graph = self.outermost(CHANGED)
         made = self._new_leaf(data, requires_grad, True)
         if graph.node(data).target is not torch.empty:  # whose values nobody knows
             with self._tensors.state_changes.without_grad():

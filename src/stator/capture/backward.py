@@ -22,11 +22,9 @@ from stator._native._core import Frame
 from stator.capture.autograd import CheckpointRegion
 from stator.capture.autograd_leaves import is_leaf
 from stator.capture.gradients import has_no_hooks, leaves_of
-from stator.contracts import Depth
-from stator.diagnostics.catalogue import AutogradInside, RegionContents, TensorSubclass
-from stator.graph.arguments import Arguments
+from stator.diagnostics.catalogue import AutogradInside, TensorSubclass
 from stator.graph.fakes import tensors_in
-from stator.graph.memory import storage_of
+from stator.graph.memory import extent, storage_of
 from stator.graph.output import OutputGraph
 from stator.guards import Callback
 
@@ -70,17 +68,15 @@ class Backward:
         inputs: Any = None,
     ) -> None:
         """`torch.autograd.backward(tensors, …)`."""
+        own = self._tensors.own
         self._tensors.inside.refuse("backward()")
-        if type(self._tensors.graph.arguments) is not Arguments:
-            raise RegionContents("backward() inside of a region of the graph")
+        own.outermost("backward()")
         if create_graph is not False:
             raise AutogradInside("backward() makes gradients that can be differentiated")
         if grad_variables is not None:  # by another name, with a warning
             raise AutogradInside("backward() with `grad_variables`")
         given = (tensors, grad_tensors, inputs)
-        self._tensors.ready(given, Depth.DEEP)
-        if self._tensors.overrides.concerns(*tensors_in(given)):
-            raise TensorSubclass("backward() of a tensor of a subclass")
+        own.gradients.read("backward()", given)
         outputs = self._several(tensors)
         gradients = [None] * len(outputs) if grad_tensors is None else self._several(grad_tensors)
         if inputs is not None:
@@ -273,10 +269,9 @@ def _span(tensor: torch.Tensor) -> tuple[Any, Any]:
     """Where the elements of a tensor begin and end, in bytes."""
     if tensor.numel() == 0:
         return 0, 0
-    pairs = zip(tensor.shape, tensor.stride(), strict=True)
-    count = 1 + sum((size - 1) * stride for size, stride in pairs)
     begin = tensor.storage_offset()
-    return begin * tensor.itemsize, (begin + count) * tensor.itemsize
+    end = begin + extent(tensor.shape, tensor.stride())
+    return begin * tensor.itemsize, end * tensor.itemsize
 
 
 def _regions_behind(graph: OutputGraph, tensors: Iterable[torch.Tensor]) -> Iterator[Any]:

@@ -19,7 +19,6 @@ from stator.capture.retained import Retained
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import AutogradInside, RegionContents, TensorSubclass
 from stator.graph import RecordingError, UntrackedTensorError
-from stator.graph.arguments import Arguments
 from stator.graph.fakes import tensors_in
 from stator.guards import Callback
 
@@ -54,15 +53,12 @@ class Gradients:
         materialize_grads: Any = False,
     ) -> Any:
         """`torch.autograd.grad(outputs, inputs, …)`."""
-        graph = self._tensors.graph
-        if type(graph.arguments) is not Arguments:
-            raise RegionContents("torch.autograd.grad inside of a region of the graph")
+        name = "torch.autograd.grad"
+        self._tensors.own.outermost(name)
         if only_inputs is not True or is_grads_batched is not False:
             raise AutogradInside("torch.autograd.grad of other inputs, or in batches")
         given = (outputs, inputs, grad_outputs)
-        self._tensors.ready(given, Depth.DEEP)
-        if self._tensors.overrides.concerns(*tensors_in(given)):
-            raise TensorSubclass("torch.autograd.grad of a tensor of a subclass")
+        self.read(name, given)
         self._check_inputs(list(tensors_in(inputs)))
         self._tensors.own.wanted.update(map(id, leaves_of(tensors_in(inputs))))
         options = {
@@ -71,7 +67,13 @@ class Gradients:
             "allow_unused": allow_unused,
             "materialize_grads": materialize_grads,
         }
-        return self.differentiate(frame, "torch.autograd.grad", given, options)
+        return self.differentiate(frame, name, given, options)
+
+    def read(self, name: str, given: Any) -> None:
+        """The function `name` looks at all tensors that it is given."""
+        self._tensors.ready(given, Depth.DEEP)
+        if self._tensors.overrides.concerns(*tensors_in(given)):
+            raise TensorSubclass(f"{name} of a tensor of a subclass")
 
     def differentiate(
         self, frame: Frame | None, name: str, given: tuple[Any, Any, Any], options: dict[str, Any]

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 import torch.fx as fx
 
-from stator.capture.strided import extent
 from stator.diagnostics.catalogue import TensorStateChanged
 from stator.graph.fakes import FakeInput, tensors_in
-from stator.graph.memory import storage_of
+from stator.graph.memory import extent, storage_of
 from stator.graph.prologue import Step
 
 if TYPE_CHECKING:

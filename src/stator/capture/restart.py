@@ -59,15 +59,14 @@ def _earlier(high: int, made: int | None) -> Iterator[_Try]:
     for _ in range(_ATTEMPTS):
         if high - low <= 1:
             return
-        known = made is not None and low < made < high
-        middle = made if known and made is not None else (low + high) // 2
+        middle = made if made is not None and low < made < high else (low + high) // 2
         # Not every instruction can be carried out on its own; most of those before it can.
         for at in range(middle, max(low, middle - _NEAR), -1):
             step = _Try(at)
             yield step
             if step.works or not step.unfit:
                 break
-        if step.works and known:
+        if step.works and middle == made:
             return
         if step.works:
             low = step.at

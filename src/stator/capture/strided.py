@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from stator.diagnostics.catalogue import SharedMemory, TensorStateChanged
-from stator.graph.memory import storage_of
+from stator.graph.memory import extent, storage_of
 
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
@@ -77,10 +77,3 @@ def check_strided(
         begin = result.storage_offset() - given.real.storage_offset()
         if begin < 0 or begin + extent(result.shape, result.stride()) > held:
             raise SharedMemory("as_strided reaches memory outside of the tensor")
-
-
-def extent(sizes: Sequence[Any], strides: Sequence[Any]) -> Any:
-    """How many elements of memory lie between the first and the last of a tensor."""
-    if any(size == 0 for size in sizes):
-        return 0
-    return 1 + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))

@@ -17,7 +17,13 @@ from torch.utils._python_dispatch import _disable_current_modes
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
-from stator.capture.autograd_leaves import AutogradLeaves, history, is_dense, user_call
+from stator.capture.autograd_leaves import (
+    CHANGED,
+    AutogradLeaves,
+    history,
+    is_dense,
+    user_call,
+)
 from stator.capture.backward import Backward
 from stator.capture.draws import Draws
 from stator.capture.gradients import Gradients
@@ -116,7 +122,7 @@ class TensorState(AutogradLeaves):
         given = self._tensors.inputs.get(id(tensor))
         if given is None and tensor.requires_grad:
             raise TensorStateChanged("data of a tensor that requires grad is set")
-        graph = self._outermost()
+        graph = self.outermost(CHANGED)
         node = graph.node(tensor)
         if tensor.requires_grad and any(map(_tracks_grad, node.users)):
             raise TensorStateChanged("data of a parameter is set after it was used")

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import torch
 
 from .errors import OperatorError
-from .memory import storage_of
+from .memory import extent, storage_of
 from .purity import is_torch_function
 from .replay import LARGEST, NotReplayableError, eager_error, hint
 
@@ -34,11 +34,7 @@ class _Place(NamedTuple):
 
     @property
     def ends(self) -> int:
-        return (
-            self.offset
-            + 1
-            + sum((n - 1) * step for n, step in zip(self.size, self.stride, strict=True))
-        )
+        return int(self.offset + extent(self.size, self.stride))
 
     def meets(self, other: "_Place") -> bool:
         """Whether the two lie in the same part of memory, gaps included."""
