@@ -11,7 +11,6 @@ import collections
 import contextlib
 import copy
 import difflib
-import fnmatch
 import functools
 import io
 import os
@@ -39,7 +38,6 @@ from tests.capture.harness import (
 )
 
 from . import kinds
-from .open import OPEN
 
 WHOLE: Final = "runs eagerly"  # in the warning of what could not be split
 SEEDS: Final = (1, 2, 3)
@@ -100,17 +98,11 @@ class Constructs(list[Construct]):
                     if number and (index + number) % 3:
                         continue
                     depths = ((index // 3 + number) % 4,)
-                found += [self._case(construct, kind, depth) for depth in depths]
+                found += [
+                    pytest.param(construct, kind, depth, id=f"{construct.name}-{kind}-{depth}")
+                    for depth in depths
+                ]
         return found
-
-    def _case(self, construct: Construct, kind: str, depth: int) -> Any:
-        name = f"{construct.name}-{kind}-{depth}"
-        marks = [
-            pytest.mark.xfail(strict=True, reason=reason)
-            for pattern, reason in OPEN.items()
-            if fnmatch.fnmatchcase(name, pattern)
-        ]
-        return pytest.param(construct, kind, depth, id=name, marks=marks[:1])
 
 
 # ------------------------------------------------------------------ putting breaks in
