@@ -16,6 +16,8 @@ import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, ValueRangesSLoc
 from torch.utils._sympy.value_ranges import ValueRanges
 
+from .unknown import Asker, Questions, usual
+
 _ANSWERS: Final[Any] = ShapeEnv._maybe_evaluate_static
 _LONG: Final = 32  # symbols, numbers and operators
 
@@ -28,6 +30,41 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
         self._lengths: dict[sympy.Basic, bool] = {}
         self._free: dict[sympy.Basic, frozenset[sympy.Symbol]] = {}
         self._derived = 0
+        self.questions = Questions()
+
+    def evaluate_expr(  # type: ignore[override, unused-ignore]
+        self,
+        orig_expr: Any,
+        hint: Any = None,
+        fx_node: Any = None,
+        size_oblivious: bool = False,
+        fallback_value: bool | None = None,
+        *,
+        forcing_spec: bool = False,
+    ) -> Any:
+        """What a condition or number is: all that anybody asks about symbols comes here."""
+        if self.questions.asker is not Asker.TORCH and not (
+            self._free_symbols(orig_expr) <= self.backed_var_to_val.keys()
+        ):
+            known = self._of_unknown(orig_expr, fallback_value)
+            if known is not None:
+                return sympy.true if known else sympy.false
+            size_oblivious, fallback_value = False, None
+        return super().evaluate_expr(
+            orig_expr, hint, fx_node, size_oblivious, fallback_value, forcing_spec=forcing_spec
+        )
+
+    def _of_unknown(self, condition: Any, fallback: bool | None) -> bool | None:
+        """What is answered about a number without a value; None if torch knows, or nobody."""
+        if self.questions.asker is Asker.PROGRAM or not condition.is_Boolean:
+            return None
+        if self._maybe_evaluate_static(condition) is not None:
+            return None
+        left: Any = self._maybe_evaluate_static(condition, unbacked_only=True)
+        if self._free_symbols(left) <= self.backed_var_to_val.keys():
+            return None
+        answer = usual(condition) if fallback is None else fallback
+        return None if answer is None else self.questions.note(condition, answer)
 
     def derived(self, value: int | float) -> Any:
         """A number that has this value now: a symbol of which nothing else is known."""

@@ -30,11 +30,12 @@ from torch.fx.experimental.symbolic_shapes import (
     PendingUnbackedSymbolNotFound,
     compute_unbacked_bindings,
 )
-from torch.fx.passes.runtime_assert import insert_deferred_runtime_asserts
 
 from stator.diagnostics.catalogue import RegionContents, SharedMemory
 
 from .arguments import Arguments, Item, with_dtypes
+from .checks import insert_checks
+from .corners import Corners
 from .errors import DataDependent, Unsupported
 from .failures import failure_of, quiet, refusal_of_nothing
 from .fakes import Dynamic, Fakes, InputSource, differentiable, tensors_in, version
@@ -46,12 +47,13 @@ from .purity import KEEP, UNCOUNTED, has_effect, may_drop, may_write
 from .scalars import (
     Assumptions,
     assuming,
-    call_by_name,
     forget,
     forget_settled,
     has_numbers,
+    take,
 )
 from .symbols import Origin, Symbols
+from .unknown import Asker
 
 Target: TypeAlias = Callable[..., Any] | tuple[str, str]  # a function, or ("method", name)
 ModuleStack: TypeAlias = Mapping[str, tuple[str, type]]
@@ -128,6 +130,7 @@ class OutputGraph:
         self.arguments = Arguments(self.graph, self.symbols)
         self._whole, self._outermost = self.graph, self.arguments  # while a region is recorded
         self.assumptions = Assumptions(self.shape_env)
+        self._corners = Corners(self.shape_env)
         self.checks: list[tuple[torch.Tensor, bool]] = []  # what tensors were taken to be
         self.default_device: torch.device | None = None  # set by a mode that is not seen here
         self._names = Names()
@@ -327,11 +330,7 @@ class OutputGraph:
                 # What torch remembers of operations is for numbers: with symbols, to write it down
                 # takes longer than to compute it again.
                 with enable_python_dispatcher(), disable_fake_tensor_cache(self.fakes.mode):
-                    return assuming(
-                        self.shape_env,
-                        lambda: run_target(target, args, kwargs),
-                        tensors_in((args, kwargs)),
-                    )
+                    return self._run_unknown(target, args, kwargs)
         except Exception as error:
             if is_interrupt(error):
                 raise
@@ -344,6 +343,22 @@ class OutputGraph:
                 args,
                 kwargs,
             ) from error
+
+    def _run_unknown(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """With symbols, of some of which nobody knows the value: `unknown` has the rule."""
+        questions = self.shape_env.questions
+        with questions.by(Asker.KERNEL):
+            result = assuming(
+                self.shape_env,
+                lambda: run_target(target, args, kwargs),
+                tensors_in((args, kwargs)),
+            )
+        if self.symbols.unbacked:
+            run = functools.partial(run_target, target)
+            asked = list(questions.asked.values())
+            for condition in self._corners.doubtful(run, args, kwargs, result, asked):
+                take(self.shape_env, condition)
+        return result
 
     def _as_view(self, result: Any, operands: Sequence[torch.Tensor]) -> Any:
         """The result, in which views are views, also in inference mode.
@@ -488,7 +503,10 @@ class OutputGraph:
     @_unseen
     def finish(self, outputs: Sequence[Any], *, whole: bool = False) -> Recorded:
         """Closes the graph with these results; drops what nothing needs, unless it is `whole`."""
-        self.graph.output(tuple(self.arguments.of(list(outputs))))
+        results = tuple(self.arguments.of(list(outputs)))
+        if self.assumptions:
+            insert_checks(self.graph, self.symbols, list(self.assumptions.facts))
+        self.graph.output(results)
         if not whole:
             self._drop_unused()
         self._protect_constants(outputs)
@@ -496,10 +514,9 @@ class OutputGraph:
         tensors = iter(fakes)
         inputs: list[Input] = []
         examples: list[Any] = []
-        checked = self._read_by_checks()
         for node, given, number in self._placeholders:
             example = next(tensors) if number is None else number
-            if node.users or node in checked:
+            if node.users:
                 inputs.append(given)
                 examples.append(example)
             else:
@@ -511,19 +528,8 @@ class OutputGraph:
         module._param_name_to_source = {  # type: ignore[assignment, unused-ignore]
             attribute: InputSource(f"self.{attribute}") for attribute in attributes
         }
-        if self.shape_env.deferred_runtime_asserts:
-            with torch._C._EnableTorchFunction():  # the pass calls torch's functions on proxies
-                insert_deferred_runtime_asserts(module, self.shape_env, "graph")
-            call_by_name(self.graph)
-            forget_settled(self.graph, self.shape_env)
-            module.recompile()
+        forget_settled(self.graph, self.shape_env)
         return Recorded(module, inputs, examples, mode)
-
-    def _read_by_checks(self) -> set[fx.Node]:
-        """Inputs with symbolic sizes, if the graph will check some: it may read them for that."""
-        if not self.shape_env.deferred_runtime_asserts:
-            return set()
-        return {fact.origin.placeholder for fact in self.symbols.facts}
 
     def unused(self, outputs: Sequence[Any]) -> set[fx.Node]:
         """The nodes that would be dropped if these were the results."""

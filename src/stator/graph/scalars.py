@@ -13,13 +13,11 @@ from typing import Any, Final
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
 import torch.fx as fx
-from torch.fx.experimental.symbolic_shapes import (
-    GuardOnDataDependentSymNode,
-    cast_symbool_to_symint_guardless,
-)
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from .fakes import version
 from .symbols import SymbolicNumber
+from .unknown import same_size
 
 _SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
 # Calls whose new symbols are sizes of what they found: that these are in range is no assumption.
@@ -54,10 +52,11 @@ class Assumptions:
         self._env = shape_env
         self._seen: dict[sympy.Symbol, int] = {}
         self._total = 0
+        self.facts: dict[Any, None] = {}  # conditions, in the order in which they were assumed
         self.symbols: set[sympy.Symbol] = set()  # of which something is assumed
 
     def __bool__(self) -> bool:
-        return bool(self.symbols)
+        return bool(self.facts)
 
     def note(self, target: Any) -> None:
         """A call has ended, its new symbols are still pending: what it made torch ask for."""
@@ -72,6 +71,7 @@ class Assumptions:
             follows = _is_sizing(target) and symbol in fresh
             for found in new:
                 if not (follows and _is_range(found.expr)):
+                    self.facts[found.expr] = None
                     self.symbols |= found.expr.free_symbols
 
     def contradicted(self) -> bool:
@@ -88,22 +88,27 @@ class Assumptions:
 
 
 def assuming(shape_env: Any, run: Callable[[], Any], operands: Iterable[torch.Tensor]) -> Any:
-    """Runs an operation on fake tensors; what it asks about sizes is answered with the usual.
+    """Runs an operation on fake tensors; where it must know that two sizes are the same, they are.
 
-    Many kernels have a way of their own for empty tensors and for dimensions of size 1, and want
-    sizes to be the same. Where that is otherwise the graph will find out.
+    Where that is otherwise the graph will find out.
     """
     tensors = [(tensor, version(tensor)) for tensor in operands]
     for _ in range(_QUESTIONS):
         try:
             return run()
         except GuardOnDataDependentSymNode as error:
-            usual = _usual(getattr(error, "cond", None))
-            if usual is None or any(version(tensor) != before for tensor, before in tensors):
+            same = same_size(getattr(error, "cond", None))
+            if same is None or any(version(tensor) != before for tensor, before in tensors):
                 raise
             forget(shape_env, (tensor for tensor, _ in tensors))
-            _check(shape_env.create_symboolnode(usual))
+            _check(shape_env.create_symboolnode(same))
     return run()
+
+
+def take(shape_env: Any, condition: Any) -> None:
+    """Takes a condition on unknown numbers for granted: the graph will check it."""
+    if shape_env._maybe_evaluate_static(condition) is None:
+        _check(shape_env.create_symboolnode(condition))
 
 
 def forget(shape_env: Any, operands: Iterable[torch.Tensor]) -> None:
@@ -124,18 +129,6 @@ def forget(shape_env: Any, operands: Iterable[torch.Tensor]) -> None:
                 setattr(tensor, name, None)
 
 
-def _usual(condition: Any) -> sympy.Basic | None:
-    """What is usual: that a size is neither 0 nor 1, and that two unknown sizes are the same."""
-    if not isinstance(condition, sympy.Eq | sympy.Ne):
-        return None
-    left, right = condition.args
-    if isinstance(left, sympy.Integer):
-        left, right = right, left
-    if right.is_number:
-        return sympy.Ne(left, right) if right in (0, 1) else None
-    return sympy.Eq(left, right)
-
-
 def _is_sizing(target: Any) -> bool:
     if isinstance(target, tuple):
         return target[1] in _SIZING_METHODS
@@ -147,26 +140,6 @@ def _is_range(expr: sympy.Basic) -> bool:
     return isinstance(expr, sympy.Le | sympy.Ge) and not any(
         isinstance(part, sympy.Add | sympy.Mul) for part in expr.args
     )
-
-
-def call_by_name(graph: fx.Graph) -> None:
-    """Turns what only symbolic numbers have (`b.__sym_not__()`) into torch's functions.
-
-    torch's pass writes it; a graph that runs as it is works on plain numbers. That of torch 2.11
-    makes ints of bools by a function which AOTAutograd does not see: it would drop the check.
-    """
-    for node in list(graph.nodes):
-        if node.op == "call_method" and str(node.target).startswith("__sym_"):
-            function, args = getattr(torch, str(node.target).strip("_")), node.args
-        elif node.target is cast_symbool_to_symint_guardless:
-            function, args = torch.sym_ite, (*node.args, 1, 0)
-        else:
-            continue
-        with graph.inserting_before(node):
-            made = graph.call_function(function, args, node.kwargs)
-        made.meta = dict(node.meta)
-        node.replace_all_uses_with(made)
-        graph.erase_node(node)
 
 
 def forget_settled(graph: fx.Graph, shape_env: Any) -> None:

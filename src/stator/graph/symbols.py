@@ -37,7 +37,7 @@ def _function(target: Callable[..., Any]) -> Any:
     return staticmethod(write)
 
 
-class _Written(OptimizedPythonReferenceAnalysis):  # type: ignore[misc, unused-ignore]
+class Written(OptimizedPythonReferenceAnalysis):  # type: ignore[misc, unused-ignore]
     """An expression as nodes."""
 
     not_ = _function(torch.sym_not)
@@ -128,7 +128,8 @@ class Symbols:
             self._scalars[symbol] = lambda: self._bit(self._node(expr), symbol, number)
 
     def _bit(self, truth: fx.Node, symbol: sympy.Symbol, number: Any) -> fx.Node:
-        node = self.graph.call_function(torch.sym_ite, (truth, 1, 0))
+        with self.graph.inserting_after(truth):
+            node = self.graph.call_function(torch.sym_ite, (truth, 1, 0))
         node.meta["source_fn_stack"] = [(node.name, torch.sym_ite)]
         node.meta["example_value"] = number.node.shape_env.create_symintnode(symbol, hint=None)
         return node
@@ -198,6 +199,10 @@ class Symbols:
             return bool(expr)
         return self._node(expr)
 
+    def node_of(self, symbol: sympy.Symbol) -> fx.Node:
+        """The node of a symbol, whatever it has been replaced by since."""
+        return self._node(symbol)
+
     def _node(self, expr: sympy.Basic) -> fx.Node:
         known = self._nodes.get(expr)
         if known is None:
@@ -218,7 +223,7 @@ class Symbols:
             for symbol in sorted(expr.free_symbols, key=str)
         }
         last = next(iter(reversed(self.graph.nodes)), None)
-        made = sympy_interp(_Written, env, expr)
+        made = sympy_interp(Written, env, expr)
         self._describe_since(last)
         node: fx.Node = made.node
         return node

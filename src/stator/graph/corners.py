@@ -1,0 +1,268 @@
+"""Whether what a fake kernel was told matters: its result at numbers where it would be otherwise.
+
+In: an operation that has run on fake tensors with unknown sizes, its result, what was asked
+meanwhile (`unknown`). Out: which of the answers have to be checked. The operation is carried out
+again, on fake tensors whose sizes are numbers: 0 and 1 for each unknown size, and numbers for which
+an answer would have been the other one. If it makes there what the expressions of the first result
+say, the answer does not matter. If it raises, or makes something else, it does.
+
+Kernels choose their way by what they ask, so a corner stands for all numbers of its side.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils._python_dispatch import _disable_current_modes
+
+from .fakes import tensors_in
+from .interrupts import is_interrupt
+from .memory import storage_of
+from .replay import eager_error
+from .unknown import Question
+
+_TRIED: Final = 256  # numbers, in search of one
+_LARGEST: Final = 64
+_MANY: Final = 3  # unknown sizes; more than these are 0 or 1 at the same time
+_GENERIC: Final = (5, 7, 11, 13, 17, 19)
+Run = Callable[[tuple[Any, ...], dict[str, Any]], Any]
+Point = Mapping[Any, Any]
+
+
+class NoNumberError(Exception):
+    """An argument that is no number at any point."""
+
+
+class Corners:
+    """What operations make of numbers, in the place of unknown sizes."""
+
+    def __init__(self, env: Any) -> None:
+        self._env = env
+
+    def doubtful(
+        self,
+        run: Run,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result: Any,
+        asked: Sequence[Question],
+    ) -> Iterator[Any]:
+        """Conditions that have to be checked, for the result to be right."""
+        operands = list(tensors_in((args, kwargs)))
+        symbols = self._unknown(operands, (args, kwargs))
+        for number in (0, 1):
+            for part in _each(symbols) if len(symbols) <= _MANY else (symbols,):
+                point = self._point(symbols, dict.fromkeys(part, number))
+                if point is not None and not self._agrees(run, args, kwargs, result, point):
+                    yield from (sympy.Ne(symbol, number) for symbol in sorted(part, key=str))
+        for question in asked:
+            mentioned = question.condition.free_symbols
+            if not mentioned <= symbols | self._env.backed_var_to_val.keys():
+                continue  # about what the operation has just made: no argument is otherwise
+            point = self._otherwise(symbols, question)
+            if point is None or not self._agrees(run, args, kwargs, result, point):
+                yield question.told()
+
+    # ------------------------------------------------------------------ points
+
+    def _unknown(self, operands: Sequence[torch.Tensor], values: Any) -> set[Any]:
+        """The symbols without a value in the arguments of an operation."""
+        found: set[Any] = set()
+        for tensor in operands:
+            found |= _free((*tensor.shape, *tensor.stride(), tensor.storage_offset()))
+        found |= _free(_numbers(values))
+        return {each for each in found if each not in self._env.backed_var_to_val}
+
+    def _point(self, symbols: set[Any], fixed: dict[Any, int]) -> Point | None:
+        """Numbers for all symbols, some of them given; None if they can't be these."""
+        point: dict[Any, Any] = dict(self._env.backed_var_to_val)
+        others = sorted(symbols - fixed.keys(), key=str)
+        for symbol, number in zip(others, itertools.cycle(_GENERIC), strict=False):
+            point[symbol] = sympy.Integer(self._within(symbol, number))
+        for symbol, given in fixed.items():
+            if self._within(symbol, given) != given:
+                return None
+            point[symbol] = sympy.Integer(given)
+        return point if self._possible(symbols, point) else None
+
+    def _within(self, symbol: Any, number: int) -> int:
+        known = self._env.var_to_range.get(symbol)
+        if known is None:
+            return number
+        if known.lower.is_Integer:
+            number = max(number, int(known.lower))
+        if known.upper.is_Integer:
+            number = min(number, int(known.upper))
+        return number
+
+    def _possible(self, symbols: set[Any], point: Point) -> bool:
+        """Whether what is checked already does not rule these numbers out."""
+        asserts = self._env.deferred_runtime_asserts
+        return not any(
+            each.expr.free_symbols <= point.keys() and each.expr.xreplace(point) == sympy.false
+            for symbol in symbols
+            for each in asserts.get(symbol, ())
+        )
+
+    def _otherwise(self, symbols: set[Any], question: Question) -> Point | None:
+        """Numbers for which the answer is the other one."""
+        mentioned = sorted(question.condition.free_symbols & symbols, key=str)
+        constants = {abs(int(n)) for n in question.condition.atoms(sympy.Integer)}
+        constants |= {int(self._env.backed_var_to_val[s]) for s in question.condition.free_symbols
+                      if s in self._env.backed_var_to_val
+                      and self._env.backed_var_to_val[s].is_Integer}
+        near = {n + d for n in constants if n <= _LARGEST for d in (-1, 0, 1)}
+        tried = sorted(n for n in near | {0, 1, 2, 3, 4} if n >= 0)
+        for numbers in itertools.islice(itertools.product(tried, repeat=len(mentioned)), _TRIED):
+            point = self._point(symbols, dict(zip(mentioned, numbers, strict=True)))
+            if point is None:
+                continue
+            if question.condition.xreplace(point) == (not question.answer):
+                return point
+        return None
+
+    # ------------------------------------------------------------------ what happens there
+
+    def _agrees(
+        self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, point: Point
+    ) -> bool:
+        """Whether the operation makes at these numbers what the expressions say."""
+        with _disable_current_modes(), torch._C.DisableTorchFunction():
+            mode = FakeTensorMode()
+            twins = _AtPoint(point, mode)
+            try:
+                with mode:
+                    given, named = twins.of(args), twins.of(kwargs)
+                    made = run(given, named)
+            except Exception as error:  # also if these numbers can't be
+                if is_interrupt(error):
+                    raise
+                return False
+            tensors = twins.tensors()
+            nothing = tensors and all(each.numel() == 0 for each in tensors)
+            if nothing and eager_error(run, given, named) is not None:
+                return False
+        return self._same(result, made, twins, point)
+
+    def _same(self, general: Any, made: Any, twins: "_AtPoint", point: Point) -> bool:
+        ours, theirs = list(tensors_in(general)), list(tensors_in(made))
+        if len(ours) != len(theirs):
+            return False
+        return all(
+            self._alike(one, other, twins, point)
+            for one, other in zip(ours, theirs, strict=True)
+        )
+
+    def _alike(
+        self, general: torch.Tensor, made: torch.Tensor, twins: "_AtPoint", point: Point
+    ) -> bool:
+        if general.dim() != made.dim() or general.dtype is not made.dtype:
+            return False
+        if twins.memory(storage_of(general)) != twins.memory_made(storage_of(made)):
+            return False
+        for size, number in zip(general.shape, made.shape, strict=True):
+            if type(number) is not int:
+                continue
+            expr = _expression(size).xreplace(point)
+            # A size that the operation has found itself is whatever it is.
+            if expr.is_number and int(expr) != number:
+                return False
+        return True
+
+
+class _AtPoint:
+    """Fake tensors with numbers for sizes, in the place of those with unknown sizes."""
+
+    def __init__(self, point: Point, mode: FakeTensorMode) -> None:
+        self._point = point
+        self._mode = mode
+        self._made: dict[int, torch.Tensor] = {}
+        self._memory: dict[int, int] = {}
+        self._memory_made: dict[int, int] = {}
+
+    def tensors(self) -> list[torch.Tensor]:
+        return list(self._made.values())
+
+    def memory(self, storage: int) -> int | None:
+        """The number of the operand that looks into a memory."""
+        return self._memory.get(storage)
+
+    def memory_made(self, storage: int) -> int | None:
+        return self._memory_made.get(storage)
+
+    def of(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            made = self._made.get(id(value))
+            if made is None:
+                made = self._made[id(value)] = self._tensor(value)
+            return made
+        if isinstance(value, torch.SymInt):
+            return self._number(value)
+        if isinstance(value, torch.SymFloat | torch.SymBool):
+            return 1.5 if isinstance(value, torch.SymFloat) else True  # no size depends on it
+        if isinstance(value, list):
+            return [self.of(item) for item in value]
+        if isinstance(value, tuple):
+            items = [self.of(item) for item in value]
+            if isinstance(value, torch.Size):
+                return torch.Size(items)
+            return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
+        if isinstance(value, dict):
+            return {key: self.of(item) for key, item in value.items()}
+        if isinstance(value, slice):
+            return slice(self.of(value.start), self.of(value.stop), self.of(value.step))
+        return value
+
+    def _number(self, number: Any) -> int:
+        expr = _expression(number).xreplace(self._point)
+        if not expr.is_Integer:
+            raise NoNumberError
+        return int(expr)
+
+    def _tensor(self, fake: torch.Tensor) -> torch.Tensor:
+        if fake.layout is not torch.strided:
+            raise NoNumberError
+        sizes = [self._number(n) for n in fake.shape]
+        strides = [self._number(n) for n in fake.stride()]
+        if any(n < 0 for n in sizes):
+            raise NoNumberError
+        made = torch.empty_strided(sizes, strides, dtype=fake.dtype, device=fake.device)
+        # The first operand of a memory stands for it.
+        number = self._memory.setdefault(storage_of(fake), len(self._memory))
+        self._memory_made[storage_of(made)] = number
+        if fake.requires_grad and (made.is_floating_point() or made.is_complex()):
+            made.requires_grad_()
+            with torch.enable_grad():
+                view = made.view_as(made)  # may be written to, other than a leaf
+            self._memory_made[storage_of(view)] = number
+            return view
+        return made
+
+
+def _each(symbols: set[Any]) -> Iterator[set[Any]]:
+    return ({symbol} for symbol in sorted(symbols, key=str))
+
+
+def _expression(number: Any) -> Any:
+    return number.node.expr if isinstance(number, torch.SymInt) else sympy.Integer(number)
+
+
+def _free(numbers: Sequence[Any]) -> set[Any]:
+    found: set[Any] = set()
+    for number in numbers:
+        if isinstance(number, torch.SymInt | torch.SymFloat | torch.SymBool):
+            found |= number.node.expr.free_symbols
+    return found
+
+
+def _numbers(value: Any) -> list[Any]:
+    if isinstance(value, list | tuple):
+        return [number for item in value for number in _numbers(item)]
+    if isinstance(value, dict):
+        return _numbers(list(value.values()))
+    if isinstance(value, slice):
+        return _numbers([value.start, value.stop, value.step])
+    return [value] if isinstance(value, torch.SymInt | torch.SymFloat | torch.SymBool) else []

@@ -1,0 +1,104 @@
+"""Runs generated programs in eager and compiled, and tells where they differ.
+
+    python -m tests.unknown.compared FIRST LAST [PROCESSES]
+
+Comes in: a `Generated`. Goes out: what differs, as text; nothing if all calls agree in results,
+strides, exceptions, effects on arguments and gradients.
+"""
+
+import difflib
+import multiprocessing
+import re
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from typing import Any, Final
+
+import torch
+
+import stator
+from tests.dynamic.harness import outcome
+
+from .generate import Generated, generate
+
+_NODE: Final = re.compile(r"grad_fn=\w+Backward\w*")  # a backend's graph is a node of its own
+
+
+def differences(program: Generated, backend: str, dynamic: bool | None) -> Iterator[str]:
+    """What differs in which call."""
+    stator.reset()
+    function = program.function()
+    compiled = stator.compile(function, backend=backend, dynamic=dynamic)
+    pairs = zip(program.calls(), program.calls(), strict=True)
+    for number, (plain, given) in enumerate(pairs):
+        wanted = _ran(function, plain)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = _ran(compiled, given)
+        if wanted != found:
+            lines = difflib.unified_diff(wanted.split("\n"), found.split("\n"), n=0, lineterm="")
+            shown = "\n".join(list(lines)[2:])
+            yield f"call {number} of {backend}, dynamic={dynamic}: {plain[2:]}\n{shown}"
+
+
+def _ran(function: Any, args: tuple[Any, ...]) -> str:
+    """What a call does, and the gradients behind it."""
+    results: list[Any] = []
+
+    def kept(*given: Any) -> Any:
+        made = function(*given)
+        results.append(made)
+        return made
+
+    text = _NODE.sub("grad_fn", outcome(kept, args))
+    leaf = args[0]
+    if leaf.requires_grad:
+        total = sum(
+            (each.sum() for each in _tensors(results) if each.requires_grad), torch.zeros(())
+        )
+        if total.requires_grad:
+            (gradient,) = torch.autograd.grad(total, leaf, allow_unused=True)
+            text += f"\ngradient {None if gradient is None else gradient.tolist()}"
+    return text
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from _tensors(each)
+
+
+def checked(seed: int) -> tuple[int, list[str], float]:
+    """One program with both backends; which sizes are open depends on its number."""
+    began = time.perf_counter()
+    program = generate(seed)
+    dynamic = (None, True, None, False)[seed % 4]
+    found: list[str] = []
+    for backend in ("eager", "aot_eager"):
+        try:
+            found += differences(program, backend, dynamic)
+        except Exception as error:  # of ours, where nothing may raise
+            found.append(f"{backend}: {type(error).__name__}: {error}")
+    return seed, found, time.perf_counter() - began
+
+
+def main(first: int, last: int, processes: int = 1) -> int:
+    torch.set_num_threads(1)
+    wrong, slow = 0, 0.0
+    context = multiprocessing.get_context("fork")
+    with context.Pool(processes, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        for seed, found, seconds in pool.imap_unordered(checked, range(first, last), 8):
+            slow = max(slow, seconds)
+            if found:
+                wrong += 1
+                print(f"==== {seed}: {len(found)} differ\n{generate(seed).source}\n{found[0]}")
+                sys.stdout.flush()
+    print(f"{last - first} programs, {wrong} differ, the slowest took {slow:.1f} s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))
