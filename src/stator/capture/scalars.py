@@ -361,6 +361,17 @@ class Scalars:
         self.require(condition if side else negated(condition), described)
         return side
 
+    def truth_of(self, frame: Frame | None, condition: Any) -> bool:
+        """Whether a condition holds in this call, which the graph will check."""
+        try:
+            with torch._C.DisableTorchFunction():
+                return bool(condition)
+        except GuardOnDataDependentSymNode as error:
+            side = self.speculation.holds(frame, condition)
+            if side is None:
+                raise BranchOnValues(self._describe(error)) from None
+            return side
+
     def _insisted(self, frame: Frame | None) -> bool | None:
         if frame is None or self.careful:
             return None

@@ -22,6 +22,7 @@ from stator.capture.grads import Grads
 from stator.capture.handled import Handled
 from stator.capture.indexing import Indexing
 from stator.capture.inside import Inside
+from stator.capture.layouts import answered, check_layout
 from stator.capture.leaf_views import LeafViews
 from stator.capture.number_tensors import written_out
 from stator.capture.operators import ARITHMETIC, NOT_IN_PLACE
@@ -314,8 +315,14 @@ class Tensors:
         self.grads.answer(function, args)
         if self.overrides.active and id(function) in _HAS_TORCH_FUNCTION:
             return self.overrides.concerns(*args)
+        if self.graph.symbols.unbacked:
+            name = leaves.tensor_method(function) or getattr(function, "__name__", "")
+            first = getattr(function, "__self__", None)  # of a bound method
+            check_layout(self.scalars, frame, name, (first, *args))
         try:
-            result = leaves.answer(function, tuple(args), kwargs)
+            result = answered(
+                self.scalars, frame, lambda: leaves.answer(function, tuple(args), kwargs)
+            )
         except Exception as error:
             core.raise_user(error)
         self.own.settings.told(function, args, kwargs, result)
