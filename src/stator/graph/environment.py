@@ -8,6 +8,11 @@ like others, which is as right.
 A *derived* symbol stands for a number that is computed from others in a way torch does not know
 (`capture.reals`). Of a float among them, torch's passes must not take it for an input: its name is
 none of those that torch gives to kinds of symbols.
+
+What torch concludes from a relation it finds by solving it, and to solve it divides both sides by
+their factors: from `a * b == a` follows `b == 1`, which is wrong where `a` is 0. Ints may be 0, and
+so may sizes that depend on values. Nothing is concluded here from a relation with such a product,
+unless a symbol stands alone on one side: it is answered from the values, and guarded as it is.
 """
 
 from typing import Any, Final
@@ -114,6 +119,25 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
     # torch remembers its answers, and forgets them so.
     _maybe_evaluate_static.cache_clear = _ANSWERS.cache_clear  # type: ignore[attr-defined]
 
+    def _maybe_guard_rel(self, expr: Any) -> None:  # type: ignore[override, unused-ignore]
+        """A relation holds from now on: what follows from it of its symbols."""
+        if not isinstance(expr, sympy.Rel) or not _may_lose_a_factor(expr):
+            super()._maybe_guard_rel(expr)
+        elif isinstance(expr, sympy.Eq):
+            for symbol, other in (expr.args, reversed(expr.args)):
+                if isinstance(symbol, sympy.Symbol) and self._may_replace(symbol, other):
+                    self._set_replacement(symbol, self.replace(other), "solve")
+                    return
+
+    def _may_replace(self, symbol: Any, other: Any) -> bool:
+        """As in torch: what depends on values may not be known yet where the symbol is used."""
+        free = self._free_symbols(other)
+        return symbol not in free and free <= self.backed_var_to_val.keys()
+
+    def _refine_ranges(self, expr: Any) -> None:  # type: ignore[override, unused-ignore]
+        if not _may_lose_a_factor(self.simplify(expr)):
+            super()._refine_ranges(expr)
+
     def _is_long(self, expr: Any) -> bool:
         """Whether it is long, and all its symbols have values, which decide as well."""
         known = self._lengths.get(expr)
@@ -131,3 +155,13 @@ def is_longer(expr: Any, most: int) -> bool:
         most -= 1
         left += left.pop().args
     return most < 0
+
+
+def _may_lose_a_factor(relation: Any) -> bool:
+    """Whether there is a product in it one of whose factors may be 0."""
+    products = relation.atoms(sympy.Mul) if hasattr(relation, "atoms") else ()
+    for product in products:
+        factors = [each for each in product.args if not each.is_number]
+        if len(factors) > 1 and any(each.is_zero is not False for each in factors):
+            return True
+    return False

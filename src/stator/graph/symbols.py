@@ -6,6 +6,7 @@ each. What it knows is also what must hold for other inputs: `shape_guards`.
 """
 
 import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -25,10 +26,14 @@ _READS: Final = ("size", "stride", "storage_offset")
 SymbolicNumber: TypeAlias = torch.SymInt | torch.SymFloat | torch.SymBool
 
 
-def _function(target: Callable[..., Any]) -> Any:
-    """A call of one of torch's functions in the graph, written as such: torch functions are off."""
+def _function(target: Callable[..., Any], typed: bool = False) -> Any:
+    """A call of a function in the graph, written as such: torch functions are off.
+
+    What is `typed` is told the dtype of its result, too, of which there is only one.
+    """
 
     def write(*args: Any) -> Any:
+        args = args[:-1] if typed else args
         proxies = [arg for arg in args if isinstance(arg, fx.Proxy)]
         if not proxies:
             return target(*args)
@@ -38,11 +43,21 @@ def _function(target: Callable[..., Any]) -> Any:
 
 
 class Written(OptimizedPythonReferenceAnalysis):  # type: ignore[misc, unused-ignore]
-    """An expression as nodes."""
+    """An expression as nodes.
+
+    torch's own, for proxies, leaves roundings out: its guards are about whole numbers.
+    """
 
     not_ = _function(torch.sym_not)
     maximum = _function(torch.sym_max)
     minimum = _function(torch.sym_min)
+    sqrt = _function(torch.sym_sqrt)
+    log2 = _function(torch._sym_log2)  # type: ignore[attr-defined, unused-ignore]
+    to_dtype = _function(torch.sym_float, typed=True)  # float64, or it is not written at all
+    floor_to_int = _function(math.floor, typed=True)
+    ceil_to_int = _function(math.ceil, typed=True)
+    trunc_to_int = _function(torch.sym_int, typed=True)
+    round_to_int = _function(round, typed=True)
 
 
 @dataclass(frozen=True)
