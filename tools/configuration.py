@@ -22,6 +22,7 @@ ENVIRONMENT: Final = {
     "STATOR_TRACE": "A folder for the events of the run, from which `stator report` makes a page.",
     "STATOR_ARTEFACTS": "The setting `artefacts`.",
     "STATOR_PROGRESS": "`0`: the setting `progress` is off.",
+    "STATOR_STRICT": "`1`: the setting `strict` is on.",
     "STATOR_TENSOR_GUARDS": "For tests: parts of the calibration that are not to be used "
     "(docs/guards.md).",
 }

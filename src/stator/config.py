@@ -27,8 +27,17 @@ fail_on_recompile_limit_hit: bool = False
 error_on_recompile: bool = False
 """Raise `RecompileError` where a second variant would be compiled."""
 
+strict: bool = os.environ.get("STATOR_STRICT", "0") != "0"
+"""Raise `InternalError` where stator, or torch while it compiles, fails, as `fullgraph=True` does.
+Else the program goes on, split there or eagerly, with a warning that asks for a report."""
+
 suppress_errors: bool = False
-"""Run eagerly, with a warning, where stator or a backend fails. Never with `fullgraph=True`."""
+"""Run eagerly, with a warning, where a backend of yours fails, too, and whatever `strict` says.
+Never with `fullgraph=True`."""
+
+trace_budget: int = 60
+"""Seconds for which a loop is unrolled into one graph (with `fullgraph=True`: ten times as long);
+then the program is split there, and each iteration is a graph of its own."""
 
 inductor_shortcuts: bool = True
 """Call Inductor's code directly, and without its own asserts, where that is provably the same."""

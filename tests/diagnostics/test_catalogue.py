@@ -11,7 +11,7 @@ import stator
 from stator.capture.refusals import FORBIDDEN, MARKED
 from stator.contracts import Reason
 from stator.diagnostics import catalogue
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.breaks import Break, Failed
 from stator.diagnostics.catalogue.pages import document
 from stator.graph import leaf_tables
 
@@ -32,7 +32,7 @@ def test_numbers_are_unique_and_in_order() -> None:
 
 def test_every_reason_is_listed() -> None:
     ours = {each for each in subclasses(Break) if each.__module__.startswith("stator.")}
-    assert ours == set(REASONS)
+    assert ours - {Failed} == set(REASONS)  # that is a bug of ours, which no program shows
     assert {reason.__name__ for reason in REASONS} <= set(catalogue.__all__)
 
 

@@ -55,6 +55,11 @@ def _register(backend: Backend, name: str | None) -> Backend:
     return backend
 
 
+def is_built_in(backend: str | Backend) -> bool:
+    """Whether it is one of ours, by name."""
+    return isinstance(backend, str) and backend in _BUILT_IN
+
+
 def _installed() -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
 

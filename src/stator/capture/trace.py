@@ -15,6 +15,7 @@ from torch.overrides import _get_current_function_mode_stack
 from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _get_current_dispatch_mode
 
+from stator import config
 from stator._native import _core as core
 from stator.capture import controls
 from stator.capture.beginning import parameters, resumed_values
@@ -25,12 +26,14 @@ from stator.capture.task import Task, Trace
 from stator.capture.tensors import RecordingMode, Tensors
 from stator.capture.tracer import Suspended, Tracer, frames, resume
 from stator.diagnostics import logs, progress
-from stator.diagnostics.breaks import Break
+from stator.diagnostics.breaks import Break, Failed
 from stator.diagnostics.catalogue import FunctionMode, RegionContents, Transform
+from stator.diagnostics.places import shown
 from stator.evaluator import InternalError
 from stator.evaluator.loop import evaluate
 from stator.evaluator.operations import plain
 from stator.graph import OutputGraph, UntrackedTensorError
+from stator.graph.interrupts import is_interrupt
 from stator.graph.state import StateRecorder, preserved
 from stator.guards import Callback, Fixed, Guard
 from stator.guards.tensors import torch_state_guards
@@ -104,28 +107,53 @@ def _trace(tracer: Tracer, task: Task, start: list[Guard]) -> Trace:
         except UntrackedTensorError:
             raise RegionContents("a tensor has left a region sideways, and is kept") from None
     except Break as signal:
-        stopped = tracer.stopped or signal
-        stopped.__traceback__ = stopped.__context__ = None  # frames, with all that they hold
-        stopped.places = stopped.places or (task.place,)
-        return Trace(
-            world.guards,
-            None,
-            [],
-            None,
-            broken=stopped,
-            error=tracer.calls.errors.wanted() and not stopped.asked,
-            steps=_last_step(tracer),
-            unfit=tracer.unfit,
-            speculated=tracer.tensors.scalars.speculation.used,
-            before=tracer.before,
-            # Where the graph has been finished already, checks were added to it.
-            operators=operators_of(graph) if tracer.operators is None else tracer.operators,
-            shapes=tracer.tensors.shapes,
-        )
+        return _broken_off(tracer, task, tracer.stopped or signal)
+    except RecursionError:
+        raise
+    except Exception as error:
+        if error is tracer.interrupted or is_interrupt(error):
+            raise
+        return _broken_off(tracer, task, tracer.stopped or Failed(error, whole=True))
     finally:
         tracer.calls.decimals.end()
         _close_generators(tracer)
         graph.fakes.release()
+
+
+def _broken_off(tracer: Tracer, task: Task, stopped: Break) -> Trace:
+    """What is known of a program that can't be captured, or on which we have failed."""
+    if isinstance(stopped, Failed) and config.strict and not config.suppress_errors:
+        raise failure(str(task.place), stopped)
+    stopped.__traceback__ = stopped.__context__ = None  # frames, with all that they hold
+    stopped.places = stopped.places or (task.place,)
+    return Trace(
+        tracer.world.guards,
+        None,
+        [],
+        None,
+        broken=stopped,
+        error=tracer.calls.errors.wanted() and not stopped.asked,
+        steps=_last_step(tracer),
+        unfit=tracer.unfit,
+        speculated=tracer.tensors.scalars.speculation.used,
+        before=tracer.before,
+        # Where the graph has been finished already, checks were added to it.
+        operators=(
+            operators_of(tracer.tensors.graph) if tracer.operators is None else tracer.operators
+        ),
+        shapes=tracer.tensors.shapes,
+    )
+
+
+def failure(what: str, failed: Failed) -> InternalError:
+    """The error for those who want to see our failures."""
+    cause = failed.error
+    if isinstance(cause, InternalError):
+        return cause
+    error = InternalError.report(f"compile {what}", cause or failed)
+    if failed.places:
+        error.add_note("\n".join(shown(failed.places)))
+    return error
 
 
 def _last_step(tracer: Tracer) -> int:

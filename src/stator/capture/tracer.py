@@ -31,11 +31,11 @@ from stator.capture.steps import Steps
 from stator.capture.tensors import Tensors
 from stator.capture.text import Texts
 from stator.contracts import Depth
-from stator.diagnostics.breaks import Break, Place
+from stator.diagnostics.breaks import Break, Failed, Place
 from stator.diagnostics.places import lines
 from stator.effects import Perform
 from stator.effects.texts import Text
-from stator.evaluator import PACKAGE, Abort, InternalError
+from stator.evaluator import PACKAGE, Abort
 from stator.evaluator.loop import evaluate, evaluate_for
 from stator.evaluator.points import (
     Activation,
@@ -44,7 +44,7 @@ from stator.evaluator.points import (
     activations,
     restore,
 )
-from stator.graph.interrupts import is_interrupt
+from stator.graph.interrupts import is_failure, is_interrupt
 from stator.objects import TypeSet
 from stator.world import MISSING, World
 
@@ -127,7 +127,7 @@ class Tracer(Attributes):
                 return False
             except BaseException as error:
                 if not core.is_user_error(error):
-                    error = InternalError.at(frame, error)
+                    error = self.failed(frame, error)
                 elif not core.was_raised(error):
                     error = self.outside(frame, error)
                 frame.result = error
@@ -166,11 +166,20 @@ class Tracer(Attributes):
         return False
 
     def outside(self, frame: Frame, exc: BaseException) -> BaseException:
-        """A trace is not the program: what a signal handler raises ends it."""
-        if core.traceback_of(exc) is None or not is_interrupt(exc):
+        """A trace is not the program: what a signal handler raises ends it.
+
+        So does what torch raises when it can't reason about sizes.
+        """
+        if core.traceback_of(exc) is None:
             return exc
-        self.interrupted = exc
-        return Interrupted()
+        if is_interrupt(exc):
+            self.interrupted = exc
+            return Interrupted()
+        return self.failed(frame, exc) if is_failure(exc) else exc
+
+    def failed(self, frame: Frame, exc: BaseException) -> BaseException:
+        """Code of ours has raised: the trace ends before this instruction."""
+        return self.stop(frame, Failed(exc))
 
     def raised(self, frame: Frame, exc: BaseException) -> BaseException:
         return renamed(self, frame, exc)

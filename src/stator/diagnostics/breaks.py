@@ -2,9 +2,10 @@
 
 `Break` is the signal inside the tracer: it passes through the traced program unseen. What is raised
 is one of its subclasses, the reasons of the `catalogue`. `CaptureError` is what the user gets: the
-line, the reason, and what to do.
+line, the reason, and what to do. `Failed` is none of these reasons: the program is not at fault.
 """
 
+import traceback
 from types import CodeType
 from typing import Any, ClassVar
 
@@ -12,7 +13,7 @@ from stator._native._core import Frame
 from stator.diagnostics.places import Place, place, shown, stack
 from stator.evaluator import Abort
 
-__all__ = ["Break", "CaptureError", "Place", "place", "stack"]
+__all__ = ["Break", "CaptureError", "Failed", "Place", "place", "stack"]
 
 
 class Break(Abort):
@@ -67,6 +68,29 @@ class Break(Abort):
             self.places = found + self.places
             self.instruction = frame.code, frame.info.unit(frame.ip - 1)
         return self
+
+
+class Failed(Break):
+    """stator itself has failed at an instruction, or torch has while it reasoned about one.
+
+    A bug, and nothing that the program could do about; but it can be split there, as around
+    anything else that can't be captured.
+    """
+
+    title = "stator or torch failed here"
+    fix = "please report it"
+
+    def __init__(self, cause: BaseException, *, whole: bool = False) -> None:
+        """With `whole`, it was no instruction that failed, but the trace as such."""
+        self.error: BaseException | None = cause
+        """What was raised, until it is clear that nobody gets it: it holds frames."""
+        self.kind = type(cause).__name__
+        try:
+            said = str(cause).strip().partition("\n")[0]
+            self.text = "".join(traceback.format_exception(cause))
+        except Exception:  # of its __str__
+            said = self.text = self.kind
+        super().__init__(f"stator or torch failed here: {self.kind}: {said}", whole=whole)
 
 
 class CaptureError(RuntimeError):

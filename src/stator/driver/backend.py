@@ -28,8 +28,14 @@ from stator.driver.options import Options
 from stator.graph import Recorded
 
 
-def compile_recorded(recorded: Recorded, options: Options, title: Title) -> Callable[..., Any]:
-    """Calls the backend; Inductor's code is called as directly as is safe."""
+def compile_recorded(
+    recorded: Recorded, options: Options, title: Title, failed: Callable[[BackendError], bool]
+) -> Callable[..., Any]:
+    """Calls the backend; Inductor's code is called as directly as is safe.
+
+    Where the backend fails, and it is not known why, `failed` says whether the graph itself is to
+    run in its place.
+    """
     progress.stage(f"backend {backend_name(options.backend)}")
     given = options.for_backend
     direct = options.inductor and config.inductor_shortcuts
@@ -47,8 +53,10 @@ def compile_recorded(recorded: Recorded, options: Options, title: Title) -> Call
             )
     except BackendError as error:
         reason = _uncompiled(error, depends)
-        if reason is None or error.module is None:
+        if error.module is None or (reason is None and not failed(error)):
             raise
+        if reason is None:
+            return error.module.forward
         warnings.warn(
             f"a graph runs uncompiled, since {reason}:\n  {error.__cause__}", stacklevel=2
         )

@@ -10,6 +10,7 @@ import dataclasses
 import os
 import sys
 import threading
+import traceback
 import warnings
 from collections.abc import Callable
 from types import CodeType, FunctionType
@@ -18,14 +19,16 @@ from typing import Any, Final
 from stator import config
 from stator._native._core import CALL_ORIGINAL, CompiledFunction, attach, lookup
 from stator.backends import BackendError
-from stator.capture import CaptureError
+from stator.backends.registry import is_built_in
+from stator.capture import CaptureError, Trace
 from stator.capture.assumed import UnknownSymbolError
 from stator.capture.restart import ReplayError
 from stator.capture.task import Task
 from stator.capture.wanted import Wanted
 from stator.diagnostics import progress
-from stator.diagnostics.breaks import Break
-from stator.driver import announcements, stance
+from stator.diagnostics.breaks import Break, Failed
+from stator.diagnostics.places import shown
+from stator.driver import announcements, reproducer, stance
 from stator.driver.abandon import abandon
 from stator.driver.entries import ChangedError, assemble, build, install, install_original
 from stator.driver.errors import RecompileError, RecompileLimitError, SpecializedError
@@ -52,6 +55,7 @@ from stator.graph.interrupts import is_interrupt
 from stator.graph.modes import interruptible
 
 _ATTEMPTS: Final = 3
+_MOST_FAILURES: Final = 3  # of ours, before a function is left alone
 
 
 # Tracing changes torch's state for a while, and backends are not made for several threads.
@@ -211,14 +215,65 @@ class Compiler:
             if is_interrupt(error):
                 raise
             failure = self._failure(error)
-            if self.options.fullgraph or not config.suppress_errors:
+            if self._is_raised(error):
                 try:
+                    if isinstance(failure, InternalError):
+                        self._report_with(failure, function, bound)
                     raise failure from failure.__cause__
                 finally:
                     del failure  # this frame, with the arguments, is in its traceback
             ledger.compiles += 1  # so that it is not tried for ever
-            self._warn(ledger, f"{failure}\n  {self.label} runs eagerly.")
+            ledger.failures += 1
+            text = "".join(traceback.format_exception(failure))
+            self._tell(ledger, function, bound, f"{failure}\n  {self.label} runs eagerly.", text)
             return CALL_ORIGINAL
+
+    # ------------------------------------------------------------------ failures of ours
+
+    def _is_raised(self, error: Exception) -> bool:
+        """Whether the program ends, as it is to with errors of its own backend."""
+        if self.options.fullgraph or config.suppress_errors:
+            return self.options.fullgraph
+        return config.strict or isinstance(error, BackendError)
+
+    def _may_run_uncompiled(self, trace: Trace) -> bool:
+        """Whether a graph runs as it is where one of our backends fails.
+
+        Not if it has sizes that are open: most of what backends fail on is that.
+        """
+        opened = trace.shapes is not None and trace.shapes.in_use
+        strict = self.options.fullgraph or (config.strict and not config.suppress_errors)
+        return not strict and not opened and is_built_in(self.options.backend)
+
+    def _tell(
+        self, ledger: Ledger, function: FunctionType, bound: Any, text: str, details: str
+    ) -> None:
+        """One warning about a failure of ours, with a file for the report."""
+        if text not in ledger.warned:
+            path = reproducer.written(function, tuple(bound), self.label, self.options, details)
+            about = "" if path is None else f"\n  Please report it, with the file {path}"
+            self._warn(ledger, text, about)
+
+    def _tell_failed(self, ledger: Ledger, found: Captured) -> None:
+        """The same, if the trace has been made around one."""
+        failed = found.failed
+        assert failed is not None
+        if found.error is None:
+            what = "It is compiled for these sizes and numbers alone."
+        elif found.trace.broken is None:
+            what = "The program is split there."
+        else:
+            what = "This path runs eagerly."
+        lines = "\n".join(f"  {line}" for line in shown(failed.places))
+        text = f"{self.label}: {failed.reason}\n{lines}\n  {what}"
+        self._tell(ledger, found.task.function, found.task.bound, text, failed.text)
+
+    def _report_with(self, error: InternalError, function: FunctionType, bound: Any) -> None:
+        """A failure that is raised says where it is written down."""
+        text = "".join(traceback.format_exception(error))
+        path = reproducer.written(function, tuple(bound), self.label, self.options, text)
+        if path is not None:
+            error.add_note(f"Please report it, with the file {path}")
 
     def _ledger(self, compiled: CompiledFunction) -> Ledger:
         """The function may have got another code, and with it another bucket."""
@@ -233,6 +288,9 @@ class Compiler:
         self, compiled: CompiledFunction, function: FunctionType, ledger: Ledger, bound: Any
     ) -> bool:
         """Whether one more variant is allowed; notes why it is needed."""
+        if ledger.failures >= _MOST_FAILURES:
+            announcements.declined(self.label)
+            return False
         limit = limit_reached(ledger, self.options)
         if limit is None:
             if ledger.compiles:
@@ -273,6 +331,18 @@ class Compiler:
             if not ledger.dynamics.in_use and type(error) is not UnknownSymbolError:
                 raise
             announcements.closed(self.label, str(error))
+        except (CaptureError, SpecializedError, RecursionError):
+            raise
+        except Exception as error:
+            opened = bool(wanted) or ledger.dynamics.in_use
+            strict = config.strict and not config.suppress_errors
+            if not opened or wanted.never or strict or is_interrupt(error):
+                raise
+            announcements.closed(self.label, str(error))
+            failure = self._failure(error)
+            text = f"{failure}\n  It is compiled for these sizes and numbers alone."
+            details = "".join(traceback.format_exception(failure))
+            self._tell(ledger, function, bound, text, details)
         # Not every backend can do what it is asked for without knowing all sizes.
         ledger.dynamics.closed = True
         return self._entry(function, ledger, bound, ledger.dynamics.wanted(self.options))
@@ -300,12 +370,18 @@ class Compiler:
         task = Task(function, bound, self.points, self.careful, wanted)
         found = captured(task, label, options, ledger)
         trace = found.trace
+        if found.failed is not None:
+            self._tell_failed(ledger, found)
         if trace.broken is not None:
             return self._eager(ledger, found, trace.broken)
         if trace.plan is None:
             return self._as_it_is(ledger, found, "an operator of torch raises")
         ending = None if trace.suspension is None else self._ending(ledger, trace.suspension)
-        built = build(trace, label, options)
+        built = build(trace, label, options, may_fail=self._may_run_uncompiled(trace))
+        if built.uncompiled is not None:
+            text = f"{label}: {built.uncompiled.problem}\n  The graph runs uncompiled."
+            details = "".join(traceback.format_exception(built.uncompiled))
+            self._tell(ledger, function, bound, text, details)
         target = assemble(found, built, label, ending, self._careful(found))
         done = install(found, built, target, label, ledger)
         self._keep(ledger, done)
@@ -386,7 +462,7 @@ class Compiler:
         """This path runs as it is, under the guards that say which path it is."""
         error = found.error
         assert error is not None
-        if not broken.asked:
+        if not broken.asked and not isinstance(broken, Failed):
             self._warn(ledger, f"{error}\n  This path runs eagerly.")
         return self._as_it_is(ledger, found, error.reason)
 
@@ -402,12 +478,13 @@ class Compiler:
             return error
         return InternalError.report(f"compile {self.label}", error)
 
-    def _warn(self, ledger: Ledger, text: str) -> None:
+    def _warn(self, ledger: Ledger, text: str, details: str = "") -> None:
+        """Once for each text; the details are not the same each time."""
         if text not in ledger.warned:
             ledger.warned.add(text)
             announcements.warned(self.label, text)
             with progress.aside():
-                warnings.warn(text, stacklevel=_level_outside())
+                warnings.warn(text + details, stacklevel=_level_outside())
 
 
 def _same(backend: Any, other: Any) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 
 from stator import guards
 from stator._native._core import CompiledFunction, GuardTree
+from stator.backends import BackendError
 from stator.capture import Trace
 from stator.capture.assumed import UnknownSymbolError
 from stator.diagnostics import progress
@@ -52,6 +53,8 @@ class Built:
     failed: Failures | None = None
     """What to do when the graph raises."""
     seconds: float = 0.0
+    uncompiled: BackendError | None = None
+    """Why the graph runs as it is."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +72,8 @@ class Target:
     """That, as Python code."""
 
 
-def build(trace: Trace, label: Label, options: Options) -> Built:
-    """Has the graph of a trace compiled."""
+def build(trace: Trace, label: Label, options: Options, *, may_fail: bool = False) -> Built:
+    """Has the graph of a trace compiled. If it `may_fail`, the graph may run as it is instead."""
     title = Title.of(label.name, next(NUMBERS))
     prologue, retry, recorded = trace.prologue, trace.retry, trace.recorded
     if recorded is None:
@@ -81,7 +84,14 @@ def build(trace: Trace, label: Label, options: Options) -> Built:
     began = time.perf_counter()
     lines = name_graph(recorded.module, title)
     failed = Failures(title, lines, Rerun(label, trace))
-    graph = compile_recorded(recorded, options, title)
+    uncompiled: list[BackendError] = []
+
+    def given_up(error: BackendError) -> bool:
+        if may_fail:
+            uncompiled.append(error)
+        return may_fail
+
+    graph = compile_recorded(recorded, options, title, given_up)
     seconds = time.perf_counter() - began
     assert trace.changes is not None
     graph = trace.changes.scopes.around(graph)
@@ -89,7 +99,8 @@ def build(trace: Trace, label: Label, options: Options) -> Built:
         graph = retry.around(graph)
     graph = trace.edges.around(graph)
     graph = prologue.around(graph, retry=retry is not None)
-    return Built(title, graph, code, called, failed, seconds)
+    why = uncompiled[0] if uncompiled else None
+    return Built(title, graph, code, called, failed, seconds, why)
 
 
 def assemble(

@@ -177,6 +177,8 @@ class Ledger:
     whole: Bucket = field(init=False)
     """The entries that isolated wrappers may use: those behind which nothing is compiled."""
     compiles: int = 0
+    failures: int = 0
+    """How often a compile has failed because of us, without an entry."""
     compilations: list[Compilation] = field(default_factory=list)
     """One for each entry of the bucket, whoever has compiled it."""
     recompiles: deque[Recompile] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
@@ -202,7 +204,7 @@ class Ledger:
             self.whole.add(entry.guards, entry.target, fetch=entry.fetch)
 
     def reset(self) -> None:
-        self.compiles = 0
+        self.compiles = self.failures = 0
         self.compilations.clear()
         self.recompiles.clear()
         self.warned.clear()

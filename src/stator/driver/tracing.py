@@ -18,9 +18,9 @@ from stator.backends.registry import load
 from stator.capture import CaptureError, Trace
 from stator.capture.restart import split
 from stator.capture.task import Task
-from stator.capture.trace import trace
+from stator.capture.trace import failure, trace
 from stator.capture.wanted import Wanted
-from stator.diagnostics.breaks import Break, Place
+from stator.diagnostics.breaks import Break, Failed, Place
 from stator.driver import announcements
 from stator.driver.continuations import LIMIT
 from stator.driver.dynamics import Dynamics
@@ -48,6 +48,8 @@ class Captured:
     error: CaptureError | None
     """Why it is not all of the call."""
     seconds: float
+    failed: Failed | None = None
+    """A failure of ours, around which this was captured."""
 
 
 def captured(task: Task, label: Label, options: Options, ledger: Ledger) -> Captured:
@@ -57,7 +59,7 @@ def captured(task: Task, label: Label, options: Options, ledger: Ledger) -> Capt
     """
     began = time.perf_counter()
     watch = announcements.Watch(label)
-    task, whole = _opened(task, label, options, ledger.dynamics)
+    task, whole, failed = _opened(task, label, options, ledger.dynamics)
     shapes = whole.shapes
     ledger.dynamics.in_use = shapes is not None and shapes.in_use
     part = None
@@ -68,7 +70,12 @@ def captured(task: Task, label: Label, options: Options, ledger: Ledger) -> Capt
             whole = _traced(task, options)
     watch.traced(whole, time.perf_counter() - began)
     if whole.broken is None:
-        return Captured(task, whole, None, time.perf_counter() - began)
+        return Captured(task, whole, None, time.perf_counter() - began, failed)
+    if isinstance(whole.broken, Failed):
+        if options.fullgraph:
+            raise failure(str(label), whole.broken)
+        failed = whole.broken
+        failed.error = None
     # Raised without a name here: this frame, with the arguments, is in its traceback.
     if options.fullgraph:
         raise CaptureError.of(label.name, whole.broken)
@@ -80,23 +87,35 @@ def captured(task: Task, label: Label, options: Options, ledger: Ledger) -> Capt
         part = _split(task, whole)
     announcements.broke(error, eager=part is None)
     if part is None:
-        return Captured(task, whole, error, time.perf_counter() - began)
+        return Captured(task, whole, error, time.perf_counter() - began, failed)
     watch.traced(part, time.perf_counter() - began, "split")
-    return Captured(task, part, error, time.perf_counter() - began)
+    return Captured(task, part, error, time.perf_counter() - began, failed)
 
 
-def _opened(task: Task, label: Label, options: Options, dynamics: Dynamics) -> tuple[Task, Trace]:
-    """The trace with sizes left open; if more can be captured when they are not, then so."""
+def _opened(
+    task: Task, label: Label, options: Options, dynamics: Dynamics
+) -> tuple[Task, Trace, Failed | None]:
+    """The trace with sizes left open; if more can be captured when they are not, then so.
+
+    And the failure of ours because of which they are not. What the user insists on is left open,
+    unless we fail on it.
+    """
     task, trace = _with_floats(task, label, options, dynamics)
-    if trace.broken is None or trace.broken.asked or not trace.shapes or trace.shapes.marked:
-        return task, trace
+    broken = trace.broken
+    failed = broken if isinstance(broken, Failed) else None
+    if broken is None or broken.asked or not trace.shapes:
+        return task, trace, None
+    if trace.shapes.marked and failed is None:
+        return task, trace, None
     plain = dataclasses.replace(task, wanted=Wanted(never=True))
     other = _traced(plain, options)
-    if other.broken is not None and other.broken.places == trace.broken.places:
-        return task, trace
+    if other.broken is not None and other.broken.places == broken.places:
+        return task, trace, None
     dynamics.closed = True
-    announcements.closed(label, trace.broken.reason)
-    return plain, other
+    announcements.closed(label, broken.reason)
+    if failed is not None:
+        failed.error = None
+    return plain, other, failed
 
 
 def _with_floats(

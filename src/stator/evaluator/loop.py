@@ -118,7 +118,7 @@ def unwind(
         if is_subtype(type(exc), Abort):
             exc.at(f)
         elif not is_user_error(exc):
-            exc = InternalError.at(f, exc)
+            exc = f.ops.failed(f, exc)
         elif exc is not thrown:
             exc = f.ops.raised(f, exc) if was_raised(exc) else f.ops.outside(f, exc)
     catchable = type(exc) is not InternalError and not is_subtype(type(exc), Abort)

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol, cast
 
 from stator._native import _core as core
 from stator._native._core import NULL, Frame
+from stator.evaluator.errors import InternalError
 from stator.evaluator.loop import evaluate
 
 
@@ -85,6 +86,9 @@ class Operations(Protocol):
         has, or the code of a tracer, on its behalf.
         """
 
+    def failed(self, frame: Frame, exc: BaseException, /) -> BaseException:
+        """What is raised in place of an exception of the evaluator's own code, or a tracer's."""
+
     # any other instruction, see `thunks`
     def instruction(self, frame: Frame, thunk: FunctionType, /, *operands: Any) -> Any: ...
 
@@ -95,7 +99,7 @@ NAMES: Final = frozenset(name for name in Operations.__dict__ if name[0] != "_")
 def plain() -> Operations:
     """A fresh object with the operations of plain CPython, to be changed in parts."""
     ours = {"evaluate": evaluate, "pending": _nothing_pending}
-    ours |= {"raised": _of_the_program, "outside": _of_the_program}
+    ours |= {"raised": _of_the_program, "outside": _of_the_program, "failed": InternalError.at}
     operations = {name: core.__dict__[name] for name in NAMES - ours.keys()}
     return cast(Operations, SimpleNamespace(**ours, **operations))
 

@@ -1,12 +1,32 @@
-"""Exceptions that are not the program's doing: what a signal handler raises wherever it is called.
+"""Exceptions that are not the program's doing: what a signal handler raises wherever it is called,
+and what torch raises when it fails to reason about a program.
 
-In: an exception that a graph has raised. Out: whether it has come from outside, as Ctrl-C does and
-an alarm whose handler raises. Then the program is to be left, and nothing may be tried again.
+In: an exception that a graph or a trace has raised. Out: whether it has come from outside, as
+Ctrl-C does and an alarm whose handler raises (then the program is to be left, and nothing may be
+tried again); whether torch's symbols and fake tensors have failed (then the program can go on
+without them).
 """
 
+import os
 from types import FrameType, TracebackType
+from typing import Final
+
+import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
+import torch
 
 from stator._native._core import frame_arguments
+from stator.evaluator import InternalError
+
+_TORCH: Final = os.path.dirname(torch.__file__) + os.sep
+# Parts of torch that no eager program runs through; what they raise is about symbols and graphs.
+_REASONING: Final = (
+    *(
+        os.path.join(_TORCH, *part.split("/"), "")
+        for part in ("fx", "utils/_sympy", "_subclasses", "_refs", "_prims", "_decomp", "_inductor")
+    ),
+    os.path.dirname(sympy.__file__) + os.sep,
+)
+_OWN: Final = ("torch.fx.", "torch.utils._sympy.", "torch._subclasses.", "sympy.")
 
 
 def is_interrupt(error: BaseException) -> bool:
@@ -24,6 +44,26 @@ def is_interrupt(error: BaseException) -> bool:
             return True
         step = following
     return False
+
+
+def is_failure(error: BaseException) -> bool:
+    """Whether torch has raised, or sympy, where only a trace would ask them.
+
+    By the class, if it is one of theirs, or by the innermost frame: torch's operators raise the
+    same kinds of exceptions, which may be the program's.
+    """
+    kind = type(error)
+    if kind is InternalError:
+        return True
+    if not isinstance(error, Exception) or kind in (RecursionError, MemoryError):
+        return False
+    module = kind.__dict__.get("__module__")
+    if type(module) is str and module.startswith(_OWN):
+        return True
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    return step is not None and step.tb_frame.f_code.co_filename.startswith(_REASONING)
 
 
 def _was_given(frame: FrameType, wanted: FrameType) -> bool:
