@@ -59,7 +59,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
     own.gradients.retained.check(tracer, resolver.outputs)
     marked = own.finish(resolver.outputs)
     # Before an exception, all operators run: a kernel may refuse what a fake one lets pass.
-    checked = [tensor for tensor, _ in graph.checks]
+    checked = [each.tensor for each in graph.checks]
     unused = tracer.tensors.handled.unused([*resolver.outputs, *checked])
     recorded = graph.finish([*resolver.outputs, *unused, *checked], whole=raised)
     graph_changes = changes_of(graph, recorded)

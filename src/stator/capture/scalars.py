@@ -372,10 +372,16 @@ class Scalars:
                 raise BranchOnValues(self._describe(error)) from None
             return side
 
+    def at(self, frame: Frame | None) -> None:
+        """An operator of this frame is recorded: whether something may be taken for granted."""
+        self.speculation.at(frame)
+        self.tensors.graph.assumes = not (self.careful or self.speculation.has_varied())
+
     def _insisted(self, frame: Frame | None) -> bool | None:
         if frame is None or self.careful:
             return None
-        return branches.insisted(frame)
+        self.speculation.at(frame)
+        return None if self.speculation.has_varied() else branches.insisted(frame)
 
     def tensor_truth(self, frame: Frame, tensor: torch.Tensor) -> bool:
         """Whether a tensor of one element is true."""

@@ -8,6 +8,8 @@ in code that takes nothing for granted (`driver.attempts`), where this is a grap
 A branch that is met again and again is a loop over values, which is not unrolled for ever.
 """
 
+from collections.abc import Collection
+from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -17,6 +19,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from stator._native._core import Frame
 from stator.capture.shapes import has_value
 from stator.graph.observing import Observer
+from stator.graph.output import Taken
 
 if TYPE_CHECKING:
     from stator.capture.scalars import Scalars
@@ -32,8 +35,9 @@ class Speculation:
         self._scalars = scalars
         self._graph = scalars.tensors.graph
         self._observer: Observer | None = None
-        self._places: dict[tuple[int, int], int] = {}
+        self._places: dict[object, int] = {}
         self.start: State | None = None  # torch's state when the trace began; None: not allowed
+        self.varied: Collection[object] = ()  # places where something turned out to be otherwise
         self.used = False
 
     def truth(self, frame: Frame | None, tensor: torch.Tensor) -> bool | None:
@@ -106,6 +110,16 @@ class Speculation:
         """The number in a tensor, as a symbol."""
         return self._scalars.item(frame, tensor)
 
+    def at(self, frame: Frame | None) -> None:
+        """What is taken for granted from now on is due to this instruction."""
+        place = place_of(frame)
+        if place is not None:
+            self._graph.assumptions.place = place
+
+    def has_varied(self) -> bool:
+        """Whether nothing is taken for granted where the program is."""
+        return self._graph.assumptions.place in self.varied
+
     def _seen(self, frame: Frame | None, tensor: torch.Tensor) -> torch.Tensor | None:
         observer = self._observing(frame)
         with torch._C.DisableTorchFunction():
@@ -118,7 +132,7 @@ class Speculation:
 
     def _check(self, tensor: torch.Tensor, answer: bool) -> None:
         self.used = True
-        self._graph.checks.append((tensor, answer))
+        self._graph.checks.append(Taken(tensor, answer, self._graph.assumptions.place))
 
     def _take(self, condition: Any) -> None:
         self.used = True
@@ -126,16 +140,22 @@ class Speculation:
 
     def _observing(self, frame: Frame | None) -> Observer | None:
         """What looks at values; None where that is not allowed, or not any more."""
-        if self.start is None:
+        self.at(frame)
+        if self.start is None or self.has_varied():
             return None
         if self._observer is None:
             self._observer = Observer(self._graph, self.start)
-        if frame is not None and not frame.finished:
-            place = id(frame.code), int(frame.ip)
+        place = place_of(frame)
+        if place is not None:
             self._places[place] = self._places.get(place, 0) + 1
             if self._places[place] > _MOST_OFTEN:
                 return None
         return self._observer
+
+
+def place_of(frame: Frame | None) -> tuple[CodeType, int] | None:
+    """The instruction that a frame carries out."""
+    return None if frame is None or frame.finished else (frame.code, int(frame.ip))
 
 
 def negated(condition: Any) -> Any:

@@ -4,6 +4,7 @@ Stage: capture, and what comes behind it. In: a call of a function, or the rest 
 Out: a `Trace`.
 """
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
@@ -70,6 +71,16 @@ class Trace:
         return (*self.guards, *(() if self.shapes is None else self.shapes.assumed.guards()))
 
 
+class Trust(enum.IntEnum):
+    """What a trace takes for granted of values: each is for calls on which the one before fails."""
+
+    SEEN = 0
+    """What they are in the call that is traced."""
+    STEADY = 1
+    """The same, but for instructions where they have turned out to vary: there it is split."""
+    NOTHING = 2
+
+
 @dataclass(frozen=True)
 class Task:
     """What is traced: a call of a function, or the rest of one."""
@@ -79,8 +90,10 @@ class Task:
     """The values of its parameters, or those that the points need."""
     points: tuple[Point, ...] = ()
     """Where it begins, if in the middle."""
-    careful: bool = False
-    """Nothing is taken for granted that only the graph could check."""
+    trust: Trust = Trust.SEEN
+    """What is taken for granted that only the graph can check."""
+    varied: frozenset[object] = frozenset()
+    """Instructions of the program at which something turned out to be otherwise."""
     wanted: Wanted = field(default_factory=Wanted)
     """Which sizes and ints are left open."""
 

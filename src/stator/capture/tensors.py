@@ -192,6 +192,7 @@ class Tensors:
         elif target in _NARROW and _starts_at_tensor(args):
             args = (*args[:2], *self.scalars.numbers(frame, args[2:]))
         trace = None if frame is None or frame.finished else self.stack_trace(frame)
+        self.scalars.at(frame)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:

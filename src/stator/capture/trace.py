@@ -22,7 +22,7 @@ from stator.capture.beginning import parameters, resumed_values
 from stator.capture.blame import blame
 from stator.capture.entered import note, ours
 from stator.capture.finish import finish, operators_of
-from stator.capture.task import Task, Trace
+from stator.capture.task import Task, Trace, Trust
 from stator.capture.tensors import RecordingMode, Tensors
 from stator.capture.tracer import Suspended, Tracer, frames, resume
 from stator.diagnostics import logs, progress
@@ -71,9 +71,10 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
             tracer.limit = limit
             tracer.noted = logs.on("dynamo", task.place, verbose=True)
             progress.stage("tracing", graph.graph.nodes.__len__)
-            tensors.scalars.careful = task.careful
-            if not task.careful:
+            tensors.scalars.careful = task.trust is Trust.NOTHING
+            if task.trust is not Trust.NOTHING:
                 tensors.scalars.speculation.start = state_before
+                tensors.scalars.speculation.varied = task.varied
             tensors.ready = tracer.values.ready
             tensors.stack_trace = tracer.stack_trace
             try:

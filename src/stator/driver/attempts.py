@@ -1,11 +1,13 @@
 """Entries whose graph may turn out to be wrong for the values it gets.
 
 Stage: driver. In: a residual function whose graph raises `Refused` when a check of it fails, with
-everything as it was before. Out: the target of an entry that calls, in such a case, what takes
-nothing for granted.
+everything as it was before. Out: the target of an entry that calls, in such a case, what takes less
+for granted: first what is split where it was wrong, in the end what takes nothing for granted. A
+graph that was run for nothing twice is not tried again.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any, Final
 
@@ -13,40 +15,50 @@ from stator._native._core import CompiledFunction
 from stator.driver.fallback import hide_frame, is_bound_as_given, unbinding
 from stator.graph.retry import Refused
 
-_PATIENCE: Final = 3  # failures, before they are counted against calls
+_PATIENCE: Final = 2
+
+
+@dataclass(frozen=True)
+class Second:
+    """What takes less for granted."""
+
+    make: Callable[[FunctionType], CompiledFunction]
+    """Made anew each time: what it would be kept by is the function itself."""
+    varied: Callable[[object], None]
+    """Notes an instruction at which something is otherwise."""
 
 
 def attempting(
     residual: Callable[..., Any],
     code: CodeType,
-    careful: Callable[[FunctionType], CompiledFunction] | None,
+    second: Second | None,
     *,
     fetches: bool,
     tails: bool,
 ) -> Callable[..., Any]:
-    """Calls the residual function or, if its graph refuses, the careful one, or the original.
+    """Calls the residual function or, if its graph refuses, the second one, or the original.
 
-    The last value fetched is the function that is called. The entry tails. `careful` makes what
-    takes nothing for granted, anew each time: what it would be kept by is the function itself.
+    The last value fetched is the function that is called. The entry tails. If there is no second
+    one, the graph takes nothing for granted: if it refuses, the program raises most likely.
     """
     direct = is_bound_as_given(code)
     call_bound = unbinding(code)
-    calls = failures = 0
+    failures = 0
 
     def call(fetched: tuple[Any, ...], *bound: Any) -> Any:
-        nonlocal calls, failures
-        calls += 1
+        nonlocal failures
         try:
-            # A graph that fails every other time costs more than it gains: it is given up.
-            if failures < _PATIENCE or 2 * failures < calls:
+            if failures < _PATIENCE or second is None:
                 try:
                     result = residual(fetched[:-1], *bound) if fetches else residual(*bound)
                     return result if tails else (None, result)
-                except Refused:
+                except Refused as refused:
                     failures += 1
-            if careful is None:
+                    if second is not None:
+                        second.varied(refused.place)
+            if second is None:
                 return None, call_bound(fetched[-1:], *bound)
-            other = careful(fetched[-1])
+            other = second.make(fetched[-1])
             return (other, *bound) if direct else (None, call_bound((other,), *bound))
         except BaseException as error:
             hide_frame(error)

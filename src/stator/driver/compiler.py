@@ -12,7 +12,6 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any, Final
 
@@ -23,13 +22,14 @@ from stator.backends.registry import is_built_in
 from stator.capture import CaptureError, Trace
 from stator.capture.assumed import UnknownSymbolError
 from stator.capture.restart import ReplayError
-from stator.capture.task import Task
+from stator.capture.task import Task, Trust
 from stator.capture.wanted import Wanted
 from stator.diagnostics import progress
 from stator.diagnostics.breaks import Break, Failed
 from stator.diagnostics.places import shown
 from stator.driver import announcements, reproducer, stance
 from stator.driver.abandon import abandon
+from stator.driver.attempts import Second
 from stator.driver.entries import ChangedError, assemble, build, install, install_original
 from stator.driver.errors import RecompileError, RecompileLimitError, SpecializedError
 from stator.driver.ledger import (
@@ -116,14 +116,14 @@ class Compiler:
         ledger: Ledger,
         shared: Ledger | None = None,
         points: tuple[Point, ...] = (),
-        careful: bool = False,
+        trust: Trust = Trust.SEEN,
     ) -> None:
         self.options = options
         self.label = label
         self.ledger = ledger
         self.shared = shared
         self.points = points  # where it begins, if it is a continuation
-        self.careful = careful  # takes nothing for granted that a graph would have to check
+        self.trust = trust
 
         self._forced: dict[object, CompiledFunction] = {}  # the same with other backends
 
@@ -154,7 +154,7 @@ class Compiler:
 
     def _served_so(self, taken: Stance, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
         """What is done about a call, if the stance is not the default."""
-        whole = not self.points and not self.careful  # what has begun goes on as it is
+        whole = not self.points and not self.trust  # what has begun goes on as it is
         if whole and taken.backend is not None and not _same(taken.backend, self.options.backend):
             return self._served_by(taken.backend, compiled, bound)
         found = compiled.find(bound)
@@ -367,7 +367,8 @@ class Compiler:
 
     def _attempt(self, function: FunctionType, ledger: Ledger, bound: Any, wanted: Wanted) -> Any:
         label, options = self.label, self.options
-        task = Task(function, bound, self.points, self.careful, wanted)
+        varied = frozenset(ledger.continuations.varied) if self.trust else frozenset[object]()
+        task = Task(function, bound, self.points, self.trust, varied, wanted)
         found = captured(task, label, options, ledger)
         trace = found.trace
         if found.failed is not None:
@@ -382,7 +383,7 @@ class Compiler:
             text = f"{label}: {built.uncompiled.problem}\n  The graph runs uncompiled."
             details = "".join(traceback.format_exception(built.uncompiled))
             self._tell(ledger, function, bound, text, details)
-        target = assemble(found, built, label, ending, self._careful(found))
+        target = assemble(found, built, label, ending, self._second(found))
         done = install(found, built, target, label, ledger)
         self._keep(ledger, done)
         announcements.compiled(label, done, trace.plan, target.residual)
@@ -398,12 +399,12 @@ class Compiler:
 
     def _ending(self, ledger: Ledger, found: Suspension) -> Ending:
         """The compiled continuations behind an instruction."""
-        careful = self.careful
+        trust = self.trust
 
         def compiled(way: Exit | None) -> CompiledFunction | None:
             if way is None or not way.points:
                 return None
-            return ledger.continuations.at(way.points, make, careful=careful)
+            return ledger.continuations.at(way.points, make, trust=trust)
 
         def make(function: FunctionType, points: tuple[Point, ...]) -> CompiledFunction:
             code = function.__code__
@@ -414,31 +415,28 @@ class Compiler:
             units = tuple(point.unit for point in points)
             label = Label(f"{name}, resumed in {last.function}", last.file, last.line, units)
             announcements.continued(self.label, label)
-            miss = Compiler(self.options, label, mine, points=points, careful=careful)
+            miss = Compiler(self.options, label, mine, points=points, trust=trust)
             return CompiledFunction(function, miss, bucket=mine.bucket)
 
         return Ending(found, compiled(found.way), compiled(found.other), compiled(found.caught))
 
-    def _careful(self, found: Captured) -> Callable[[FunctionType], CompiledFunction] | None:
-        """What runs where it turns out that the graph took too much for granted.
-
-        None for the function itself: with fullgraph, there is one graph, or none.
-        """
+    def _second(self, found: Captured) -> Second | None:
+        """What runs where it turns out that the graph took too much for granted."""
         retry = found.trace.retry
-        if retry is None or retry.plain or found.task.careful or self.options.fullgraph:
+        if retry is None or retry.plain or found.task.trust is Trust.NOTHING:
             return None
-        code = self.ledger.bucket.code
+        trust = Trust(found.task.trust + 1)
         ledger = self.ledger.careful
         if ledger is None:
-            ledger = own_ledger(code, self.options, family=self.ledger.family)
+            ledger = own_ledger(self.ledger.bucket.code, self.options, family=self.ledger.family)
             ledger.continuations = self.ledger.continuations
             self.ledger.careful = ledger
-        miss = Compiler(self.options, self.label, ledger, points=self.points, careful=True)
+        miss = Compiler(self.options, self.label, ledger, points=self.points, trust=trust)
 
         def make(function: FunctionType) -> CompiledFunction:
             return CompiledFunction(function, miss, bucket=ledger.bucket)
 
-        return make
+        return Second(make, ledger.continuations.varied.add)
 
     def _keep(self, ledger: Ledger, done: Compilation) -> None:
         """Counts an entry, and offers it to those who share."""

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from stator._native._core import CompiledFunction
 from stator.bytecode import decode
+from stator.capture.task import Trust
 from stator.emit.forward import forward
 from stator.emit.resume import resume
 from stator.evaluator.points import Point, Slot
@@ -27,6 +28,8 @@ class Continuations:
 
     def __init__(self) -> None:
         self._known: dict[tuple[Any, ...], CompiledFunction] = {}
+        self.varied: set[object] = set()
+        """Instructions at which something that was taken for granted turned out otherwise."""
 
     def __len__(self) -> int:
         return len(self._known)
@@ -36,15 +39,16 @@ class Continuations:
 
     def clear(self) -> None:
         self._known.clear()
+        self.varied.clear()
 
     def at(
-        self, points: tuple[Point, ...], make: Make, *, careful: bool = False
+        self, points: tuple[Point, ...], make: Make, *, trust: Trust = Trust.SEEN
     ) -> CompiledFunction:
         """The continuation at some points; `make` compiles the function it is given.
 
-        What takes nothing for granted goes on so.
+        What takes less for granted goes on so.
         """
-        key = careful, *(point.key for point in points)
+        key = trust, *(point.key for point in points)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = make(native(points), points)

@@ -13,14 +13,14 @@ from types import FunctionType
 from typing import Any
 
 from stator import guards
-from stator._native._core import CompiledFunction, GuardTree
+from stator._native._core import GuardTree
 from stator.backends import BackendError
 from stator.capture import Trace
 from stator.capture.assumed import UnknownSymbolError
 from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
 from stator.driver import announcements, profiling
-from stator.driver.attempts import attempting
+from stator.driver.attempts import Second, attempting
 from stator.driver.backend import compile_recorded
 from stator.driver.errors import SpecializedError
 from stator.driver.failures import Failures
@@ -108,9 +108,9 @@ def assemble(
     built: Built,
     label: Label,
     ending: Ending | None,
-    careful: Callable[[FunctionType], CompiledFunction] | None,
+    second: Second | None,
 ) -> Target:
-    """The residual function of a trace, with `careful` behind it if its graph may refuse."""
+    """The residual function of a trace, with the second one behind it if its graph may refuse."""
     task, trace = found.task, found.trace
     assert trace.plan is not None
     function, title = task.function, built.title
@@ -132,7 +132,7 @@ def assemble(
     if trace.retry is None:
         return Target(made.target, made.sources, tails, made.function, made.text)
     fetches = bool(made.sources)
-    call = attempting(made.function, function.__code__, careful, fetches=fetches, tails=tails)
+    call = attempting(made.function, function.__code__, second, fetches=fetches, tails=tails)
     return Target(call, (*made.sources, guards.FUNCTION), True, made.function, made.text)
 
 

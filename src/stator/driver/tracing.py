@@ -15,17 +15,21 @@ from collections.abc import Iterator
 from typing import Final
 
 from stator.backends.registry import load
+from stator.bytecode import decode
 from stator.capture import CaptureError, Trace
 from stator.capture.restart import split
-from stator.capture.task import Task
+from stator.capture.task import Task, Trust
 from stator.capture.trace import failure, trace
 from stator.capture.wanted import Wanted
 from stator.diagnostics.breaks import Break, Failed, Place
+from stator.diagnostics.catalogue import BranchOnValues
 from stator.driver import announcements
 from stator.driver.continuations import LIMIT
 from stator.driver.dynamics import Dynamics
 from stator.driver.ledger import Label, Ledger
 from stator.driver.options import Options
+
+_TESTS: Final = ("POP_JUMP", "JUMP_IF", "TO_BOOL")
 
 
 class _Tracing(threading.local):
@@ -63,10 +67,11 @@ def captured(task: Task, label: Label, options: Options, ledger: Ledger) -> Capt
     shapes = whole.shapes
     ledger.dynamics.in_use = shapes is not None and shapes.in_use
     part = None
-    if whole.broken is not None and whole.speculated and not options.fullgraph:
+    may_split = not options.fullgraph or _is_dispatch(task, whole)
+    if whole.broken is not None and whole.speculated and may_split:
         part = _split_as_seen(task, whole)
-        if part is None:
-            task = dataclasses.replace(task, careful=True)
+        if part is None and not options.fullgraph:
+            task = dataclasses.replace(task, trust=Trust.NOTHING)
             whole = _traced(task, options)
     watch.traced(whole, time.perf_counter() - began)
     if whole.broken is None:
@@ -77,14 +82,16 @@ def captured(task: Task, label: Label, options: Options, ledger: Ledger) -> Capt
         failed = whole.broken
         failed.error = None
     # Raised without a name here: this frame, with the arguments, is in its traceback.
-    if options.fullgraph:
+    if not may_split:
         raise CaptureError.of(label.name, whole.broken)
     if whole.error:
         raise _unwanted(label, whole.broken)
     error = CaptureError.of(label.name, whole.broken)
-    may_split = part is None and not whole.broken.whole
-    if may_split and len(ledger.continuations) < LIMIT:
+    splits = part is None and not whole.broken.whole
+    if splits and len(ledger.continuations) < LIMIT:
         part = _split(task, whole)
+    if part is None and options.fullgraph:
+        raise CaptureError.of(label.name, whole.broken)
     announcements.broke(error, eager=part is None)
     if part is None:
         return Captured(task, whole, error, time.perf_counter() - began, failed)
@@ -169,6 +176,22 @@ def _now_tracing() -> Iterator[None]:
         if collects:
             gc.enable()
         announcements.stepped()
+
+
+def _is_dispatch(task: Task, trace: Trace) -> bool:
+    """Whether nothing but a jump is between two graphs, for calls that go either way.
+
+    Even if there is to be one graph, there is one for each side then, behind the common part.
+    """
+    broken = trace.broken
+    if task.trust is Trust.SEEN or type(broken) is not BranchOnValues or broken.whole:
+        return False
+    if broken.instruction is None:
+        return False
+    code, unit = broken.instruction
+    decoded = decode(code)
+    found = next(each for each in decoded.instructions if each.unit == unit)
+    return found.name.startswith(_TESTS)
 
 
 def _places(trace: Trace) -> tuple[Place, ...] | None:

@@ -9,6 +9,7 @@ The conditions are written as they were when they were taken for granted. Meanwh
 have been replaced by what it was taken to be: written with that, the condition would say nothing.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -21,13 +22,14 @@ from .purity import KEEP
 from .symbols import Symbols, Written
 
 CHECK: Final = torch.ops.aten._assert_scalar.default
+_NUMBER: Final = re.compile(r"check (\d+): .* is taken for granted")
 
 
 def insert_checks(graph: fx.Graph, symbols: Symbols, conditions: Sequence[Any]) -> None:
     """Writes conditions over symbols into the graph, in the order in which they were assumed."""
     places: dict[fx.Node, fx.Node] = {}  # behind which node -> the last one that was put there
     tracer = GraphAppendingTracer(graph)
-    for condition in conditions:
+    for number, condition in enumerate(conditions):
         known = {
             symbol: symbols.node_of(symbol) for symbol in sorted(condition.free_symbols, key=str)
         }
@@ -38,10 +40,20 @@ def insert_checks(graph: fx.Graph, symbols: Symbols, conditions: Sequence[Any]) 
         with graph.inserting_before(before):
             env = {symbol: fx.Proxy(node, tracer) for symbol, node in known.items()}
             made = sympy_interp(Written, env, condition).node
-            check = graph.call_function(CHECK, (made, f"{condition} is taken for granted"))
+            check = graph.call_function(CHECK, (made, _message(number, condition)))
         check.meta[KEEP] = True
         _describe(_between(behind, check))
         places[last] = check
+
+
+def _message(number: int, condition: Any) -> str:
+    return f"check {number}: {condition} is taken for granted"
+
+
+def failed_check(error: BaseException) -> int | None:
+    """The number of the condition that does not hold, if an error says so."""
+    found = _NUMBER.search(str(error))
+    return None if found is None else int(found[1])
 
 
 def _behind_inputs(node: fx.Node) -> fx.Node:

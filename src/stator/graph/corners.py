@@ -111,9 +111,11 @@ class Corners:
         """Numbers for which the answer is the other one."""
         mentioned = sorted(question.condition.free_symbols & symbols, key=str)
         constants = {abs(int(n)) for n in question.condition.atoms(sympy.Integer)}
-        constants |= {int(self._env.backed_var_to_val[s]) for s in question.condition.free_symbols
-                      if s in self._env.backed_var_to_val
-                      and self._env.backed_var_to_val[s].is_Integer}
+        constants |= {
+            int(self._env.backed_var_to_val[s])
+            for s in question.condition.free_symbols
+            if s in self._env.backed_var_to_val and self._env.backed_var_to_val[s].is_Integer
+        }
         near = {n + d for n in constants if n <= _LARGEST for d in (-1, 0, 1)}
         tried = sorted(n for n in near | {0, 1, 2, 3, 4} if n >= 0)
         for numbers in itertools.islice(itertools.product(tried, repeat=len(mentioned)), _TRIED):
@@ -152,8 +154,7 @@ class Corners:
         if len(ours) != len(theirs):
             return False
         return all(
-            self._alike(one, other, twins, point)
-            for one, other in zip(ours, theirs, strict=True)
+            self._alike(one, other, twins, point) for one, other in zip(ours, theirs, strict=True)
         )
 
     def _alike(

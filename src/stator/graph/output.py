@@ -12,7 +12,7 @@ import functools
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 import torch
 import torch.fx as fx
@@ -87,6 +87,15 @@ class Recorded:
     fake_mode: FakeTensorMode
 
 
+class Taken(NamedTuple):
+    """What a tensor of one bool was taken to be."""
+
+    tensor: torch.Tensor
+    answer: bool
+    place: object
+    """Where the program has asked."""
+
+
 def operator_name(target: Target) -> str:
     """What a user calls the operation."""
     if isinstance(target, tuple):
@@ -131,7 +140,8 @@ class OutputGraph:
         self._whole, self._outermost = self.graph, self.arguments  # while a region is recorded
         self.assumptions = Assumptions(self.shape_env)
         self._corners = Corners(self.shape_env)
-        self.checks: list[tuple[torch.Tensor, bool]] = []  # what tensors were taken to be
+        self.checks: list[Taken] = []
+        self.assumes = True  # whether anything may be taken for granted that needs a check
         self.default_device: torch.device | None = None  # set by a mode that is not seen here
         self._names = Names()
         self._inputs: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
@@ -284,7 +294,8 @@ class OutputGraph:
         self.written.update(map(storage_of, operands if uncounted else written))
         self.overwritten.update(map(storage_of, written))
         produced = list(tensors_in(result))
-        self.assumptions.note(target)
+        if self.assumptions.note(target):
+            self._may_assume(target)
         read = bool(self.shape_env.pending_fresh_unbacked_symbols) and has_numbers(result)
         if result is NotImplemented or not (produced or changed or result is None or read):
             return result
@@ -352,13 +363,19 @@ class OutputGraph:
                 self.shape_env,
                 lambda: run_target(target, args, kwargs),
                 tensors_in((args, kwargs)),
+                self.assumes,
             )
         if self.symbols.unbacked:
             run = functools.partial(run_target, target)
             asked = list(questions.asked.values())
             for condition in self._corners.doubtful(run, args, kwargs, result, asked):
+                self._may_assume(target)
                 take(self.shape_env, condition)
         return result
+
+    def _may_assume(self, target: Target) -> None:
+        if not self.assumes:
+            raise DataDependent(f"the result of {operator_name(target)} depends on values")
 
     def _as_view(self, result: Any, operands: Sequence[torch.Tensor]) -> Any:
         """The result, in which views are views, also in inference mode.

@@ -20,6 +20,7 @@ from torch._ops import OpOverload
 from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
 from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 
+from .checks import failed_check
 from .fakes import FakeInput
 from .interrupts import is_interrupt
 from .memory import storage_of
@@ -46,7 +47,14 @@ _STATES: Final = frozenset(
 
 
 class Refused(Exception):  # noqa: N818  (an outcome, not a fault)
-    """A graph has raised, and nothing has happened: the program itself can run instead."""
+    """A graph has raised, and nothing has happened: the program itself can run instead.
+
+    The place is where the program asks for what has turned out to be otherwise, if that is known.
+    """
+
+    def __init__(self, place: object = None) -> None:
+        super().__init__()
+        self.place = place
 
 
 @dataclass(frozen=True)
@@ -59,6 +67,8 @@ class Retry:
     """All that is checked, made before the graph runs. Then nothing needs to be saved."""
     expected: tuple[bool, ...] = ()
     """What the last outputs of the graph must be; they are for this only."""
+    places: tuple[object, ...] = ()
+    """Where the program asks for each of the conditions that the graph checks, then for these."""
     early: bool = False
     """Only what happens before the graph may refuse: once it runs, it is right."""
     plain: bool = False
@@ -69,8 +79,9 @@ class Retry:
         if self.early:
             return graph
         if self.checks is not None:
-            return _checked_before(graph, self.checks)
+            return self._checked_before(graph, self.checks)
         changed, random, expected = self.changed, self.random, self.expected
+        places = self.places[len(self.places) - len(expected) :]
 
         def checked_graph(*args: Any) -> Sequence[Any]:
             state = State.capture(rng=True) if random else None
@@ -79,43 +90,49 @@ class Retry:
                 outputs = graph(*args)
                 if not expected:
                     return outputs
-                if _are(outputs[-len(expected) :], expected):
+                wrong = _first_other(outputs[-len(expected) :], expected)
+                if wrong is None:
                     return outputs[: -len(expected)]
+                place = places[wrong]
             except Exception as error:  # of the graph, which may be wrong here
                 if is_interrupt(error):
                     raise
+                place = self._place(error)
             if state is not None:
                 state.restore()
             for each in saved:
                 each.restore()
-            raise Refused
+            raise Refused(place)
+
+        return checked_graph
+
+    def _place(self, error: BaseException) -> object:
+        number = failed_check(error)
+        return None if number is None or number >= len(self.places) else self.places[number]
+
+    def _checked_before(
+        self, graph: Callable[..., Sequence[Any]], checks: Callable[..., object]
+    ) -> Callable[..., Sequence[Any]]:
+        def checked_graph(*args: Any) -> Sequence[Any]:
+            refused = None
+            try:
+                with torch.no_grad():
+                    checks(*args)
+            except Exception as error:
+                if is_interrupt(error):
+                    raise
+                refused = Refused(self._place(error))
+            if refused is not None:
+                raise refused
+            return graph(*args)
 
         return checked_graph
 
 
-def _are(outputs: Sequence[Any], expected: tuple[bool, ...]) -> bool:
-    """Whether tensors of one bool each are as they were taken to be."""
-    return all(bool(output) is answer for output, answer in zip(outputs, expected, strict=True))
-
-
-def _checked_before(
-    graph: Callable[..., Sequence[Any]], checks: Callable[..., object]
-) -> Callable[..., Sequence[Any]]:
-    def checked_graph(*args: Any) -> Sequence[Any]:
-        try:
-            with torch.no_grad():
-                checks(*args)
-        except Exception as error:
-            if is_interrupt(error):
-                raise
-            failed = True
-        else:
-            failed = False
-        if failed:
-            raise Refused
-        return graph(*args)
-
-    return checked_graph
+def _first_other(outputs: Sequence[Any], expected: tuple[bool, ...]) -> int | None:
+    """Which tensor of one bool is not as it was taken to be."""
+    pairs = enumerate(zip(outputs, expected, strict=True))
+    return next((i for i, (output, answer) in pairs if bool(output) is not answer), None)
 
 
 class _Saved:
@@ -181,10 +198,11 @@ def retry_of(graph: OutputGraph, recorded: Recorded, changes: Changes) -> Retry 
     undo = undo_of(graph, recorded, changes)
     if undo is None:
         return None
-    expected = tuple(answer for _, answer in graph.checks)
+    expected = tuple(each.answer for each in graph.checks)
+    places = *graph.assumptions.facts.values(), *(each.place for each in graph.checks)
     early = changed and not changes.scopes and not expected
     checks = preflight(recorded.module, graph.written) if early else None
-    return Retry(undo.changed, undo.random, checks, expected)
+    return Retry(undo.changed, undo.random, checks, expected, places)
 
 
 def undo_of(graph: OutputGraph, recorded: Recorded, changes: Changes) -> Retry | None:

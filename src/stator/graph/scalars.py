@@ -52,17 +52,22 @@ class Assumptions:
         self._env = shape_env
         self._seen: dict[sympy.Symbol, int] = {}
         self._total = 0
-        self.facts: dict[Any, None] = {}  # conditions, in the order in which they were assumed
+        self.facts: dict[Any, object] = {}  # conditions, in their order, and where they are from
+        self.place: object = None  # where the program is
         self.symbols: set[sympy.Symbol] = set()  # of which something is assumed
 
     def __bool__(self) -> bool:
         return bool(self.facts)
 
-    def note(self, target: Any) -> None:
-        """A call has ended, its new symbols are still pending: what it made torch ask for."""
+    def note(self, target: Any) -> bool:
+        """A call has ended, its new symbols are still pending: what it made torch ask for.
+
+        Whether that is something which does not follow from the call.
+        """
         total: int = self._env.num_deferred_runtime_asserts
         if total == self._total:
-            return
+            return False
+        before = len(self.facts)
         self._total = total
         fresh = set(self._env.pending_fresh_unbacked_symbols)
         for symbol, asserts in self._env.deferred_runtime_asserts.items():
@@ -71,8 +76,9 @@ class Assumptions:
             follows = _is_sizing(target) and symbol in fresh
             for found in new:
                 if not (follows and _is_range(found.expr)):
-                    self.facts[found.expr] = None
+                    self.facts.setdefault(found.expr, self.place)
                     self.symbols |= found.expr.free_symbols
+        return len(self.facts) > before
 
     def contradicted(self) -> bool:
         """Whether something that is assumed can't be, by what is known now.
@@ -87,10 +93,12 @@ class Assumptions:
         )
 
 
-def assuming(shape_env: Any, run: Callable[[], Any], operands: Iterable[torch.Tensor]) -> Any:
+def assuming(
+    shape_env: Any, run: Callable[[], Any], operands: Iterable[torch.Tensor], may: bool
+) -> Any:
     """Runs an operation on fake tensors; where it must know that two sizes are the same, they are.
 
-    Where that is otherwise the graph will find out.
+    Where that is otherwise the graph will find out. If nothing `may` be assumed, it can't run.
     """
     tensors = [(tensor, version(tensor)) for tensor in operands]
     for _ in range(_QUESTIONS):
@@ -98,7 +106,11 @@ def assuming(shape_env: Any, run: Callable[[], Any], operands: Iterable[torch.Te
             return run()
         except GuardOnDataDependentSymNode as error:
             same = same_size(getattr(error, "cond", None))
-            if same is None or any(version(tensor) != before for tensor, before in tensors):
+            if (
+                not may
+                or same is None
+                or any(version(tensor) != before for tensor, before in tensors)
+            ):
                 raise
             forget(shape_env, (tensor for tensor, _ in tensors))
             _check(shape_env.create_symboolnode(same))
