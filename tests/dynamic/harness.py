@@ -59,7 +59,7 @@ def outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
         found: Any = ("returns", function(*args))
     except Exception as error:
         found = ("raises", type(error).__name__, str(error))
-    _forget_marks(found)
+    _forget_marks((found, *args))
     return "\n".join(describe((found, args)))
 
 

@@ -70,23 +70,27 @@ class Handled:
     def __init__(self, graph: OutputGraph) -> None:
         self._graph = graph
         self._noted: list[_Noted] = []
+        self._loose: list[fx.Node] = []  # outside of all such blocks
 
     def note(self, frame: Frame | None, target: Any, args: Any) -> None:
         """An operator was recorded."""
         if frame is None or frame.finished or not _may_refuse(target, args):
             return
         kinds = handlers(frame)
-        if kinds:
-            node = next(iter(reversed(self._graph.graph.nodes)))
+        node = next(iter(reversed(self._graph.graph.nodes)))
+        if not kinds:
+            self._loose.append(node)
+        else:
             name, step = operator_name(target), frame.ops.steps - 1
             self._noted.append(_Noted(name, node, step, "except" in kinds, stack(frame)))
 
     def unused(self, outputs: Sequence[Any]) -> list[torch.Tensor]:
         """What these operators have made and nobody uses, if the graph has these results."""
-        if not self._noted:
+        nodes = [*(each.node for each in self._noted), *self._loose]
+        if not nodes:
             return []
         dropped = self._graph.unused(outputs)
-        results = [each.node.meta["example_value"] for each in self._noted if each.node in dropped]
+        results = [node.meta.get("example_value") for node in nodes if node in dropped]
         return [tensor for result in results for tensor in [*tensors_in(result)][:1]]
 
     def retry(

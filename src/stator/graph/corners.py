@@ -9,6 +9,7 @@ say, the answer does not matter. If it raises, or makes something else, it does.
 Kernels choose their way by what they ask, so a corner stands for all numbers of its side.
 """
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -16,6 +17,7 @@ from typing import Any, Final
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .fakes import tensors_in
@@ -41,6 +43,11 @@ class Corners:
 
     def __init__(self, env: Any) -> None:
         self._env = env
+
+    @functools.cached_property
+    def _mode(self) -> FakeTensorMode:
+        """With symbols only for what operations find themselves."""
+        return FakeTensorMode(shape_env=ShapeEnv())
 
     def doubtful(
         self,
@@ -133,8 +140,8 @@ class Corners:
     ) -> bool:
         """Whether the operation makes at these numbers what the expressions say."""
         with _disable_current_modes(), torch._C.DisableTorchFunction():
-            mode = FakeTensorMode()
-            twins = _AtPoint(point, mode)
+            mode = self._mode
+            twins = _AtPoint(point)
             try:
                 with mode:
                     given, named = twins.of(args), twins.of(kwargs)
@@ -177,9 +184,8 @@ class Corners:
 class _AtPoint:
     """Fake tensors with numbers for sizes, in the place of those with unknown sizes."""
 
-    def __init__(self, point: Point, mode: FakeTensorMode) -> None:
+    def __init__(self, point: Point) -> None:
         self._point = point
-        self._mode = mode
         self._made: dict[int, torch.Tensor] = {}
         self._memory: dict[int, int] = {}
         self._memory_made: dict[int, int] = {}

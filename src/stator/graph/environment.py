@@ -18,6 +18,9 @@ unless a symbol stands alone on one side: it is answered from the values, and gu
 from typing import Any, Final
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
+from sympy.logic.boolalg import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
+    Boolean,
+)
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, ValueRangesSLoc
 from torch.utils._sympy.value_ranges import ValueRanges
 
@@ -61,7 +64,7 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
 
     def _of_unknown(self, condition: Any, fallback: bool | None) -> bool | None:
         """What is answered about a number without a value; None if torch knows, or nobody."""
-        if self.questions.asker is Asker.PROGRAM or not condition.is_Boolean:
+        if self.questions.asker is Asker.PROGRAM or not isinstance(condition, Boolean):
             return None
         if self._maybe_evaluate_static(condition) is not None:
             return None
