@@ -59,9 +59,16 @@ def _ran(function: Any, args: tuple[Any, ...]) -> str:
             (each.sum() for each in _tensors(results) if each.requires_grad), torch.zeros(())
         )
         if total.requires_grad:
-            (gradient,) = torch.autograd.grad(total, leaf, allow_unused=True)
-            text += f"\ngradient {None if gradient is None else gradient.tolist()}"
+            text += f"\n{_gradient(total, leaf)}"
     return text
+
+
+def _gradient(total: torch.Tensor, leaf: torch.Tensor) -> str:
+    try:
+        (gradient,) = torch.autograd.grad(total, leaf, allow_unused=True)
+    except (RuntimeError, NotImplementedError) as error:
+        return f"no gradient: {type(error).__name__}"
+    return f"gradient {None if gradient is None else gradient.tolist()}"
 
 
 def _tensors(value: Any) -> Iterator[torch.Tensor]:

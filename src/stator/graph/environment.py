@@ -27,6 +27,9 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from .unknown import Asker, Questions, usual
 
 _ANSWERS: Final[Any] = ShapeEnv._maybe_evaluate_static
+_CONCLUDED: Final = frozenset(
+    {"trivial_lhs", "trivial_rhs", "solve", "range_refined_to_singleton"}
+)
 _LONG: Final = 32  # symbols, numbers and operators
 
 
@@ -39,6 +42,7 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
         self._free: dict[sympy.Basic, frozenset[sympy.Symbol]] = {}
         self._derived = 0
         self.questions = Questions()
+        self.handed_over = False  # the graph is the backend's, with its checks
 
     def evaluate_expr(  # type: ignore[override, unused-ignore]
         self,
@@ -121,6 +125,16 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
 
     # torch remembers its answers, and forgets them so.
     _maybe_evaluate_static.cache_clear = _ANSWERS.cache_clear  # type: ignore[attr-defined]
+
+    def _set_replacement(self, a: Any, tgt: Any, msg: str) -> None:  # type: ignore[override, unused-ignore]
+        """A symbol is another number, or expression, from now on.
+
+        A backend that traces the graph again meets its checks, and must not conclude from one what
+        an unknown number is: it would write the check itself with that, and check nothing.
+        """
+        if self.handed_over and msg in _CONCLUDED and a not in self.backed_var_to_val:
+            return
+        super()._set_replacement(a, tgt, msg)
 
     def _maybe_guard_rel(self, expr: Any) -> None:  # type: ignore[override, unused-ignore]
         """A relation holds from now on: what follows from it of its symbols."""

@@ -546,6 +546,7 @@ class OutputGraph:
             attribute: InputSource(f"self.{attribute}") for attribute in attributes
         }
         forget_settled(self.graph, self.shape_env)
+        self.shape_env.handed_over = True
         return Recorded(module, inputs, examples, mode)
 
     def unused(self, outputs: Sequence[Any]) -> set[fx.Node]:
