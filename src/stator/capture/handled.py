@@ -5,8 +5,9 @@ graph is undone if it raises, so that the program itself can run, with its handl
 the operator.
 
 A graph that changes nothing is simply given up when it raises (`driver/rerun.py`). One that changes
-inputs gets a `Retry`; what can't be undone is a `Break`. An operator whose result nobody uses is
-one of the graph's results, or backends would leave it out.
+inputs gets a `Retry`; what can't be undone is a `Break`. Outside of all blocks, inputs are copied
+for that if they are few and small. An operator whose result nobody uses is one of the graph's
+results, or backends would leave it out.
 """
 
 from collections.abc import Sequence
@@ -46,7 +47,9 @@ _REFUSING: Final = (
     *("svd", "take", "tensorinv", "tensorsolve", "triangular_solve"),
 )
 # By the whole name: others that begin so check nothing.
-_REFUSING_TOO: Final = frozenset({"inv", "inv_ex", "normal", "poisson"})
+_REFUSING_TOO: Final = frozenset({"inv", "inv_ex", "masked_select", "normal", "poisson"})
+_FEW: Final = 4  # inputs
+_SMALL: Final = 1 << 15  # bytes of all
 # Of these, only some: items by index tensors, divisions of integers.
 _ITEMS: Final = frozenset({"getitem", "setitem", "__getitem__", "__setitem__"})
 _DIVISIONS: Final = frozenset(
@@ -89,7 +92,7 @@ class Handled:
         nodes = [*(each.node for each in self._noted), *self._loose]
         if not nodes:
             return []
-        dropped = self._graph.unused(outputs)
+        dropped = self._graph.without_result(outputs)
         results = [node.meta.get("example_value") for node in nodes if node in dropped]
         return [tensor for result in results for tensor in [*tensors_in(result)][:1]]
 
@@ -100,14 +103,27 @@ class Handled:
         for each in self._noted:
             if each.node._erased:
                 _refuse(tracer, each, "its result is not used, and its exception is")
-        if not self._noted or not (changes.inputs or changes.others or steps):
+        if not (changes.inputs or changes.others or steps):
             return None
+        if not self._noted:
+            small = self._loose and not steps and _are_small(changes)
+            return undo_of(self._graph, recorded, changes) if small else None
         found = undo_of(self._graph, recorded, changes)
         if found is None:
             for each in self._noted:
                 if each.caught:
                     _refuse(tracer, each, "what the graph has done could not be undone")
         return found
+
+
+def _are_small(changes: Changes) -> bool:
+    """Whether the inputs that a graph changes can be copied for next to nothing."""
+    tensors = [node.meta["example_value"] for node in changes.inputs]
+    if not 0 < len(tensors) <= _FEW:
+        return False
+    with torch._C.DisableTorchFunction():
+        sizes: list[Any] = [each.numel() * each.itemsize for each in tensors]
+    return all(type(size) is int for size in sizes) and sum(sizes) <= _SMALL
 
 
 def _refuse(tracer: "Tracer", noted: _Noted, why: str) -> None:

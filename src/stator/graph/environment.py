@@ -27,9 +27,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from .unknown import Asker, Questions, usual
 
 _ANSWERS: Final[Any] = ShapeEnv._maybe_evaluate_static
-_CONCLUDED: Final = frozenset(
-    {"trivial_lhs", "trivial_rhs", "solve", "range_refined_to_singleton"}
-)
+_CONCLUDED: Final = frozenset({"trivial_lhs", "trivial_rhs", "solve", "range_refined_to_singleton"})
 _LONG: Final = 32  # symbols, numbers and operators
 
 

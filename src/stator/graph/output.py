@@ -549,15 +549,26 @@ class OutputGraph:
         self.shape_env.handed_over = True
         return Recorded(module, inputs, examples, mode)
 
-    def unused(self, outputs: Sequence[Any]) -> set[fx.Node]:
-        """The nodes that would be dropped if these were the results."""
-        needed = {self.arguments.node(tensor) for tensor in tensors_in(list(outputs))}
-        found: set[fx.Node] = set()
-        for node in reversed(self.graph.nodes):
-            dead = node not in needed and found.issuperset(node.users)
-            if dead and may_drop(node) and not self._is_checked(node):
-                found.add(node)
-        return found
+    def without_result(self, outputs: Sequence[Any]) -> set[fx.Node]:
+        """The nodes that need not be computed for these results and for what becomes of inputs.
+
+        A backend may leave them out, also where the program changes tensors that it has made.
+        """
+        given = {storage_of(each.fake) for each in self.fakes.inputs}
+        left = [self.arguments.node(tensor) for tensor in tensors_in(list(outputs))]
+        for node in self.graph.nodes:
+            operands = (each.meta.get("example_value") for each in node.all_input_nodes)
+            if KEEP in node.meta and any(
+                isinstance(each, torch.Tensor) and storage_of(each) in given for each in operands
+            ):
+                left.append(node)
+        needed: set[fx.Node] = set()
+        while left:
+            node = left.pop()
+            if node not in needed:
+                needed.add(node)
+                left += node.all_input_nodes
+        return {node for node in self.graph.nodes if node not in needed}
 
     def _drop_unused(self) -> None:
         for node in reversed(self.graph.nodes):
