@@ -10,6 +10,7 @@ for that if they are few and small. An operator whose result nobody uses is one 
 results, or backends would leave it out.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ from stator.graph import OutputGraph, Recorded
 from stator.graph.fakes import tensors_in
 from stator.graph.output import operator_name
 from stator.graph.purity import is_torch_function
+from stator.graph.replay import NotReplayableError, hint
 from stator.graph.retry import Changes, Retry, undo_of
 
 if TYPE_CHECKING:
@@ -121,9 +123,10 @@ def _are_small(changes: Changes) -> bool:
     tensors = [node.meta["example_value"] for node in changes.inputs]
     if not 0 < len(tensors) <= _FEW:
         return False
-    with torch._C.DisableTorchFunction():
-        sizes: list[Any] = [each.numel() * each.itemsize for each in tensors]
-    return all(type(size) is int for size in sizes) and sum(sizes) <= _SMALL
+    try:
+        return sum(math.prod(map(hint, each.shape)) * each.itemsize for each in tensors) <= _SMALL
+    except NotReplayableError:  # a size that depends on values
+        return False
 
 
 def _refuse(tracer: "Tracer", noted: _Noted, why: str) -> None:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
 import torch.fx as fx
 from torch.fx.proxy import GraphAppendingTracer
@@ -30,20 +31,34 @@ def insert_checks(graph: fx.Graph, symbols: Symbols, conditions: Sequence[Any]) 
     places: dict[fx.Node, fx.Node] = {}  # behind which node -> the last one that was put there
     tracer = GraphAppendingTracer(graph)
     for number, condition in enumerate(conditions):
-        known = {
-            symbol: symbols.node_of(symbol) for symbol in sorted(condition.free_symbols, key=str)
-        }
+        free = sorted(condition.free_symbols, key=str)
+        truth = symbols.truth_of(free[0]) if len(free) == 1 else None
+        known = {symbol: symbols.node_of(symbol) if truth is None else truth for symbol in free}
         order = {node: position for position, node in enumerate(graph.nodes)}
         last = max(known.values(), key=order.__getitem__)
         behind = places.get(last, last)
         before = _behind_inputs(behind).next
         with graph.inserting_before(before):
-            env = {symbol: fx.Proxy(node, tracer) for symbol, node in known.items()}
-            made = sympy_interp(Written, env, condition).node
+            if truth is not None:
+                made = _of_bool(graph, condition, truth)
+            else:
+                env = {symbol: fx.Proxy(node, tracer) for symbol, node in known.items()}
+                made = sympy_interp(Written, env, condition).node
             check = graph.call_function(CHECK, (made, _message(number, condition)))
         check.meta[KEEP] = True
         _describe(_between(behind, check))
         places[last] = check
+
+
+def _of_bool(graph: fx.Graph, condition: Any, truth: fx.Node) -> fx.Node:
+    """A condition on a bool's symbol, which is 1 if it is true, by the bool itself.
+
+    When a backend traces it again, torch may take a number made of a bool for known.
+    """
+    (symbol,) = condition.free_symbols
+    if condition.xreplace({symbol: sympy.Integer(1)}) == sympy.true:
+        return truth
+    return graph.call_function(torch.sym_not, (truth,))
 
 
 def _message(number: int, condition: Any) -> str:

@@ -104,7 +104,7 @@ def reads_size(node: fx.Node) -> bool:
     """Whether this module has put a node where a tensor is made, not where its size is used."""
     if node.op == "call_method":
         return node.target in _READS
-    return node.target is torch.ops.aten.sym_size.int
+    return node.target is torch.ops.aten.sym_size.int or node.target is torch.sym_ite
 
 
 class Symbols:
@@ -119,6 +119,7 @@ class Symbols:
         self._defined: dict[sympy.Symbol, Fact] = {}  # the first one that reads just the symbol
         self._results: dict[sympy.Symbol, tuple[fx.Node, int, torch.SymInt]] = {}
         self._scalars: dict[sympy.Basic, Callable[[], fx.Node]] = {}  # numbers read from tensors
+        self._bits: dict[sympy.Symbol, sympy.Basic] = {}  # those of bools
         self._derived: dict[sympy.Symbol, Derived] = {}
         self.facts: list[Fact] = []
         self._unbacked_inputs = False  # whether there are inputs with sizes that nobody knows
@@ -140,6 +141,7 @@ class Symbols:
             return
         self._scalars[expr] = read
         if symbol is not expr:  # a bool: its symbol is 1 if it is true
+            self._bits[symbol] = expr
             self._scalars[symbol] = lambda: self._bit(self._node(expr), symbol, number)
 
     def _bit(self, truth: fx.Node, symbol: sympy.Symbol, number: Any) -> fx.Node:
@@ -213,6 +215,10 @@ class Symbols:
         if expr in (sympy.true, sympy.false):
             return bool(expr)
         return self._node(expr)
+
+    def truth_of(self, symbol: sympy.Symbol) -> fx.Node | None:
+        """The node of the bool whose symbol this is, if it is one."""
+        return self._node(self._bits[symbol]) if symbol in self._bits else None
 
     def node_of(self, symbol: sympy.Symbol) -> fx.Node:
         """The node of a symbol, whatever it has been replaced by since."""
