@@ -429,8 +429,11 @@ class Scalars:
             return value
         return self.operate(frame, operator.ne, value, 0)
 
-    def require(self, condition: Any, why: str) -> None:
-        """The graph is right only if this holds, which it will check when it runs."""
+    def require(self, condition: Any, why: str, *, insisted: bool = True) -> None:
+        """The graph is right only if this holds, which it will check when it runs.
+
+        The program insists on it, if it raises an exception otherwise.
+        """
         if type(condition) is not torch.SymBool:
             if not condition:
                 raise ValueNeeded(why)
@@ -441,7 +444,7 @@ class Scalars:
         except RuntimeError:  # it is known not to hold
             raise ValueNeeded(why) from None
         assumptions = self.tensors.graph.assumptions
-        assumptions.note(None)
+        assumptions.note(None, insisted=insisted)
         if assumptions.contradicted():
             raise ValueNeeded(why)
 

@@ -136,7 +136,7 @@ class Speculation:
 
     def _take(self, condition: Any) -> None:
         self.used = True
-        self._scalars.require(condition, "values contradict each other")
+        self._scalars.require(condition, "values contradict each other", insisted=False)
 
     def _observing(self, frame: Frame | None) -> Observer | None:
         """What looks at values; None where that is not allowed, or not any more."""

@@ -38,8 +38,8 @@ def attempting(
 ) -> Callable[..., Any]:
     """Calls the residual function or, if its graph refuses, the second one, or the original.
 
-    The last value fetched is the function that is called. The entry tails. If there is no second
-    one, the graph takes nothing for granted: if it refuses, the program raises most likely.
+    The last value fetched is the function that is called. The entry tails. Where the program
+    insists on what is not so, or the graph takes nothing for granted, it raises most likely.
     """
     direct = is_bound_as_given(code)
     call_bound = unbinding(code)
@@ -48,15 +48,18 @@ def attempting(
     def call(fetched: tuple[Any, ...], *bound: Any) -> Any:
         nonlocal failures
         try:
-            if failures < _PATIENCE or second is None:
+            raises = second is None
+            if failures < _PATIENCE or raises:
                 try:
                     result = residual(fetched[:-1], *bound) if fetches else residual(*bound)
                     return result if tails else (None, result)
                 except Refused as refused:
+                    place = refused.place
+                raises = raises or place is None
+                if second is not None and place is not None:
                     failures += 1
-                    if second is not None:
-                        second.varied(refused.place)
-            if second is None:
+                    second.varied(place)
+            if second is None or raises:
                 return None, call_bound(fetched[-1:], *bound)
             other = second.make(fetched[-1])
             return (other, *bound) if direct else (None, call_bound((other,), *bound))
@@ -65,3 +68,25 @@ def attempting(
             raise
 
     return call
+
+
+def at_most(
+    count: int, call: Callable[..., Any], error: Exception, told: Callable[[], None]
+) -> Callable[..., Any]:
+    """Calls a function until it has returned so often; from then on, raises the error."""
+    returned = 0
+
+    def limited(fetched: tuple[Any, ...], *bound: Any) -> Any:
+        nonlocal returned
+        try:
+            if returned >= count:
+                raise error.with_traceback(None)
+            result = call(fetched, *bound)
+        except BaseException as raised:
+            hide_frame(raised)
+            raise
+        returned += 1
+        told()
+        return result
+
+    return limited

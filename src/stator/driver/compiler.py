@@ -30,7 +30,14 @@ from stator.diagnostics.places import shown
 from stator.driver import announcements, reproducer, stance
 from stator.driver.abandon import abandon
 from stator.driver.attempts import Second
-from stator.driver.entries import ChangedError, assemble, build, install, install_original
+from stator.driver.entries import (
+    ChangedError,
+    assemble,
+    build,
+    install,
+    install_original,
+    install_twice,
+)
 from stator.driver.errors import RecompileError, RecompileLimitError, SpecializedError
 from stator.driver.ledger import (
     Compilation,
@@ -460,9 +467,29 @@ class Compiler:
         """This path runs as it is, under the guards that say which path it is."""
         error = found.error
         assert error is not None
+        if self.options.fullgraph:
+            return self._twice(ledger, found, error)
         if not broken.asked and not isinstance(broken, Failed):
             self._warn(ledger, f"{error}\n  This path runs eagerly.")
         return self._as_it_is(ledger, found, error.reason)
+
+    def _twice(self, ledger: Ledger, found: Captured, error: CaptureError) -> Any:
+        """There is to be one graph, and its checks fail: most often, the program itself raises.
+
+        So it runs, but not for ever: it was promised that it is captured.
+        """
+
+        def told() -> None:
+            self._warn(
+                ledger,
+                f"{error}\n  A call ran eagerly, though fullgraph=True: its values "
+                "are others than those that the graph is for.",
+            )
+
+        done = install_twice(found, error, told, self.label, ledger)
+        self._keep(ledger, done)
+        announcements.compiled(self.label, done)
+        return done.entry
 
     def _as_it_is(self, ledger: Ledger, found: Captured, reason: str) -> Any:
         done = install_original(found, reason, self.label, ledger)

@@ -10,17 +10,17 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
 
 from stator import guards
 from stator._native._core import GuardTree
 from stator.backends import BackendError
-from stator.capture import Trace
+from stator.capture import CaptureError, Trace
 from stator.capture.assumed import UnknownSymbolError
 from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
 from stator.driver import announcements, profiling
-from stator.driver.attempts import Second, attempting
+from stator.driver.attempts import Second, at_most, attempting
 from stator.driver.backend import compile_recorded
 from stator.driver.errors import SpecializedError
 from stator.driver.failures import Failures
@@ -34,6 +34,8 @@ from stator.driver.tracing import Captured
 from stator.emit import residual
 from stator.emit.ending import Ending
 from stator.guards import Guard, Source
+
+_EAGERLY: Final = 2  # calls that return, where there is to be one graph
 
 
 class ChangedError(AssertionError):
@@ -175,6 +177,18 @@ def install_original(found: Captured, reason: str, label: Label, ledger: Ledger)
         tree = guards.compile(kept, outputs=(guards.FUNCTION,))
         entry = ledger.bucket.add(tree, unbinding(function.__code__), fetch=True)
     return Compilation(entry, label, kept, None, "", eager=reason, broken=found.error)
+
+
+def install_twice(
+    found: Captured, error: CaptureError, told: Callable[[], None], label: Label, ledger: Ledger
+) -> Compilation:
+    """An entry that calls the function itself, until it has returned twice; then it raises."""
+    kept = found.trace.all_guards()
+    tree = guards.compile(kept, outputs=(guards.FUNCTION,))
+    call_bound = unbinding(found.task.function.__code__)
+    target = at_most(_EAGERLY, call_bound, error, told)
+    entry = ledger.bucket.add(tree, target, fetch=True)
+    return Compilation(entry, label, kept, None, "", eager=error.reason, broken=error)
 
 
 def _check_marks(trace: Trace, label: Label) -> None:

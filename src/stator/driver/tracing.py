@@ -83,15 +83,16 @@ def captured(task: Task, label: Label, options: Options, ledger: Ledger) -> Capt
         failed.error = None
     # Raised without a name here: this frame, with the arguments, is in its traceback.
     if not may_split:
-        raise CaptureError.of(label.name, whole.broken)
+        error = CaptureError.of(label.name, whole.broken)
+        if task.trust is Trust.SEEN:
+            raise error
+        return Captured(task, whole, error, time.perf_counter() - began, failed)
     if whole.error:
         raise _unwanted(label, whole.broken)
     error = CaptureError.of(label.name, whole.broken)
     splits = part is None and not whole.broken.whole
     if splits and len(ledger.continuations) < LIMIT:
         part = _split(task, whole)
-    if part is None and options.fullgraph:
-        raise CaptureError.of(label.name, whole.broken)
     announcements.broke(error, eager=part is None)
     if part is None:
         return Captured(task, whole, error, time.perf_counter() - began, failed)

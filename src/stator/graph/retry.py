@@ -49,7 +49,8 @@ _STATES: Final = frozenset(
 class Refused(Exception):  # noqa: N818  (an outcome, not a fault)
     """A graph has raised, and nothing has happened: the program itself can run instead.
 
-    The place is where the program asks for what has turned out to be otherwise, if that is known.
+    The place is where the program asks for what has turned out to be otherwise. If there is none,
+    the program most likely raises an exception.
     """
 
     def __init__(self, place: object = None) -> None:

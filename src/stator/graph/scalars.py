@@ -52,14 +52,15 @@ class Assumptions:
         self._env = shape_env
         self._seen: dict[sympy.Symbol, int] = {}
         self._total = 0
-        self.facts: dict[Any, object] = {}  # conditions, in their order, and where they are from
+        self.facts: dict[Any, object] = {}
+        """Conditions in their order, and where they are from; None: the program insists on it."""
         self.place: object = None  # where the program is
         self.symbols: set[sympy.Symbol] = set()  # of which something is assumed
 
     def __bool__(self) -> bool:
         return bool(self.facts)
 
-    def note(self, target: Any) -> bool:
+    def note(self, target: Any, *, insisted: bool = False) -> bool:
         """A call has ended, its new symbols are still pending: what it made torch ask for.
 
         Whether that is something which does not follow from the call.
@@ -76,7 +77,7 @@ class Assumptions:
             follows = _is_sizing(target) and symbol in fresh
             for found in new:
                 if not (follows and _is_range(found.expr)):
-                    self.facts.setdefault(found.expr, self.place)
+                    self.facts.setdefault(found.expr, None if insisted else self.place)
                     self.symbols |= found.expr.free_symbols
         return len(self.facts) > before
 
