@@ -513,7 +513,7 @@ class TestErrors:
         assert graph.assumptions
         recorded = graph.finish([ones])
         assert recorded.module(torch.tensor(0))[0].shape == (0,)
-        with pytest.raises(RuntimeError, match="u0 >= 0"):
+        with pytest.raises(RuntimeError, match="0 <= u0 is taken for granted"):
             recorded.module(torch.tensor(-1))
 
     @pytest.mark.parametrize(

@@ -124,7 +124,8 @@ def _are_small(changes: Changes) -> bool:
     if not 0 < len(tensors) <= _FEW:
         return False
     try:
-        return sum(math.prod(map(hint, each.shape)) * each.itemsize for each in tensors) <= _SMALL
+        total: int = sum(math.prod(map(hint, each.shape)) * each.itemsize for each in tensors)
+        return total <= _SMALL
     except NotReplayableError:  # a size that depends on values
         return False
 

@@ -54,7 +54,8 @@ def check_layout(scalars: "Scalars", frame: Frame | None, name: str | None, valu
     for tensor in values:
         if type(tensor) is not FakeTensor:
             continue
-        for size in tuple(tensor.shape):
+        sizes: Any = tensor.shape
+        for size in sizes:
             if type(size) is not torch.SymInt or size.node.has_hint():
                 continue
             with torch._C.DisableTorchFunction():

@@ -26,6 +26,8 @@ class Second:
     """Made anew each time: what it would be kept by is the function itself."""
     varied: Callable[[object], None]
     """Notes an instruction at which something is otherwise."""
+    hopeless: Callable[[], bool]
+    """Whether it is known that it captures nothing, and raises instead."""
 
 
 def attempting(
@@ -49,7 +51,7 @@ def attempting(
         nonlocal failures
         try:
             raises = second is None
-            if failures < _PATIENCE or raises:
+            if second is None or failures < _PATIENCE or second.hopeless():
                 try:
                     result = residual(fetched[:-1], *bound) if fetches else residual(*bound)
                     return result if tails else (None, result)

@@ -443,7 +443,10 @@ class Compiler:
         def make(function: FunctionType) -> CompiledFunction:
             return CompiledFunction(function, miss, bucket=ledger.bucket)
 
-        return Second(make, ledger.continuations.varied.add)
+        def hopeless() -> bool:
+            return self.options.fullgraph and any(each.eager for each in ledger.compilations)
+
+        return Second(make, ledger.continuations.varied.add, hopeless)
 
     def _keep(self, ledger: Ledger, done: Compilation) -> None:
         """Counts an entry, and offers it to those who share."""
