@@ -43,7 +43,14 @@ GROUPS: Final[dict[str, tuple[str, ...]]] = {
         "cli",
         "report",
     ),
-    "Knowledge base": ("breaks", "recompile_reasons", "recompiles", "dynamic", "diagnostics"),
+    "Knowledge base": (
+        "breaks",
+        "recompile_reasons",
+        "recompiles",
+        "dynamic",
+        "unknown",
+        "diagnostics",
+    ),
 }
 _REST: Final = "Inside"
 _FIRST_OF_REST: Final = ("how_it_works", "architecture")

@@ -71,7 +71,10 @@ def _ran(function: Any, args: tuple[Any, ...]) -> str:
         results.append(made)
         return made
 
-    text = _NODE.sub("grad_fn", outcome(kept, args))
+    try:
+        text = _NODE.sub("grad_fn", outcome(kept, args))
+    except RuntimeError as error:  # a view that can't be looked at any more
+        return f"{type(error).__name__} afterwards"
     leaf = args[0]
     if leaf.requires_grad:
         total = sum(

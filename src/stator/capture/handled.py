@@ -50,6 +50,10 @@ _REFUSING: Final = (
 )
 # By the whole name: others that begin so check nothing.
 _REFUSING_TOO: Final = frozenset({"inv", "inv_ex", "masked_select", "normal", "poisson"})
+# They refuse nothing but tensors without values.
+_EXTREMES: Final = frozenset(
+    {"max", "min", "amax", "amin", "aminmax", "argmax", "argmin", "median", "nanmedian", "mode"}
+)
 _FEW: Final = 4  # inputs
 _SMALL: Final = 1 << 15  # bytes of all
 # Of these, only some: items by index tensors, divisions of integers.
@@ -151,6 +155,9 @@ def _may_refuse(target: Any, args: Any) -> bool:
         with torch._C.DisableTorchFunction():
             return not any(each.is_floating_point() or each.is_complex() for each in given)
     name = name.strip("_")
+    if name in _EXTREMES:
+        sizes: Any = [size for each in tensors_in(args) for size in each.shape]
+        return any(type(size) is torch.SymInt for size in sizes)
     return name in _REFUSING_TOO or name.startswith(_REFUSING)
 
 

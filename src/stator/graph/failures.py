@@ -108,4 +108,6 @@ def refusal_of_nothing(
 
 
 def _is_empty(tensor: torch.Tensor) -> bool:
-    return any(type(size) is int and size == 0 for size in tensor.shape)
+    """Whether it has no values, for any size that is open."""
+    sizes: Any = tensor.shape
+    return any((size if type(size) is int else size.node.maybe_as_int()) == 0 for size in sizes)
