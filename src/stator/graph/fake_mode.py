@@ -11,7 +11,13 @@ from typing import Any
 
 import torch
 import torch.utils._pytree as pytree
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    FakeTensor,
+    FakeTensorMode,
+    disable_fake_tensor_cache,
+)
+
+from .layouts import FORGOTTEN, laid_out, rule_of
 
 
 def fake_mode(shape_env: Any) -> FakeTensorMode:
@@ -34,7 +40,12 @@ def fake_mode(shape_env: Any) -> FakeTensorMode:
             for tensor in pytree.tree_leaves((args, kwargs)):
                 if isinstance(tensor, FakeTensor) and tensor.constant is not None:
                     own.fake_tensor_converter.invalidate_constant_aliases(tensor.constant)
-        return FakeTensorMode.dispatch(own, func, types, args, kwargs or {})
+        rule = rule_of(func)
+        if func in FORGOTTEN:
+            with disable_fake_tensor_cache(own):
+                return FakeTensorMode.dispatch(own, func, types, args, kwargs or {})
+        made = FakeTensorMode.dispatch(own, func, types, args, kwargs or {})
+        return made if rule is None else laid_out(rule, own, args, kwargs or {}, made)
 
     mode.dispatch = dispatch  # type: ignore[method-assign]
     return mode
