@@ -8,11 +8,9 @@ results otherwise. One that is captured now fails until its line here is removed
 from typing import Final
 
 KNOWN_BREAKS: Final[dict[str, str]] = {
-    "test_08_tensors.overlapping_arguments": "an input is changed that overlaps another",
     "test_11_side_effects.function_defaults_replaced": "functions of the world are changed",
     "test_11_side_effects.iterator_advanced": "iterators of the world",
     "test_11_side_effects.class_of_an_instance_replaced": "the class of an object is replaced",
-    "test_12_guards.overlapping_memory: overlap": "an input is changed that overlaps another",
     "test_14_training.hook_registered_inside": "autograd outside of the graph",
     "test_14_training.retain_grad": "autograd outside of the graph",
     "test_15_hostile.argument_with_a_loud_key": "keys of the world with their own equality",

@@ -428,7 +428,7 @@ def aliased():
     return base[:4], base[2:]
 
 
-@programs(aliased, changes={"memory": lambda: (t(4), t(4))})
+@programs(aliased, changes={"memory": lambda: (t(4), t(4))}, free=True)
 def overlapping_arguments(a, b):
     a.mul_(2)
     return a + b, b

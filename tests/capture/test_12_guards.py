@@ -234,7 +234,7 @@ def same_tensor_or_not(a, b):
     return a * b, a is b
 
 
-@programs(lambda: (t(3), t(3)), changes={"overlap": lambda: overlapping()})
+@programs(lambda: (t(3), t(3)), changes={"overlap": lambda: overlapping()}, free=True)
 def overlapping_memory(a, b):
     a.mul_(2)
     return b + 1

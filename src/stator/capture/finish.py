@@ -5,15 +5,15 @@ with its inputs, how to make the result and the effects (`Plan`), and the guards
 can tell.
 """
 
-from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 import torch
 
 from stator.capture.cached import check_answers
 from stator.capture.outcome import Resolver, effects, state_effects
+from stator.capture.shared_inputs import guard_changed, shared_inputs
 from stator.capture.task import Trace
 from stator.capture.tensors import Tensors
 from stator.capture.tracer import Tracer
@@ -34,8 +34,7 @@ from stator.graph.arrays import Edges
 from stator.graph.memory import storage_of
 from stator.graph.retry import Changes, Retry, changes_of, retry_of
 from stator.graph.symbols import reads_size
-from stator.guards import NotAliased, Source
-from stator.guards.tensors import NoOverlap
+from stator.guards import Source
 
 
 def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Trace:
@@ -53,7 +52,8 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
     check_answers(tracer.calls, resolver.outputs)
     tracer.world.guard_hashed()
     tracer.world.guard_compared()
-    _guard_mutation(tracer, graph)
+    given = [each for each in graph.fakes.inputs if _is_given(tracer.tensors, each.real)]
+    groups = guard_changed(tracer, given)
     tracer.tensors.leaf_views.check(tracer, resolver.outputs)
     own = tracer.tensors.own
     own.gradients.retained.check(tracer, resolver.outputs)
@@ -73,6 +73,9 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
         handled = tracer.tensors.handled
         steps = bool(prologue.steps)
         retry = handled.retry(tracer, recorded, graph_changes, steps=steps) or retry
+    shared = shared_inputs(recorded, groups)
+    if shared.groups and retry is not None:
+        raise SharedMemory("inputs share memory, in a graph that may have to be undone")
     inputs = [_input_source(tracer, value) for value in rest] + own.given
     edges = Edges(
         tuple(_positions(recorded, tracer.arrays.inputs)),
@@ -92,6 +95,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
         retry=retry,
         changes=graph_changes,
         edges=edges,
+        shared=shared,
         prologue=prologue,
         suspension=middle,
         speculated=tracer.tensors.scalars.speculation.used,
@@ -209,37 +213,3 @@ def _input_source(tracer: Tracer, given: Any) -> Source:
 def _is_given(tensors: Tensors, real: torch.Tensor) -> bool:
     """Whether an input is a tensor of the world, which others may share their memory with."""
     return not tensors.own.is_made(real) and id(real) not in tensors.shapes.floats.inputs
-
-
-_OVERLAPS: Final = 1  # as torch says it of strides that are 0
-
-
-def _guard_mutation(tracer: Tracer, graph: OutputGraph) -> None:
-    """A graph that changes an input is right only while no other input is the same memory."""
-    inputs = [each for each in graph.fakes.inputs if _is_given(tracer.tensors, each.real)]
-    with torch._C.DisableTorchFunction():
-        written = graph.overwritten  # also through `.data`, which counts no version
-        changed = [
-            each for each in inputs if not each.untouched() or storage_of(each.fake) in written
-        ]
-        if any(torch._debug_has_internal_overlap(each.real) == _OVERLAPS for each in changed):
-            raise SharedMemory("an input is changed whose elements share memory (expand)")
-        if not changed or len(inputs) < 2:
-            return
-        counts = Counter(storage_of(each.fake) for each in inputs)
-        if any(counts[storage_of(each.fake)] > 1 for each in changed):
-            raise SharedMemory("an input is changed that shares its memory with another input")
-        known = {id(each) for each in changed}
-        rest = [each for each in inputs if id(each) not in known and _is_strided(each.real)]
-    sources = tracer.tensors.sources
-    first, *others = (sources[id(each.real)] for each in inputs)
-    tracer.world.guard(first, NotAliased(tuple(others)))
-    first, *others = (sources[id(each.real)] for each in changed)
-    if others or rest:
-        apart = tuple(sources[id(each.real)] for each in rest)
-        tracer.world.guard(first, NoOverlap(apart, tuple(others)))
-
-
-def _is_strided(tensor: torch.Tensor) -> bool:
-    """Whether it has one storage, and not several."""
-    return tensor.layout is torch.strided

@@ -21,6 +21,7 @@ from stator.graph import Recorded
 from stator.graph.arrays import Edges
 from stator.graph.prologue import Prologue
 from stator.graph.retry import Changes, Retry
+from stator.graph.shared import SharedInputs
 from stator.guards import Guard, Source
 
 
@@ -49,6 +50,8 @@ class Trace:
     """What the graph changes, if there is one."""
     edges: Edges = field(default_factory=Edges)
     """Which inputs and outputs of the graph are numpy arrays or floats."""
+    shared: SharedInputs = field(default_factory=SharedInputs)
+    """Inputs that lie in one memory, of which the graph changes one."""
     prologue: Prologue = field(default_factory=Prologue)
     """What happens before the graph. It takes the last of the inputs, and makes some itself."""
     suspension: Suspension | None = None

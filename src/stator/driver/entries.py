@@ -80,6 +80,7 @@ def build(trace: Trace, label: Label, options: Options, *, may_fail: bool = Fals
     prologue, retry, recorded = trace.prologue, trace.retry, trace.recorded
     if recorded is None:
         return Built(title, prologue.around(None, retry=retry is not None))
+    recorded, views = trace.shared.lowered(recorded)
     code = recorded.module.code
     called = announcements.operators(recorded.module)
     announcements.recorded(label, recorded.module)
@@ -95,6 +96,7 @@ def build(trace: Trace, label: Label, options: Options, *, may_fail: bool = Fals
 
     graph = compile_recorded(recorded, options, title, given_up)
     seconds = time.perf_counter() - began
+    graph = trace.shared.around(graph, views)
     assert trace.changes is not None
     graph = trace.changes.scopes.around(graph)
     if retry is not None:

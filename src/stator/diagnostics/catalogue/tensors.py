@@ -202,12 +202,14 @@ class SharedMemory(Break):
     id = "SB0029"
     title = "a tensor is changed or copied that shares its memory with another"
     what = (
-        "An input is changed in place, and another input is part of the same memory; or tensors "
-        "that share memory are copied deeply."
+        "An input is changed in place, and another input is part of the same memory: one of them "
+        "has gaps between its elements, requires grad, is of another dtype, or is no view of the "
+        "same tensor. Or tensors that share memory are copied deeply."
     )
     why = (
-        "The change shows in both. A graph whose inputs overlap in one way is wrong for inputs "
-        "that overlap in another, and torch offers no guard that tells all ways apart."
+        "The change shows in both. A graph gets such inputs as one piece of memory, of which it "
+        "makes the views itself; that is only done where they are views of one tensor, without "
+        "gaps."
     )
     fix = "give the function inputs that don't overlap, such as clones, or don't change them"
     example = """\
@@ -218,8 +220,8 @@ def program(x, y):
     return y * 2
 
 def arguments():
-    both = torch.ones(4)
-    return both[:3], both[1:]
+    both = torch.ones(3, 4)
+    return both[:, :3], both[:, 1:]
 """
     fixed = """\
 import torch
