@@ -35,16 +35,18 @@ def resize_early(tensors: "Tensors") -> None:
                 raise TensorStateChanged("the strides of a tensor are changed")
             if given.is_reshaped() and _has_views(tensors, given.fake):
                 raise TensorStateChanged("a tensor is given another shape of which there are views")
-        if not _grows(given):
+        if not given.is_reshaped():
             continue
         node = tensors.graph.arguments.node(given.fake)
-        first = _first_user(node)
-        if first is None or not _resizes(first, node) or given.real.requires_grad:
-            raise TensorStateChanged("an input is made larger after it was used")
-        if "out" in first.kwargs and given.real.numel():
+        if given.real.numel() and any(_is_out(user, node) for user in node.users):
             raise TensorStateChanged(
                 "an out= argument that is not empty is resized, of which torch warns"
             )
+        if not _grows(given):
+            continue
+        first = _first_user(node)
+        if first is None or not _resizes(first, node) or given.real.requires_grad:
+            raise TensorStateChanged("an input is made larger after it was used")
         if sum(_resizes(user, node) for user in node.users) > 1:
             raise TensorStateChanged("an input is resized more than once")
         shape = tuple(tensors.shapes.plain(None, size) for size in given.fake.shape)
@@ -88,8 +90,13 @@ def _first_user(node: fx.Node) -> fx.Node | None:
     return None
 
 
+def _is_out(user: fx.Node, node: fx.Node) -> bool:
+    out = user.kwargs.get("out")
+    return out is node or (isinstance(out, tuple | list) and any(each is node for each in out))
+
+
 def _resizes(user: fx.Node, node: fx.Node) -> bool:
-    if user.kwargs.get("out") is node:
+    if _is_out(user, node):
         return True
     return user.op == "call_method" and user.target in _RESIZING and user.args[0] is node
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from stator.diagnostics.catalogue import SharedMemory, TensorStateChanged
+from stator.graph.fakes import tensors_in
 from stator.graph.memory import extent, storage_of
 
 if TYPE_CHECKING:
@@ -45,9 +46,23 @@ def sizes_before(name: str, args: Sequence[Any], kwargs: Mapping[str, Any] | Non
     return [(each, each.shape) for each in given if isinstance(each, torch.Tensor)]
 
 
-def check_resized(tensors: "Tensors", before: Sequence[tuple[torch.Tensor, torch.Size]]) -> None:
-    """A part of a tensor is not given another size; `resized` looks after inputs."""
+def check_resized(
+    tensors: "Tensors",
+    name: str,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any] | None,
+    before: Sequence[tuple[torch.Tensor, torch.Size]],
+) -> None:
+    """A part of a tensor is not given another size; `resized` looks after inputs.
+
+    Where an operator makes its `out=` argument larger, the kernel decides about strides, which
+    are those of a new tensor if all operands lie like that. Fake kernels always say so.
+    """
+    others = {key: value for key, value in (kwargs or {}).items() if key != "out"}
     for tensor, shape in before:
+        if name not in _RESIZING and tensor.shape != shape:
+            if not all(each.is_contiguous() for each in tensors_in((args, others))):
+                raise TensorStateChanged("an out= argument is resized as operands lie in memory")
         if id(tensor) not in tensors.inputs and tensor._is_view() and tensor.shape != shape:
             raise TensorStateChanged("a part of a tensor is given another size")
 

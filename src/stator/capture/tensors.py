@@ -202,7 +202,7 @@ class Tensors:
                 with torch._C.DisableTorchFunction():
                     check_strided(self, name, args, kwargs, result)
                     if sizes is not None:
-                        check_resized(self, sizes)
+                        check_resized(self, name, args, kwargs, sizes)
                 self.shapes.assumed.note(frame)
                 self.handled.note(frame, target, args)
                 self.leaf_views.note(frame, result)
