@@ -228,9 +228,11 @@ _NAMED: Final[Mapping[Rule, Sequence[str]]] = {
         "fill.Scalar",
         "fill.Tensor",
         "flip",
+        "frexp.Tensor",
         "full_like",
         "hardtanh",
         "log_sigmoid_backward",
+        "nan_to_num",
         "ones_like",
         "rand_like",
         "randint_like",
@@ -269,6 +271,11 @@ _OTHERS: Final = frozenset(
 _FORGOTTEN: Final = frozenset(
     {"as_strided_scatter", "diagonal_scatter", "select_scatter", "slice_scatter"}
 )
+
+
+REWRITTEN: Final = frozenset({"one_hot"})
+"""Functions that torch writes in another way where there are no values, for backends as well. What
+they make of a contiguous tensor lies as eager's result always does."""
 
 
 def _named() -> Iterator[tuple[OpOverload, Rule]]:

@@ -31,7 +31,7 @@ from torch.fx.experimental.symbolic_shapes import (
     compute_unbacked_bindings,
 )
 
-from stator.diagnostics.catalogue import RegionContents, SharedMemory
+from stator.diagnostics.catalogue import RegionContents, SharedMemory, TensorStateChanged
 
 from .arguments import Arguments, Item, with_dtypes
 from .checks import insert_checks
@@ -41,9 +41,11 @@ from .failures import failure_of, quiet, refusal_of_nothing
 from .fakes import Dynamic, Fakes, InputSource, differentiable, tensors_in, version
 from .interrupts import is_interrupt
 from .memory import storage_of
+from .layouts import REWRITTEN
 from .naming import Names
 from .overlaps import Overlap, overlap_of
 from .purity import KEEP, UNCOUNTED, has_effect, may_drop, may_write
+from .resizing import RESIZING
 from .scalars import (
     Assumptions,
     assuming,
@@ -267,12 +269,19 @@ class OutputGraph:
         operation changed something. Raises `OperatorError`, `DataDependent` or `Unsupported`.
         """
         args, kwargs = tuple(args), dict(kwargs or {})
+        name = _bare_name(target)
+        if name in REWRITTEN and args and isinstance(args[0], FakeTensor):
+            args = (self.call(("method", "contiguous"), args[:1]), *args[1:])
         self._apply_default_device(target, kwargs)
         node_args = self.arguments.of(with_dtypes(target, args))
         node_kwargs = self.arguments.of(with_dtypes(target, kwargs))
         operands = list(tensors_in((args, kwargs)))
         before = [version(tensor) for tensor in operands]
-        overlap = overlap_of(operands) if may_write(_bare_name(target), kwargs) else None
+        resizes = RESIZING.get(name)
+        if resizes is not None and resizes(args, kwargs):
+            text = f"{operator_name(target)} gives its arguments another size"
+            raise Unsupported(text, TensorStateChanged)
+        overlap = overlap_of(operands) if may_write(name, kwargs) else None
         result = self._run(target, args, kwargs)
         detaches = _bare_name(target) == "detach" or args[1:] == ("data",)
         if torch.is_inference_mode_enabled() and not detaches:
