@@ -33,6 +33,7 @@ from stator.capture.settings import Settings
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import (
     AutogradInside,
+    NoGraphOperation,
     SharedMemory,
     TensorDetail,
     TensorStateChanged,
@@ -109,6 +110,13 @@ class TensorState(AutogradLeaves):
     def without_functions(self, frame: Frame | None) -> Without:
         """`torch._C.DisableTorchFunction()`: the same, since there are no modes in a trace."""
         return Without(torch._C.DisableTorchFunction)
+
+    def named_result(self, frame: Frame | None, name: str, *args: Any, **kwargs: Any) -> Any:
+        """`torch.return_types.max((values, indices))`."""
+        if len(args) != 1 or kwargs or type(args[0]) not in (list, tuple):
+            raise NoGraphOperation(f"torch.return_types.{name} of more than a list or a tuple")
+        self._tensors.ready(args, Depth.DEEP)
+        return user_call(getattr(torch.return_types, name), args[0])
 
     # ------------------------------------------------------------------ data
 

@@ -35,6 +35,7 @@ from stator.capture.strided import check_resized, check_strided, placing, sizes_
 from stator.capture.subclasses import Subclasses
 from stator.capture.tensor_attributes import TensorAttributes
 from stator.capture.tensor_state import TensorState
+from stator.capture.values import is_result_type
 from stator.capture.wanted import Wanted
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break
@@ -57,7 +58,7 @@ from stator.graph import (
 from stator.graph.memory import storage_of
 from stator.graph.output import operator_name
 from stator.graph.state import StateRecorder
-from stator.guards import Equal, Is, Source
+from stator.guards import Equal, Index, Is, Source, TypeIs
 from stator.objects import TypeSet
 from stator.world import MISSING, World
 from stator.world.kinds import CONSTANTS
@@ -163,6 +164,11 @@ class Tensors:
         if raw is torch._C._VariableFunctions or _is_c_enum(cls):
             self.world.guard(source, Is(raw))
             return self.world.know(raw)
+        if is_result_type(cls):
+            self.world.guard(source, TypeIs(cls))
+            given = enumerate(tuple.__iter__(raw))
+            items = [self.world.wrap(item, Index(source, i)) for i, item in given]
+            return self.world.remember(raw, cls(items), source)
         return MISSING
 
     # ------------------------------------------------------------------ recording

@@ -117,6 +117,8 @@ def held(value: Any, base: type) -> list[Any]:
         return list(base.__iter__(value))  # type: ignore[attr-defined]
     if base is object:
         return []
+    if is_result_type(base):
+        return list(tuple.__iter__(value))
     if objects.is_subtype(base, dict):
         return [each for item in dict.items(value) for each in item]
     if objects.is_subtype(base, BaseException):
@@ -137,13 +139,18 @@ def held(value: Any, base: type) -> list[Any]:
 def _torch_type(cls: type) -> bool:
     """torch's small value types, and the metaclasses of its classes."""
     module = module_of(cls)
-    if cls is BUILTIN_METHOD:
+    if cls is BUILTIN_METHOD or is_result_type(cls):
         return True
     if type(cls).__name__ == "pybind11_type" and objects.lookup(cls, "__members__") is not None:
         return True  # an enumeration
     if objects.is_subtype(cls, type):
         return name_of(cls) == "pybind11_type" or str(module).startswith("torch")
     return is_torch_value(cls)
+
+
+def is_result_type(cls: type) -> bool:
+    """Whether it is one of torch's tuples with names, such as `torch.max` returns with a `dim`."""
+    return objects.is_subtype(cls, tuple) and module_of(cls) == "torch.return_types"
 
 
 def is_torch_value(cls: type) -> bool:

@@ -224,6 +224,8 @@ def _class(cls: type) -> Rule | None:
         if cls is torch.Tensor or (cls in torch._tensor_classes and module == "torch"):
             return RECORD  # torch.LongTensor([1, 2]): a tensor of a dtype, on the CPU
         return _forbidden("it makes a tensor of another type")
+    if module == "torch.return_types":
+        return Rule(Kind.OWN, action=f"named_result {cls.__name__}")
     if not cls.__flags__ & (1 << 9):  # a C type
         return _forbidden(f"no rule says what the C class {module}.{cls.__qualname__} does")
     if is_indexing_mode(cls):
