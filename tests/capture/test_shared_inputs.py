@@ -104,9 +104,7 @@ def test_any_overlap_after_any_other(program: Any, backend: str) -> None:
         if kinds is MATRICES and program is part_of_a_changed_one:
             continue  # `view` of a transposed one raises, which ends the trace
         for dynamic in (None, True):
-            compiled = stator.compile(
-                program, backend=backend, dynamic=dynamic, recompile_limit=32
-            )
+            compiled = stator.compile(program, backend=backend, dynamic=dynamic, recompile_limit=32)
             for name in (*kinds, *reversed(kinds)):
                 assert _seen(compiled, kinds[name]()) == _seen(program, kinds[name]()), name
 

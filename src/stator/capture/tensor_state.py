@@ -134,7 +134,8 @@ class TensorState(AutogradLeaves):
         node = graph.node(tensor)
         if tensor.requires_grad and any(map(_tracks_grad, node.users)):
             raise TensorStateChanged("data of a parameter is set after it was used")
-        if type(tensor.device) is type(value.device) and tensor.device != value.device:
+        if tensor.device != value.device:
+            _refused_pair(_DATA.__set__, tensor, value)
             raise TensorStateChanged("data of a tensor is set to one on another device")
         alias = graph.call(getattr, (value, "data"))
         user_call(_DATA.__set__, tensor, alias)
@@ -150,6 +151,8 @@ class TensorState(AutogradLeaves):
         if len(args) != 1 or kwargs or not self._tensors.holds(type(args[0])):
             raise TensorStateChanged("Tensor.set_ with more than a tensor")
         (value,) = args
+        if tensor.device != value.device:
+            _refused_pair(torch.Tensor.set_, tensor, value)
         if tensor.requires_grad or value.requires_grad or tensor.dtype is not value.dtype:
             raise TensorStateChanged(
                 "Tensor.set_ of a tensor that requires grad, or is of another dtype"
@@ -389,6 +392,12 @@ class TensorState(AutogradLeaves):
         if grad is not None:
             node.fills.append(store(_GRAD, Raw(grad)))
         return node
+
+
+def _refused_pair(function: Callable[..., Any], a: torch.Tensor, b: torch.Tensor) -> None:
+    """What torch says to tensors on these devices, if it refuses them: their fakes do not tell."""
+    with _disable_current_modes():
+        user_call(function, torch.empty(0, device=a.device), torch.empty(0, device=b.device))
 
 
 def _is_bare(tensor: torch.Tensor) -> bool:

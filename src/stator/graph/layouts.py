@@ -265,7 +265,7 @@ _NAMED: Final[Mapping[Rule, Sequence[str]]] = {
 }
 # Elementwise by torch's tags, but not by what they do.
 _OTHERS: Final = frozenset(
-    {"_to_copy", "clone", "copy", "lift_fresh", "lift_fresh_copy", "masked_fill"}
+    {"_to_copy", "clone", "copy", "lift_fresh", "lift_fresh_copy", "masked_fill", "mvlgamma"}
 )
 # What torch remembers of them leaves out where the result begins.
 _FORGOTTEN: Final = frozenset(
