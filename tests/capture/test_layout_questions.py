@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Programs that ask how the results of operators lie in memory, and act on the answer."""
 
 from collections.abc import Callable, Mapping

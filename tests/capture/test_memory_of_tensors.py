@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """`out=` that resizes, `.data =`, `set_` and `swap_tensors`: eager's results, or a break."""
 
 from collections.abc import Callable, Sequence

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """torch's tuples with names, `torch.return_types`, used as tuples and by name."""
 
 from typing import Any, Final

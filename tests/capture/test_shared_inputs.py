@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Inputs that lie in one memory, of which the program changes some."""
 
 import itertools

@@ -1,8 +1,8 @@
 """What fake tensors say of sizes, strides and memory is what the real kernels do.
 
-The operators are those of torch's own database, with inputs that are transposed, expanded, with gaps
-or channels last, and zero-size and 0-dim ones among its samples; compared are the operators of aten
-that their calls and derivatives come to. A slice of the database runs here, all of it under
+The operators are those of torch's own database, with inputs that are transposed, expanded, with
+gaps or channels last, and zero-size and 0-dim ones among its samples; compared are the operators
+of aten that their calls and derivatives come to. A slice of the database runs here, all of it under
 `STATOR_OPERATORS=all` (`make stress`).
 """
 

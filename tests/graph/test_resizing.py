@@ -1,9 +1,11 @@
+# mypy: ignore-errors
 """Operators that write to arguments, or resize them, without saying so in their names."""
 
 from typing import Any, Final
 
 import pytest
 import torch
+from torch.ao.quantization import default_fused_per_channel_wt_fake_quant as quantizer
 
 import stator
 
@@ -37,7 +39,7 @@ def test_all_operators_that_write_to_arguments_are_known() -> None:
             if each.alias_info is not None
             and each.alias_info.is_write
             and not each.is_out
-            and "Tensor" == str(each.type)
+            and str(each.type) == "Tensor"
         ]
         if space == "aten" and written and not name.endswith("_") and name not in STATE:
             found[name] = " ".join(written)
@@ -80,8 +82,6 @@ def test_captured_once_the_sizes_are_right() -> None:
 
 
 def test_a_quantizer_of_torch() -> None:
-    from torch.ao.quantization import default_fused_per_channel_wt_fake_quant as quantizer
-
     for backend in ("eager", "aot_eager"):
         plain = quantizer()
         other = quantizer()

@@ -7,6 +7,7 @@ as those of the trace did.
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import torch
@@ -99,7 +100,7 @@ def _is_plain(tensor: torch.Tensor) -> bool:
 def _are_apart(places: Sequence[Place]) -> bool:
     """Whether they lie one behind the other."""
     ordered = sorted(places, key=lambda place: place.offset)
-    return all(a.end <= b.offset for a, b in zip(ordered, ordered[1:], strict=False))
+    return all(a.end <= b.offset for a, b in pairwise(ordered))
 
 
 def shared_inputs(recorded: Recorded, groups: Sequence[Sequence[FakeInput]]) -> SharedInputs:

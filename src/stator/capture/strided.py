@@ -59,11 +59,13 @@ def check_resized(
     are those of a new tensor if all operands lie like that. Fake kernels always say so.
     """
     others = {key: value for key, value in (kwargs or {}).items() if key != "out"}
+    fresh = all(each.is_contiguous() for each in tensors_in((args, others)))
     for tensor, shape in before:
-        if name not in _RESIZING and tensor.shape != shape:
-            if not all(each.is_contiguous() for each in tensors_in((args, others))):
-                raise TensorStateChanged("an out= argument is resized as operands lie in memory")
-        if id(tensor) not in tensors.inputs and tensor._is_view() and tensor.shape != shape:
+        if tensor.shape == shape:
+            continue
+        if not fresh and name not in _RESIZING:
+            raise TensorStateChanged("an out= argument is resized as operands lie in memory")
+        if id(tensor) not in tensors.inputs and tensor._is_view():
             raise TensorStateChanged("a part of a tensor is given another size")
 
 

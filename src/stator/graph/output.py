@@ -40,8 +40,8 @@ from .errors import DataDependent, Unsupported
 from .failures import failure_of, quiet, refusal_of_nothing
 from .fakes import Dynamic, Fakes, InputSource, differentiable, tensors_in, version
 from .interrupts import is_interrupt
-from .memory import storage_of
 from .layouts import REWRITTEN
+from .memory import storage_of
 from .naming import Names
 from .overlaps import Overlap, overlap_of
 from .purity import KEEP, UNCOUNTED, has_effect, may_drop, may_write
