@@ -65,6 +65,18 @@ OPERATORS: Final[Mapping[str, Callable[[torch.Tensor], Any]]] = {
 }
 
 
+# Those whose rules hold for open sizes.
+OPEN: Final = ("rpow", "batch_norm", "channel_shuffle", "logsigmoid", "max_unpool2d", "one_hot")
+
+
+def open_facts(x):
+    found = {}
+    for name in OPEN:
+        y = OPERATORS[name](x)
+        found[name] = y.stride(), y.is_contiguous(), y * 2 if y.stride(-1) == 1 else y + 1
+    return found
+
+
 def facts(x):
     """What each operator's result says of itself."""
     found = {}
@@ -90,3 +102,16 @@ def test_answers_are_eagers(layout: str, backend: str) -> None:
     x = LAYOUTS[layout]()
     expected, made = facts(x), compiled(x)
     assert not [name for name in OPERATORS if _seen(made[name]) != _seen(expected[name])]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("layout", ["contiguous", "transposed", "channels last"])
+def test_answers_are_eagers_where_sizes_are_open(layout: str, backend: str) -> None:
+    compiled = stator.compile(open_facts, backend=backend, dynamic=True)
+    x = LAYOUTS[layout]()
+    for batch in (2, 3, 5):
+        wide = torch.cat([x, x, x])[:batch]
+        lies = torch.empty_strided(wide.shape, (wide.shape[1:].numel(), *x.stride()[1:]))
+        lies.copy_(wide)
+        expected, made = open_facts(lies), compiled(lies)
+        assert not [name for name in OPEN if _seen(made[name]) != _seen(expected[name])]

@@ -179,8 +179,9 @@ def _number(value: Any) -> Any:
 
 
 def describe(tensor: torch.Tensor, inputs: Sequence[torch.Tensor]) -> dict[str, Any]:
-    """What a program can ask about a tensor besides its values."""
-    memory = tensor.untyped_storage()._cdata
+    """What a program can ask about a tensor besides its values; who shares memory with one that
+    has no elements, nobody can tell."""
+    memory = tensor.untyped_storage()._cdata if 0 not in tensor.shape else None
     return {
         "shape": tuple(map(_number, tensor.shape)),
         "stride": tuple(map(_number, tensor.stride())),
@@ -202,11 +203,11 @@ def _signature(value: Any) -> Any:
     return (*place, value.dtype, value.is_conj(), value.is_neg())
 
 
-class Comparison(TorchDispatchMode):
+class Comparison(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Calls each operator of aten on fakes, too, twice, and compares what comes out of it."""
 
     def __init__(self, known: Mapping[str, str]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.known = known
         self.counts: Counter[str] = Counter()
         self.operators: Counter[str] = Counter()

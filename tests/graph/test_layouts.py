@@ -22,6 +22,7 @@ MIXED: Final = [(name, 2) for name in LAYOUTS if name != "given"]
 KNOWN: Final = {
     "aten.lift_fresh.default": "it makes a constant, which is known otherwise",
     "aten.lift.default": "the same",
+    "aten._embedding_bag.default": "sizes of what its derivative needs, for a half",
     "aten._cdist_backward.default": "strides of a gradient without elements",
     "aten.pixel_unshuffle.default": "strides of an image without elements",
     "aten.sum.dim_IntList": "strides of a sum without elements",

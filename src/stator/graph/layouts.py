@@ -8,7 +8,8 @@ way of its own, most of all for tensors that are transposed, expanded, or have s
 `iterated` says what torch's TensorIterator does, which most elementwise kernels are made of: it is
 the rule for operators that torch tags as pointwise. The tables name those with rules of their own.
 `tests/graph/test_layouts.py` compares all of that with the kernels, over torch's own database of
-operators. Results with symbolic sizes, and those on other devices, stay what the fakes say.
+operators. Elementwise results with symbolic sizes, and results on other devices, stay what the
+fakes say.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,7 +79,9 @@ def iterated(operands: Sequence[torch.Tensor]) -> Strides:
     an insertion sort, so that the first operand that tells two of them apart has its way: one
     whose elements are the same along a dimension does not.
     """
-    shape = torch.broadcast_shapes(*(each.shape for each in operands))
+    shape: torch.Size = torch.broadcast_shapes(  # type: ignore[no-untyped-call]
+        *(each.shape for each in operands)
+    )
     if all(each.shape == shape for each in operands):
         first = operands[0]
         if all(each.is_contiguous() for each in operands):
@@ -205,6 +208,9 @@ def _viewed(args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Tensor) 
         return torch.empty_strided(*place, device="meta").view(made.shape).stride()
 
 
+_of_first, _of_second = _suggested(0), _suggested(1)
+_OF_SYMBOLS: Final = frozenset({_fresh, _of_first, _of_second})
+"""Rules that hold for sizes that are left open: they ask nothing."""
 _NAMED: Final[Mapping[Rule, Sequence[str]]] = {
     _fresh: (
         "_log_softmax_backward_data",
@@ -241,7 +247,7 @@ _NAMED: Final[Mapping[Rule, Sequence[str]]] = {
         "zeros_like",
     ),
     _like(1): ("binary_cross_entropy_backward",),
-    _suggested(0): (
+    _of_first: (
         "_batch_norm_with_update",
         "_batch_norm_with_update_functional",
         "_native_batch_norm_legit",
@@ -253,7 +259,7 @@ _NAMED: Final[Mapping[Rule, Sequence[str]]] = {
         "reflection_pad3d",
         "replication_pad3d",
     ),
-    _suggested(1): (
+    _of_second: (
         "batch_norm_backward",
         "native_batch_norm_backward",
         "reflection_pad2d_backward",
@@ -323,20 +329,36 @@ def laid_out(
     rule: Rule, mode: Any, args: Sequence[Any], kwargs: Mapping[str, Any], made: Any
 ) -> Any:
     """The result of an operator, as its kernel lays it out."""
-    if isinstance(made, tuple | list):
-        parts = [laid_out(rule, mode, args, kwargs, each) for each in made]
-        return parts if type(made) is list else tuple.__new__(type(made), parts)
-    if not isinstance(made, torch.Tensor) or not made.dim() or not _is_plain(made):
+    if isinstance(made, list):
+        return [laid_out(rule, mode, args, kwargs, each) for each in made]
+    if isinstance(made, tuple):
+        parts = (laid_out(rule, mode, args, kwargs, each) for each in made)
+        return tuple.__new__(type(made), parts)
+    if not isinstance(made, torch.Tensor) or not made.dim() or made.device.type != "cpu":
         return made
-    if made.device.type != "cpu" or not all(map(_is_plain, _tensors(args, kwargs))):
+    fits = _is_known if rule in _OF_SYMBOLS else _is_plain
+    if not fits(made) or not all(map(fits, _tensors(args, kwargs))):
         return made
     strides = rule(args, kwargs, made)
-    if strides is None or strides == made.stride():
+    if strides is None or [*map(_told, strides)] == [*map(_told, made.stride())]:
         return made
     with mode:
         if rule is _viewed:
             return torch.as_strided(args[0], made.shape, strides, made.storage_offset())
         return torch.empty_strided(made.shape, strides, dtype=made.dtype, device=made.device)
+
+
+def _told(number: Any) -> Any:
+    """A number, or what torch calls it: to compare these assumes nothing."""
+    return number.node.expr if isinstance(number, torch.SymInt) else number
+
+
+def _is_known(tensor: torch.Tensor) -> bool:
+    """Whether its sizes and strides are numbers in this call."""
+    if tensor.layout is not torch.strided:
+        return False
+    numbers = (*tensor.shape, *tensor.stride())
+    return all(not isinstance(n, torch.SymInt) or n.node.has_hint() for n in numbers)
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:

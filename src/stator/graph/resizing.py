@@ -32,7 +32,7 @@ def _moving_average(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     given = {**dict(zip(_MOVING_AVERAGE, args, strict=False)), **kwargs}
     if not given.get("per_row_fake_quant"):
         return False
-    tensor = given.get("input", kwargs.get("self"))
+    tensor: Any = given.get("input", kwargs.get("self"))
     channels = tensor.shape[given["ch_axis"]]
     kept = (given[name] for name in ("running_min", "running_max", "scale", "zero_point"))
     return any(each.dim() != 1 or each.shape[0] != channels for each in kept)

@@ -86,7 +86,7 @@ class SharedInputs:
             with graph.inserting_after(last):
                 last = graph.create_node("placeholder", f"memory_{number}", type_expr=torch.Tensor)
             last.meta.update(example_value=example, tensor_dict={})
-            last._dynamo_source = InputSource(last.name)  # type: ignore[attr-defined]
+            last._dynamo_source = InputSource(last.name)
             flat.append(last)
             examples.append(example)
             inputs.append(Input(last.name, recorded.inputs[group.places[0].position].value))
