@@ -19,8 +19,10 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture import autograd_inside
+from stator.capture.later import Later
 from stator.diagnostics.catalogue import AutogradInside, RegionContents
 from stator.graph import Unsupported, UntrackedTensorError
+from stator.graph.fakes import version_unseen
 from stator.graph.subgraph import Subgraph
 
 if TYPE_CHECKING:
@@ -54,6 +56,9 @@ class Context:
     def __getattr__(self, name: str) -> Any:
         _missing(name)
         raise AttributeError(f"{self._name!r} object has no attribute {name!r}")
+
+
+_OWN: Final = frozenset(Context((), "").__dict__)  # what is no attribute of the program's
 
 
 def _missing(name: str) -> None:
@@ -175,6 +180,8 @@ def apply(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) ->
     if not inside and not (torch.is_grad_enabled() and any(needs)):
         result = _forward(calls, frame, cls, context, given)
         return _fresh(calls, frame, result, tensors)
+    if torch._C._is_any_autocast_enabled():
+        raise RegionContents("torch.autograd.Function under autocast, which its backward is not")
     try:
         return _region(calls, frame, cls, context, given)
     except Unsupported as error:
@@ -220,11 +227,13 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
                 raise RegionContents(
                     "the forward of a torch.autograd.Function returns more than tensors"
                 )
+            _check_context(calls, cls, context)
             tensors = [value for value in given if _is_tensor(calls, value)]
             outputs = _fresh(calls, frame, outputs, tensors)
             for value in tensors:
                 inner.require(value)
             saved, backward, once = _backward(calls, frame, cls, context, given, outputs, inner)
+            _check_kept(cls, context, saved, inner, outputs if single else (*outputs, *result))
             skipped = context._not_differentiable
     finally:
         torch._C._set_grad_enabled(grad)
@@ -243,7 +252,31 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
     )
     trace = calls.tracer.stack_trace(frame)
     made = graph.call_region("function", region, inner.inputs, stack_trace=trace)
+    attributes = [name for name in context.__dict__ if name not in _OWN]
+    calls.tensors.applied.note(frame, cls.__name__, made, attributes)
     return made[0] if single else made
+
+
+def _check_context(calls: "Calls", cls: Any, context: Context) -> None:
+    """What the forward has told autograd: a region has it only as far as it concerns tensors."""
+    if not context._materialize:
+        raise RegionContents(f"{cls.__name__} wants to know which gradients there are")
+    if not all(value is None or _is_tensor(calls, value) for value in context._saved):
+        raise RegionContents(f"{cls.__name__} saves more than tensors")
+
+
+def _check_kept(
+    cls: Any, context: Context, used: list[Any], inner: Subgraph, outputs: tuple[Any, ...]
+) -> None:
+    """A tensor that is an attribute of the ctx is not saved: the backward sees what it is then."""
+    kept = {id(value) for value in context._saved}
+    kept.update(id(value) for value in used if not isinstance(value, torch.Tensor))
+    theirs = {id(value) for value in outputs}
+    for value in used:
+        if id(value) not in kept and (inner.arguments.is_outer(value) or id(value) in theirs):
+            raise RegionContents(
+                f"{cls.__name__} keeps a tensor without save_for_backward, which others may change"
+            )
 
 
 def _backward(
@@ -267,26 +300,65 @@ def _backward(
         backward = calls.tracer.getattr(frame, cls, "backward")
         before = calls.changed()
         switched = calls.tensors.state.switched
-        answer = evaluated(frame, backward, context, *gradients)
+        versions = [version_unseen(value) for value in gradients]
+        answer = _answered(calls, frame, cls, backward, context, gradients, given)
+        if [version_unseen(value) for value in gradients] != versions:
+            raise RegionContents(f"{cls.__name__}.backward changes a gradient that it is given")
         if calls.changed() != before:
             raise RegionContents(f"{cls.__name__}.backward changes objects from before the call")
         once = type(backward) is FunctionType and backward.__code__ is _ONCE
         if calls.tensors.state.switched != switched and not once:
             raise RegionContents(f"{cls.__name__}.backward changes grad mode")
-        answers = answer if type(answer) is tuple else (answer,)
-        if len(answers) < len(given):
-            raise RegionContents(
-                f"{cls.__name__}.backward returns {len(answers)} of {len(given)} gradients"
-            )
-        by_input: dict[int, Any] = {}
-        for value, found in zip(given, answers, strict=False):
-            if _is_tensor(calls, value) and found is not None:
-                by_input[id(value)] = found
+        by_input = _by_input(calls, cls, given, answer if type(answer) is tuple else (answer,))
     saved = behind.inputs
     for value in saved:
         inner.arguments.of(value)
     module = behind.finish(tuple(by_input.get(id(value)) for value in inner.inputs))
     return saved, module, once
+
+
+def _answered(
+    calls: "Calls",
+    frame: Frame,
+    cls: Any,
+    backward: Any,
+    context: Context,
+    gradients: list[Any],
+    given: list[Any],
+) -> Any:
+    """What `backward` returns, if that is known before it is called."""
+    name = f"{cls.__name__}.backward"
+    try:
+        with Later(calls, name, context, given):
+            return evaluated(frame, backward, context, *gradients)
+    except Exception as error:  # it is raised when the gradient is computed
+        if not core.is_user_error(error):
+            raise
+        raise RegionContents(f"{name} raises {type(error).__name__}") from None
+
+
+def _by_input(
+    calls: "Calls", cls: Any, given: list[Any], answers: tuple[Any, ...]
+) -> dict[int, Any]:
+    """The gradients by id of what they belong to; autograd raises where they don't fit."""
+    if len(answers) < len(given) or any(each is not None for each in answers[len(given) :]):
+        raise RegionContents(
+            f"{cls.__name__}.backward returns {len(answers)} gradients for {len(given)} arguments"
+        )
+    found: dict[int, Any] = {}
+    for value, gradient in zip(given, answers, strict=False):
+        if gradient is None:
+            continue
+        if not _is_tensor(calls, value) or not _is_tensor(calls, gradient):
+            kind = type(gradient).__qualname__
+            raise RegionContents(f"{cls.__name__}.backward returns a gradient of type {kind}")
+        with torch._C.DisableTorchFunction():
+            if value.requires_grad and tuple(gradient.shape) != tuple(value.shape):
+                raise RegionContents(f"{cls.__name__}.backward returns a gradient of other shape")
+        if id(value) in found:
+            raise RegionContents(f"{cls.__name__} gets the same tensor twice")
+        found[id(value)] = gradient
+    return found
 
 
 def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) -> Any:

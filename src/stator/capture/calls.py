@@ -23,7 +23,7 @@ from stator.capture.cached import CACHED, Answer, Answers, Once, known, once
 from stator.capture.controls import CONTROLS, Errors, function_behind, is_for_dynamo
 from stator.capture.copies import COPIES
 from stator.capture.decimals import Decimals
-from stator.capture.entered import evaluate, stand_in
+from stator.capture.entered import evaluate, stand_in, standing
 from stator.capture.formatting import FORMATTING
 from stator.capture.getters import GETTERS, twin
 from stator.capture.library import LIBRARY
@@ -306,7 +306,8 @@ class Calls:
     def function(
         self, frame: Frame, function: Any, args: list[Any], kwnames: tuple[str, ...] | None
     ) -> Any:
-        answered = self._answered(frame, function, args, kwnames, self.rule(function))
+        rule = self.rule(function)
+        answered = self._answered(frame, function, args, kwnames, rule)
         if answered is not MISSING:
             return answered
         contract = contract_of(self, function)
@@ -322,7 +323,10 @@ class Calls:
         drawn = self.tensors.own.draws.drawn.call(self, frame, function, *split(args, kwnames))
         if drawn is not MISSING:
             return drawn
-        return evaluate(self, frame, function, args, kwnames)
+        result = evaluate(self, frame, function, args, kwnames)
+        if rule is not None and leaves.is_compiled_otherwise(function):
+            standing(self, result)
+        return result
 
     def native(
         self, frame: Frame, callable: Any, args: list[Any], kwnames: tuple[str, ...] | None

@@ -49,9 +49,14 @@ def stand_in(
     Only a trace can carry it out: a program that has to be split in it is split before the call.
     """
     result = calls.function(frame, function, args, kwnames)
-    if type(result) is Frame:
-        calls.standing[id(result)] = result, calls.tracer.steps - 1
+    standing(calls, result)
     return result
+
+
+def standing(calls: "Calls", frame: Any) -> None:
+    """A program that has to be split while this frame runs is split before the call."""
+    if type(frame) is Frame:
+        calls.standing[id(frame)] = frame, calls.tracer.steps - 1
 
 
 def admit(calls: "Calls", frame: Frame, function: Any) -> None:

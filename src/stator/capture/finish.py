@@ -55,6 +55,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
     given = [each for each in graph.fakes.inputs if _is_given(tracer.tensors, each.real)]
     groups = guard_changed(tracer, given)
     tracer.tensors.leaf_views.check(tracer, resolver.outputs)
+    tracer.tensors.applied.check(tracer, resolver.outputs)
     own = tracer.tensors.own
     own.gradients.retained.check(tracer, resolver.outputs)
     marked = own.finish(resolver.outputs)

@@ -18,6 +18,8 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import arrays, ranges
+from stator.capture.always_called import asks_for_hooks
+from stator.capture.applied import Applied
 from stator.capture.grads import Grads
 from stator.capture.handled import Handled
 from stator.capture.indexing import Indexing
@@ -122,6 +124,7 @@ class Tensors:
         self.indexing = Indexing(self.scalars)
         self.handled = Handled(graph)
         self.leaf_views = LeafViews()
+        self.applied = Applied()
 
     # ------------------------------------------------------------------ from the world
 
@@ -322,6 +325,8 @@ class Tensors:
         self.grads.answer(function, args)
         if self.overrides.active and id(function) in _HAS_TORCH_FUNCTION:
             return self.overrides.concerns(*args)
+        if asks_for_hooks(frame, function):
+            return False
         if self.graph.symbols.unbacked:
             name = leaves.tensor_method(function) or getattr(function, "__name__", "")
             first = getattr(function, "__self__", None)  # of a bound method

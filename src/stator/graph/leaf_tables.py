@@ -23,6 +23,8 @@ from stator.diagnostics.catalogue import (
     ValueNeeded,
 )
 
+HIGHER_ORDER: Final = "higher-order operators are not captured yet"
+
 # ---------------------------------------------------------------------------- by module
 
 # Python functions of these modules are leaves: one node each.
@@ -63,6 +65,8 @@ LEFT_OUT: Final[frozenset[str]] = frozenset(
 # Modules whose functions do something that can't be part of a trace; the reason is shown.
 FORBIDDEN_MODULES: Final[dict[str, str]] = {
     "torch._dynamo": "it drives another compiler",
+    # Their Python code takes another way while it is compiled, so none of it is evaluated.
+    "torch._higher_order_ops": HIGHER_ORDER,
     "torch._inductor": "it drives another compiler",
     "torch.compiler": "it drives another compiler",
     "torch.export": "it drives another compiler",
@@ -136,6 +140,14 @@ ANSWERS: Final[dict[str, Any]] = {
     "torch.overrides.has_torch_function_unary": False,
     "torch.overrides.has_torch_function_variadic": False,
 }
+
+# Those of them by which a function finds out that it is compiled, to do something else then. One of
+# torch's own that asks is not split inside, where the rest would run in the other way (docs/graph.md).
+COMPILING: Final[frozenset[str]] = frozenset(
+    {"is_compiling", "is_dynamo_compiling", "is_torchdynamo_compiling"}
+)
+# What does the same in both ways, or is asked about elsewhere (`capture/controls.py`).
+COMPILED_ALIKE: Final[frozenset[str]] = frozenset({"Module._call_impl"})
 
 # Answered while tracing, by calling them.
 CONSTANT: Final[tuple[str, ...]] = (
@@ -361,6 +373,7 @@ _SUBCLASS: Final = "it makes a tensor of another type"
 _TRANSFORM: Final = "function transforms are not traced"
 
 FORBIDDEN: Final[dict[str, str]] = {
+    "torch.nn.attention.flex_attention.flex_attention": HIGHER_ORDER,
     **dict.fromkeys(
         (
             "torch.sparse_bsc_tensor",

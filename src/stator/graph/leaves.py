@@ -118,6 +118,18 @@ def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return function(*args, **kwargs)
 
 
+def is_compiled_otherwise(function: types.FunctionType) -> bool:
+    """Whether a Python function of torch does something else while it is compiled."""
+    code = function.__code__
+    asks = not tables.COMPILING.isdisjoint(code.co_names)
+    return asks and code.co_qualname not in tables.COMPILED_ALIKE
+
+
+def is_fixed(function: Any) -> bool:
+    """Whether the answer of a CONSTANT function is in a table."""
+    return id(function) in _answers()
+
+
 def is_setting(function: Any) -> bool:
     """Whether a CONSTANT function tells a setting that no graph changes: it may be guarded."""
     if id(function) in _told():
@@ -140,7 +152,7 @@ def classify(function: Any) -> Rule | None:
     if isinstance(function, OpOverload | OpOverloadPacket):
         return RECORD
     if isinstance(function, HigherOrderOperator):
-        return _forbidden("higher-order operators are not captured yet")
+        return _forbidden(tables.HIGHER_ORDER)
     name = tensor_method(function)
     if name is not None:
         return method(name)
