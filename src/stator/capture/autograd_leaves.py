@@ -183,7 +183,27 @@ class AutogradLeaves:
         """`t.grad_fn`, as far as it is None."""
         self.guard_leaf(tensor)
         if user_call(lambda: tensor.grad_fn) is not None:
-            raise AutogradInside("Tensor.grad_fn: the autograd graph of tensors is not followed")
+            # A backend with an autograd of its own would have made another one.
+            made = id(tensor) not in self._tensors.inputs
+            reason = "Tensor.grad_fn: the autograd graph of tensors is not followed"
+            raise AutogradInside(reason, whole=made)
+
+    def register_hook(self, frame: Frame | None, tensor: torch.Tensor, hook: Any) -> None:
+        """`t.register_hook(…)` happens outside of graphs.
+
+        A backend with an autograd of its own differentiates what a graph computes from the tensor
+        without coming by it: so nothing may have been computed from it yet.
+        """
+        reason = "Tensor.register_hook: somebody waits for a gradient, outside of the graph"
+        raise AutogradInside(reason, whole=self.is_behind_others(tensor))
+
+    def is_behind_others(self, tensor: torch.Tensor) -> bool:
+        """Whether the graph has made it, and computed something from it that requires grad."""
+        if id(tensor) in self._tensors.inputs or not self._tensors.graph.tracks(tensor):
+            return False
+        users = self._tensors.graph.node(tensor).users
+        results = [node.meta.get("example_value") for node in users]
+        return any(each.requires_grad for each in tensors_in(results))
 
     def retain_grad(self, frame: Frame | None, tensor: torch.Tensor) -> None:
         """`t.retain_grad()` of a leaf does nothing, and is an error without grad."""

@@ -77,6 +77,7 @@ class Retained:
             if id(out) in self._kept:
                 kept = self._kept[id(out)]
                 tracer.before = kept.step
-                signal = AutogradInside(f"{_KEPT}, for the caller")
+                used = tracer.tensors.own.is_behind_others(kept.tensor)
+                signal = AutogradInside(f"{_KEPT}, for the caller", whole=used)
                 signal.places = kept.places
                 raise signal

@@ -354,6 +354,7 @@ OWN_METHODS: Final[frozenset[str]] = frozenset(
         "as_subclass",
         "backward",
         "detach_",
+        "register_hook",
         "requires_grad_",
         "resize_",
         "retain_grad",
@@ -443,7 +444,6 @@ FORBIDDEN_METHODS: Final[dict[str, str]] = {
     ),
     **dict.fromkeys(
         [
-            "register_hook",
             "register_post_accumulate_grad_hook",
             "reinforce",
         ],
