@@ -23,6 +23,7 @@ from stator.capture.later import Later
 from stator.diagnostics.catalogue import AutogradInside, RegionContents
 from stator.graph import Unsupported, UntrackedTensorError
 from stator.graph.fakes import version_unseen
+from stator.graph.retry import draws, nodes_of
 from stator.graph.subgraph import Subgraph
 
 if TYPE_CHECKING:
@@ -386,6 +387,8 @@ def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: An
             if not all(_is_tensor(calls, value) for value in outputs):
                 raise RegionContents("a checkpointed function returns more than tensors")
         body = inner.finish(outputs)
+        if options.get("preserve_rng_state") is False and any(map(draws, nodes_of(body))):
+            raise RegionContents("a checkpointed function draws other numbers the second time")
         names = ("use_reentrant", "preserve_rng_state")
         used = {name: options[name] for name in names if options.get(name) is not None}
         region = CheckpointRegion(body, {"use_reentrant": True, **used})

@@ -31,6 +31,7 @@ from stator.effects.exits import entries
 from stator.effects.suspension import Suspension, suspension
 from stator.graph import Input, OutputGraph, Recorded
 from stator.graph.arrays import Edges
+from stator.graph.drawn import unused_draws
 from stator.graph.memory import storage_of
 from stator.graph.retry import Changes, Retry, changes_of, retry_of
 from stator.graph.symbols import reads_size
@@ -62,6 +63,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
     # Before an exception, all operators run: a kernel may refuse what a fake one lets pass.
     checked = [each.tensor for each in graph.checks]
     unused = tracer.tensors.handled.unused([*resolver.outputs, *checked])
+    unused += unused_draws(graph, [*resolver.outputs, *checked, *unused])
     recorded = graph.finish([*resolver.outputs, *unused, *checked], whole=raised)
     graph_changes = changes_of(graph, recorded)
     tracer.tensors.grads.forget(tracer.tensors, recorded, graph_changes)

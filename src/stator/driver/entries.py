@@ -86,7 +86,8 @@ def build(trace: Trace, label: Label, options: Options, *, may_fail: bool = Fals
     announcements.recorded(label, recorded.module)
     began = time.perf_counter()
     lines = name_graph(recorded.module, title)
-    failed = Failures(title, lines, Rerun(label, trace))
+    rerun = Rerun(label, trace)
+    failed = Failures(title, lines, rerun)
     uncompiled: list[BackendError] = []
 
     def given_up(error: BackendError) -> bool:
@@ -99,8 +100,7 @@ def build(trace: Trace, label: Label, options: Options, *, may_fail: bool = Fals
     graph = trace.shared.around(graph, views)
     assert trace.changes is not None
     graph = trace.changes.scopes.around(graph)
-    if retry is not None:
-        graph = retry.around(graph)
+    graph = rerun.around(graph) if retry is None else retry.around(graph)
     graph = trace.edges.around(graph)
     graph = prologue.around(graph, retry=retry is not None)
     why = uncompiled[0] if uncompiled else None

@@ -4,7 +4,7 @@ Stage: run time. In: the exception, and what the graph changes. Out: if the grap
 nothing but torch's modes, which are as before by now (`graph/scopes.py`), `RunOriginal`: dispatch
 calls the function as it is. So handlers, effects and context managers see what they see without
 stator, and the exception, if there is still one, is the program's own. Random numbers that the
-graph has drawn stay drawn.
+graph has drawn are drawn again: their generators are as they were, too.
 
 A graph that changes its inputs may be half done when it raises: then the exception leaves. So does
 what a signal handler raises, and all else while the program has hooks for tensors that autograd
@@ -12,6 +12,7 @@ saves: they have been called, and may have raised (a checkpoint stops its recomp
 """
 
 import logging
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
@@ -29,6 +30,21 @@ def _has_hooks() -> bool:
     return autograd._top_saved_tensors_default_hooks(True) is not None
 
 
+class _Generators:
+    """The states of torch's own generators: of the CPU and, once CUDA is in use, its devices."""
+
+    __slots__ = ("_cpu", "_cuda")
+
+    def __init__(self) -> None:
+        self._cpu = torch.default_generator.get_state()
+        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else ()
+
+    def restore(self) -> None:
+        torch.default_generator.set_state(self._cpu)
+        for device, state in enumerate(self._cuda):
+            torch.cuda.set_rng_state(state, device)
+
+
 class Rerun:
     """What can be done about an exception of one graph."""
 
@@ -38,11 +54,31 @@ class Rerun:
         self._label = label
         steps = trace.prologue.steps
         self._possible = not (changes.inputs or changes.others or steps)
+        self._draws = changes.random
         self._reported = False
+
+    def _applies(self, error: BaseException) -> bool:
+        return self._possible and not is_interrupt(error) and not _has_hooks()
+
+    def around(self, graph: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
+        """The graph, as a function that has drawn nothing if the program runs in its place."""
+        if not (self._possible and self._draws):
+            return graph
+
+        def drawing(*args: Any) -> Sequence[Any]:
+            before = _Generators()
+            try:
+                return graph(*args)
+            except Exception as error:
+                if self._applies(error):
+                    before.restore()
+                raise
+
+        return drawing
 
     def __call__(self, error: BaseException) -> None:
         """Returns if the exception is to leave."""
-        if self._possible and not is_interrupt(error) and not _has_hooks():
+        if self._applies(error):
             text = f"{type(error).__name__}: {error}"
             raise RunOriginal(lambda: self._report(text))
 

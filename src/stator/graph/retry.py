@@ -174,11 +174,11 @@ def changes_of(graph: OutputGraph, recorded: Recorded) -> Changes:
         for given in graph.fakes.inputs
         if not given.untouched() or storage_of(given.fake) in graph.overwritten
     }
-    nodes = list(_nodes(recorded.module))
+    nodes = list(nodes_of(recorded.module))
     for node in nodes:
         name = _name(node)
         others = others or not _may_run_twice(node, name)
-        random = random or _draws(node, name)
+        random = random or draws(node)
         if name in UNCOUNTED:  # running statistics
             tensors = (each for each in node.all_input_nodes if each.op == "placeholder")
             changed.update(each for each in tensors if not each.meta["example_value"].requires_grad)
@@ -219,7 +219,7 @@ def _placeholders(recorded: Recorded) -> list[fx.Node]:
     return [node for node in recorded.module.graph.nodes if node.op == "placeholder"]
 
 
-def _nodes(module: torch.nn.Module) -> Iterator[fx.Node]:
+def nodes_of(module: torch.nn.Module) -> Iterator[fx.Node]:
     """The nodes of a graph, and of the regions in it."""
     for part in module.modules():
         if isinstance(part, fx.GraphModule):
@@ -244,7 +244,9 @@ def _may_run_twice(node: fx.Node, name: str) -> bool:
     return name in _ASSERTS or name in _WRITES or name not in EFFECTS
 
 
-def _draws(node: fx.Node, name: str) -> bool:
+def draws(node: fx.Node) -> bool:
+    """Whether a node draws random numbers."""
+    name = _name(node)
     if isinstance(node.target, OpOverload):
         return torch.Tag.nondeterministic_seeded in node.target.tags
     return name.strip("_") in RANDOM or name in RANDOM

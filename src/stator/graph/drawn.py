@@ -1,0 +1,42 @@
+"""Random numbers that are drawn and not used: they must be drawn all the same.
+
+Stage: the end of a trace. In: the graph and its results. Out: further results. A backend leaves out
+what leads to no result, and then the generator is not where eager leaves it.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.fx as fx
+
+from .fakes import tensors_in
+from .memory import storage_of
+from .output import OutputGraph
+from .retry import draws, nodes_of
+
+
+def unused_draws(graph: OutputGraph, outputs: Sequence[Any]) -> list[torch.Tensor]:
+    """What random operators have made that none of the results is computed from."""
+    drawing = [node for node in graph.graph.nodes if _draws(graph, node)]
+    if not drawing:
+        return []
+    results = list(tensors_in(list(outputs)))
+    pending = [graph.node(each) for each in results]
+    used = set(pending)
+    while pending:
+        new = set(pending.pop().all_input_nodes) - used
+        used |= new
+        pending += new
+    kept = {storage_of(each) for each in results}
+    kept.update(storage_of(each.fake) for each in graph.fakes.inputs)
+    unused = [node for node in drawing if node not in used]
+    made = [next(tensors_in(node.meta.get("example_value")), None) for node in unused]
+    # What is drawn into memory that somebody sees, is seen.
+    return [each for each in made if each is not None and storage_of(each) not in kept]
+
+
+def _draws(graph: OutputGraph, node: fx.Node) -> bool:
+    if node.op != "call_module":
+        return node.op.startswith("call_") and draws(node)
+    return any(map(draws, nodes_of(graph.attribute(str(node.target)))))
