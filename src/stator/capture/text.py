@@ -15,9 +15,10 @@ import os
 import re
 import types
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
+import torch.fx as fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from stator import objects
@@ -145,10 +146,11 @@ class Texts:
         if value.layout is not torch.strided:  # its values may change without it
             raise UnusualTensor("the text of a sparse tensor")
         with torch._C.DisableTorchFunction():
-            graph.node(value)  # if it is an item of a result, it is taken before anything changes
+            # If it is an item of a result, it is taken before anything changes.
+            place = Placed.of(graph.node(value), value)
             looks = looks_of(value)
         self.tracer.tensors.grads.asked()
-        return Mention(value, looks, next(iter(reversed(graph.graph.nodes)), None), region)
+        return Mention(value, looks, next(iter(reversed(graph.graph.nodes)), None), region, place)
 
     def format(self, frame: Frame, value: Any, spec: Any) -> Any:
         """`format(value, spec)`, which may raise now."""
@@ -307,25 +309,26 @@ class Texts:
         tensors = self.tracer.tensors
         graph = tensors.graph
         with torch._C.DisableTorchFunction():
-            storage = storage_of(value)
+            place = mention.place
+            storage, node = place.storage, place.node
             nodes = graph.graph.nodes
-            same = looks_of(value) == mention.looks
+            stays = place == Placed.of(graph.node(value), value)
+            same = stays and looks_of(value) == mention.looks
             if id(value) in tensors.inputs and same and not _written(nodes, storage):
                 mention.settled, mention.looks = value, None  # the very tensor
                 return
             later = _after(nodes, mention.after)
-            changed = _written(later, storage)
+            changed = not stays or _written(later, storage)
             if mention.looks == PLAIN and same and not changed:
                 mention.settled, mention.looks = value, None
                 return
-            node = graph.node(value)
             parents = node.all_input_nodes
             if node.target is operator.getitem and parents[0].op == "call_module":
                 raise TextOfTensor(
                     "a text mentions the result of a region, whose grad_fn is not known"
                 )
             with graph.fake_mode, torch.no_grad():
-                fake = value.detach()
+                fake = value.detach() if stays else place.like(value)
                 copy = fake.clone()
             following = next((n for n in later if n.op != "placeholder"), None)
             where: Any = contextlib.nullcontext()
@@ -339,6 +342,25 @@ class Texts:
                     made.meta["example_value"] = copy
         mention.settled = copy if changed else fake
         graph.arguments.bind(mention.settled, made)
+
+
+class Placed(NamedTuple):
+    """Where a tensor is at one moment: it may be given other memory, or another shape."""
+
+    node: fx.Node
+    storage: int
+    sizes: tuple[Any, ...]
+    strides: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, node: fx.Node, tensor: torch.Tensor) -> "Placed":
+        return cls(node, storage_of(tensor), tuple(tensor.shape), tensor.stride())
+
+    def like(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor that lies as this one did."""
+        return torch.empty_strided(
+            self.sizes, self.strides, dtype=tensor.dtype, device=tensor.device
+        )
 
 
 def _after(nodes: Any, node: Any) -> list[Any]:

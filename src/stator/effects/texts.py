@@ -42,6 +42,8 @@ class Mention:
     """The last node of the graph at that moment."""
     region: bool
     """It is inside of a region of its own: nothing gets out of there."""
+    place: Any = None
+    """Of a tensor: its node at that moment, its memory, sizes and strides."""
     settled: Any = None
     """What stands for it at the end of the trace."""
 

@@ -136,6 +136,8 @@ def is_setting(function: Any) -> bool:
         return True
     if type(function) is not types.BuiltinFunctionType or id(function) in _answers():
         return False
+    if tensor_method(function) is not None:  # a method that is bound to a tensor, `x.dim`
+        return False
     return not any(part in function.__name__ for part in tables.CHANGEABLE)
 
 
