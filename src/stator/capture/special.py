@@ -346,6 +346,8 @@ def _identity(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
     """What tells an object's address: that of the object, not of its shadow."""
     if len(args) == 1 and not kwargs:
         value = args[0]
+        if function is not builtins.id and calls.tensors.holds(type(value)):
+            calls.tensors.replaced.method("__hash__")
         record = calls.world.records.get(id(value))
         in_copy = id(frame.globals) in COPYING  # the keys of its memo, nothing else
         by_address = function is builtins.id or _hashed_by_address(type(value))

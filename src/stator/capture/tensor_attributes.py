@@ -57,6 +57,7 @@ class TensorAttributes:
     def _plain_getattr(self, frame: Frame | None, obj: torch.Tensor, name: str) -> Any:
         rule = leaves.attribute(name)
         if rule is not None:
+            self._tensors.replaced.method(name)
             return self.attribute(frame, obj, name)
         kept = self._tensors.own.attribute(obj, name)
         if kept is not MISSING:

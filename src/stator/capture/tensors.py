@@ -29,6 +29,7 @@ from stator.capture.leaf_views import LeafViews
 from stator.capture.number_tensors import written_out
 from stator.capture.operators import ARITHMETIC, NOT_IN_PLACE
 from stator.capture.overrides import Overrides
+from stator.capture.replaced import Replaced
 from stator.capture.scalars import SYMBOLS, Scalars, is_index
 from stator.capture.scripted import check_asked
 from stator.capture.shapes import Shapes
@@ -125,6 +126,7 @@ class Tensors:
         self.handled = Handled(graph)
         self.leaf_views = LeafViews()
         self.applied = Applied()
+        self.replaced = Replaced(self)
 
     # ------------------------------------------------------------------ from the world
 
@@ -178,6 +180,7 @@ class Tensors:
 
     def record(self, frame: Frame | None, target: Any, args: Any, kwargs: Any = None) -> Any:
         """One node, or an answer."""
+        self.replaced.check(target)
         if self.overrides.concerns(*args, kwargs or {}):
             raise TensorSubclass(f"{operator_name(target)} of a tensor of a subclass")
         if target is operator.getitem and self.own.settings.modes:
@@ -409,6 +412,7 @@ class Tensors:
         return not any(each is not None and is_python_class(each.owner) for each in operators)
 
     def truth(self, frame: Frame, value: torch.Tensor) -> bool:
+        self.replaced.method("__bool__")
         if self.overrides.concerns(value):
             return self._plain_truth(frame, value)
         known = ranges.truth(self.graph.node(value))
@@ -425,6 +429,7 @@ class Tensors:
             return self.truth(frame, value)
 
     def length(self, frame: Frame, value: torch.Tensor) -> Any:
+        self.replaced.method("__len__")
         asked = self.overrides.operation(frame, torch.Tensor.__len__, value)
         if asked is not MISSING:
             return asked
@@ -436,6 +441,7 @@ class Tensors:
         raise BranchOnValues("`in` depends on the values of a tensor")
 
     def getitem(self, frame: Frame, obj: torch.Tensor, key: Any) -> Any:
+        self.replaced.method("__getitem__")
         self.ready(key, Depth.DEEP)
         asked = self.overrides.operation(frame, operator.getitem, obj, key)
         if asked is not MISSING:
@@ -454,6 +460,7 @@ class Tensors:
         return self._settling(frame, (obj, key), read)
 
     def setitem(self, frame: Frame, obj: torch.Tensor, key: Any, value: Any) -> None:
+        self.replaced.method("__setitem__")
         self.ready(key, Depth.DEEP)
         if self.overrides.operation(frame, operator.setitem, obj, key, value) is not MISSING:
             return
@@ -475,6 +482,7 @@ class Tensors:
         return action(*known)
 
     def iter(self, frame: Frame, obj: torch.Tensor) -> Any:
+        self.replaced.method("__iter__")
         if self.overrides.concerns(obj):
             return self.overrides.run_code(frame, torch.Tensor.__iter__, obj)
         if obj.dim() == 0:

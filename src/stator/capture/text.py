@@ -133,6 +133,8 @@ class Texts:
             if how is How.STR or (how is How.FORMAT and not spec):
                 return value
             return self.text([Piece(value, how, spec)], frame)
+        if type(value) is FakeTensor:
+            self.tracer.tensors.replaced.shown()
         return self.text([Piece(self.mention(value), how, spec)], frame)
 
     def mention(self, value: Any) -> Mention:
@@ -235,6 +237,7 @@ class Texts:
         """C code makes texts, and nothing else."""
         outer = self.open
         self.open = self.tracer.values.renders = True
+        self.tracer.tensors.replaced.may_be_shown()
         try:
             yield
         finally:

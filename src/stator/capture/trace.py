@@ -22,12 +22,18 @@ from stator.capture.beginning import parameters, resumed_values
 from stator.capture.blame import blame
 from stator.capture.entered import note, ours
 from stator.capture.finish import finish, operators_of
+from stator.capture.replaced import replaced
 from stator.capture.task import Task, Trace, Trust
 from stator.capture.tensors import RecordingMode, Tensors
 from stator.capture.tracer import Suspended, Tracer, frames, resume
 from stator.diagnostics import logs, progress
 from stator.diagnostics.breaks import Break, Failed
-from stator.diagnostics.catalogue import FunctionMode, RegionContents, Transform
+from stator.diagnostics.catalogue import (
+    FunctionMode,
+    NoGraphOperation,
+    RegionContents,
+    Transform,
+)
 from stator.diagnostics.places import shown
 from stator.evaluator import InternalError
 from stator.evaluator.loop import evaluate
@@ -47,14 +53,18 @@ def capture(function: FunctionType, bound: Sequence[Any]) -> Trace:
 
 def trace(task: Task, limit: int = sys.maxsize) -> Trace:
     """Traces a call, to its end or for so many instructions of the outermost loop."""
+    other = replaced()
+    if other is not None:
+        signal = NoGraphOperation(f"{other.source} was replaced, which is asked for while tracing")
+        return Trace([other], None, [], None, broken=signal)
     start = torch_state_guards()
     device, foreign = _function_modes()
     if device is not None:
         check = Callback(_same_device(device), f"default device {device}")
         start.append(Guard(Fixed(torch, "torch"), check))
     if foreign:
-        signal = FunctionMode(f"a mode of torch is active: {foreign}")
-        return Trace(start, None, [], None, broken=signal)
+        mode = FunctionMode(f"a mode of torch is active: {foreign}")
+        return Trace(start, None, [], None, broken=mode)
     if _in_transform():
         start.append(Guard(Fixed(torch, "torch"), Callback(_in_transform, "in a transform")))
         inside = Transform("the function is called inside of torch.func.grad, vmap or the like")
