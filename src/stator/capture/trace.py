@@ -22,6 +22,7 @@ from stator.capture.beginning import parameters, resumed_values
 from stator.capture.blame import blame
 from stator.capture.entered import note, ours
 from stator.capture.finish import finish, operators_of
+from stator.capture.lifetime import living
 from stator.capture.replaced import replaced
 from stator.capture.task import Task, Trace, Trust
 from stator.capture.tensors import RecordingMode, Tensors
@@ -71,6 +72,7 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
         return Trace(start, None, [], None, broken=inside)
     with preserved() as state_before:
         graph = OutputGraph()
+        living(graph)
         controls.learn()  # fake tensors may just have loaded torch._dynamo
         graph.default_device = device
         world = World()

@@ -21,6 +21,7 @@ from stator.backends import BackendError
 from stator.backends.registry import is_built_in
 from stator.capture import CaptureError, Trace
 from stator.capture.assumed import UnknownSymbolError
+from stator.capture.lifetime import compiling
 from stator.capture.restart import ReplayError
 from stator.capture.task import Task, Trust
 from stator.capture.wanted import Wanted
@@ -201,7 +202,7 @@ class Compiler:
         ledger = self._ledger(compiled)
         if not self._may_compile(compiled, function, ledger, bound):
             return CALL_ORIGINAL
-        with interruptible():
+        with interruptible(), compiling():
             return self._compiled_or_not(function, ledger, bound)
 
     def _compiled_or_not(self, function: FunctionType, ledger: Ledger, bound: Any) -> Any:

@@ -155,6 +155,11 @@ class OutputGraph:
         self.written: set[int] = set()  # storages of tensors that may have been changed in place
         self.overwritten: set[int] = set()  # of those that were, also through `.data`
 
+    def close(self) -> None:
+        """Lets go of the program's tensors, and of all that leads back here."""
+        self.fakes.inputs.clear()
+        self.__dict__.clear()
+
     @property
     def fake_mode(self) -> FakeTensorMode:
         return self.fakes.mode
