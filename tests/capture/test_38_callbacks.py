@@ -205,7 +205,7 @@ def twice(x):
 
 
 SPLIT = {
-    "an effect in a backward": (lambda x: Doubled.apply(x.sin()).cos(), "backward changes"),
+    "an effect in a backward": (lambda x: Doubled.apply(x.sin()).cos(), "backward reads LOG"),
     "an input marked as dirty": (lambda x: Dirty.apply(x * 1).cos(), "mark_dirty"),
     "an effect in a checkpoint": (twice, "checkpointed function changes"),
     "a backward hook": (lambda x, m=module(Hooked): m(x), "full backward hooks"),

@@ -133,7 +133,8 @@ class Later:
     def _answer(self, frame: Frame | None, function: Any, args: list[Any], kwargs: Any) -> Any:
         tensors = self._calls.tensors
         name = str(getattr(function, "__name__", ""))
-        told = any(part in name for part in leaf_tables.CHANGEABLE) and not leaves.is_fixed(function)
+        told = any(part in name for part in leaf_tables.CHANGEABLE)
+        told = told and not leaves.is_fixed(function)
         asks = not args and not kwargs and leaves.tensor_method(function) is None
         if told or (asks and leaves.is_setting(function)):
             self._refuse(f"asks torch for {name}")

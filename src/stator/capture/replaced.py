@@ -43,9 +43,8 @@ _ESSENTIAL: Final = tuple(
     )
     for name in names.split()
 )
-_FIELDS: Final = frozenset(
-    name for name, value in _METHODS.items() if type(value) in (types.GetSetDescriptorType, property)
-)
+_DESCRIPTORS: Final = (types.GetSetDescriptorType, property)
+_FIELDS: Final = frozenset(name for name in _METHODS if type(_METHODS[name]) in _DESCRIPTORS)
 _TENSOR: Final = torch.Tensor
 _TEXTS: Final = ("__repr__", "__format__", "__str__")
 

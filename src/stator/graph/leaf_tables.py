@@ -142,7 +142,7 @@ ANSWERS: Final[dict[str, Any]] = {
 }
 
 # Those of them by which a function finds out that it is compiled, to do something else then. One of
-# torch's own that asks is not split inside, where the rest would run in the other way (docs/graph.md).
+# torch's own that asks is not split inside, where the rest would run the other way (docs/graph.md).
 COMPILING: Final[frozenset[str]] = frozenset(
     {"is_compiling", "is_dynamo_compiling", "is_torchdynamo_compiling"}
 )
