@@ -168,42 +168,7 @@ class Iter:
         return [1.0, 2.0, 3.0][i]
 
 
-def both(op):
-    return lambda t, o: op(t, o), lambda t, o: op(o, t)
-
-
-OPS = dict(
-    add=operator.add,
-    sub=operator.sub,
-    mul=operator.mul,
-    div=operator.truediv,
-    mat=operator.matmul,
-    pw=operator.pow,
-    fd=operator.floordiv,
-    md=operator.mod,
-    an=operator.and_,
-    eq=operator.eq,
-    ne=operator.ne,
-    lt=operator.lt,
-    gt=operator.gt,
-    le=operator.le,
-)
-CODE = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "div": "/",
-    "mat": "@",
-    "pw": "**",
-    "fd": "//",
-    "md": "%",
-    "an": "&",
-    "eq": "==",
-    "ne": "!=",
-    "lt": "<",
-    "gt": ">",
-    "le": "<=",
-}
+SYMBOLS = ("+", "-", "*", "/", "@", "**", "//", "%", "&", "==", "!=", "<", ">", "<=")
 objs = dict(
     Duck=lambda: Duck(torch.ones(3)),
     DuckNI=DuckNI,
@@ -236,29 +201,33 @@ objs = dict(
     fn=lambda: len,
     cls=lambda: int,
 )
-for on, mk in objs.items():
-    for opn, sym in CODE.items():
-        for rev in (0, 1):
-            src = f"lambda t,o: {'o' if rev else 't'} {sym} {'t' if rev else 'o'}"
-            g = eval(src)
 
-            def st(c, g=g, mk=mk):
+
+def shown(value):
+    if isinstance(value, np.ndarray):
+        items = value.tolist()
+        return "array", str(value.dtype), seen(items) if value.dtype == object else items
+    return value
+
+
+def operators_with(make):
+    """All operators, with the object on either side, each program called twice."""
+
+    def tell(c):
+        found = []
+        for symbol in SYMBOLS:
+            for text in (f"lambda t, o: t {symbol} o", f"lambda t, o: o {symbol} t"):
                 LOG.clear()
-                f = c(lambda t, o: g(t * 1, o))
-                r = []
-                for i in range(2):
-                    v = attempt(f, T(), mk())
-                    if isinstance(v, np.ndarray):
-                        v = (
-                            "np",
-                            str(v.dtype),
-                            [seen(i) for i in v.tolist()] if v.dtype == object else v.tolist(),
-                        )
-                    r.append(seen(v) if not isinstance(v, (object,)) or True else 0)
-                r.append(list(LOG))
-                return r
+                compiled = c(eval(text))
+                found += [(text, shown(attempt(compiled, T(), make()))) for _ in range(2)]
+                found.append(list(LOG))
+        return found
 
-            stories.add(f"{on} {'o' if rev else 't'} {sym} {'t' if rev else 'o'}", st)
+    return tell
+
+
+for name, make in objs.items():
+    stories.add(name, operators_with(make))
 
 
 @stories
