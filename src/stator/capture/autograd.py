@@ -6,6 +6,7 @@ a function its backward as another one. The user's code is evaluated like any ot
 """
 
 import functools
+import operator
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -221,7 +222,10 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
     torch._C._set_grad_enabled(False)  # as around any forward and backward; not part of the graph
     try:
         with inner:
+            before = calls.changed()
             result = _forward(calls, frame, cls, context, given)
+            # What others have is theirs to change: arguments, and what has left the forward.
+            left = [] if calls.changed() == before else list(context.__dict__.values())
             single = type(result) is not tuple
             outputs = (result,) if single else result
             if not all(_is_tensor(calls, value) for value in outputs):
@@ -233,7 +237,10 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
             outputs = _fresh(calls, frame, outputs, tensors)
             for value in tensors:
                 inner.require(value)
-            saved, backward, once = _backward(calls, frame, cls, context, given, outputs, inner)
+            shared = [*given, *left]
+            saved, backward, once = _backward(
+                calls, frame, cls, context, given, outputs, inner, shared
+            )
             _check_kept(cls, context, saved, inner, outputs if single else (*outputs, *result))
             skipped = context._not_differentiable
     finally:
@@ -288,6 +295,7 @@ def _backward(
     given: list[Any],
     outputs: tuple[Any, ...],
     inner: Subgraph,
+    shared: list[Any],
 ) -> tuple[list[Any], fx.GraphModule, bool]:
     """The graph of `backward`: (gradients of the outputs, what is saved) -> those of the inputs.
 
@@ -302,7 +310,7 @@ def _backward(
         before = calls.changed()
         switched = calls.tensors.state.switched
         versions = [version_unseen(value) for value in gradients]
-        answer = _answered(calls, frame, cls, backward, context, gradients, given)
+        answer = _answered(calls, frame, cls, backward, context, gradients, shared)
         if [version_unseen(value) for value in gradients] != versions:
             raise RegionContents(f"{cls.__name__}.backward changes a gradient that it is given")
         if calls.changed() != before:
@@ -310,7 +318,8 @@ def _backward(
         once = type(backward) is FunctionType and backward.__code__ is _ONCE
         if calls.tensors.state.switched != switched and not once:
             raise RegionContents(f"{cls.__name__}.backward changes grad mode")
-        by_input = _by_input(calls, cls, given, answer if type(answer) is tuple else (answer,))
+        answers = answer if type(answer) is tuple else (answer,)
+        by_input = _by_input(calls, frame, cls, given, answers)
     saved = behind.inputs
     for value in saved:
         inner.arguments.of(value)
@@ -325,12 +334,12 @@ def _answered(
     backward: Any,
     context: Context,
     gradients: list[Any],
-    given: list[Any],
+    shared: list[Any],
 ) -> Any:
     """What `backward` returns, if that is known before it is called."""
     name = f"{cls.__name__}.backward"
     try:
-        with Later(calls, name, context, given):
+        with Later(calls, name, context, shared):
             return evaluated(frame, backward, context, *gradients)
     except Exception as error:  # it is raised when the gradient is computed
         if not core.is_user_error(error):
@@ -339,7 +348,7 @@ def _answered(
 
 
 def _by_input(
-    calls: "Calls", cls: Any, given: list[Any], answers: tuple[Any, ...]
+    calls: "Calls", frame: Frame, cls: Any, given: list[Any], answers: tuple[Any, ...]
 ) -> dict[int, Any]:
     """The gradients by id of what they belong to; autograd raises where they don't fit."""
     if len(answers) < len(given) or any(each is not None for each in answers[len(given) :]):
@@ -356,8 +365,9 @@ def _by_input(
         with torch._C.DisableTorchFunction():
             if value.requires_grad and tuple(gradient.shape) != tuple(value.shape):
                 raise RegionContents(f"{cls.__name__}.backward returns a gradient of other shape")
-        if id(value) in found:
-            raise RegionContents(f"{cls.__name__} gets the same tensor twice")
+        if id(value) in found:  # one tensor in two places has the sum of both
+            before = found[id(value)]
+            gradient = calls.tensors.record(frame, operator.add, (before, gradient))
         found[id(value)] = gradient
     return found
 

@@ -37,7 +37,8 @@ class _Generators:
 
     def __init__(self) -> None:
         self._cpu = torch.default_generator.get_state()
-        self._cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else ()
+        in_use: Any = torch.cuda.is_initialized  # it has no annotations
+        self._cuda = torch.cuda.get_rng_state_all() if in_use() else ()
 
     def restore(self) -> None:
         torch.default_generator.set_state(self._cpu)

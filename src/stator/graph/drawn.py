@@ -31,7 +31,7 @@ def unused_draws(graph: OutputGraph, outputs: Sequence[Any]) -> list[torch.Tenso
     kept = {storage_of(each) for each in results}
     kept.update(storage_of(each.fake) for each in graph.fakes.inputs)
     unused = [node for node in drawing if node not in used]
-    made = [next(tensors_in(node.meta.get("example_value")), None) for node in unused]
+    made = [next(iter(tensors_in(node.meta.get("example_value"))), None) for node in unused]
     # What is drawn into memory that somebody sees, is seen.
     return [each for each in made if each is not None and storage_of(each) not in kept]
 
@@ -39,4 +39,5 @@ def unused_draws(graph: OutputGraph, outputs: Sequence[Any]) -> list[torch.Tenso
 def _draws(graph: OutputGraph, node: fx.Node) -> bool:
     if node.op != "call_module":
         return node.op.startswith("call_") and draws(node)
-    return any(map(draws, nodes_of(graph.attribute(str(node.target)))))
+    region: Any = graph.attribute(str(node.target))
+    return any(map(draws, nodes_of(region)))
