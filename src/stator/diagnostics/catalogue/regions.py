@@ -11,13 +11,14 @@ class RegionContents(Break):
     what = (
         "The forward or backward of a `torch.autograd.Function`, or a checkpointed function, "
         "returns more than tensors, changes a tensor from outside, hands one out sideways, uses "
-        "random state or options that a region does not have."
+        "random state or options that a region does not have. Or a backward reads what may be "
+        "different when the gradient is computed: a global, an attribute, a list."
     )
     why = (
-        "A region is a graph of its own inside of one node, and may run more than once. Only what "
-        "goes in and comes out as tensors is the same then."
+        "A region is a graph of its own inside of one node, and may run more than once, and later "
+        "than the call. Only what goes in and comes out as tensors is the same then."
     )
-    fix = "let the function take tensors, return tensors, and do nothing else"
+    fix = "let the function take tensors, return tensors, and do nothing else; keep numbers in ctx"
     example = """\
 import torch
 from torch.utils.checkpoint import checkpoint
