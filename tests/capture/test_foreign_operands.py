@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch import nn
 
 from .stories import Stories, attempt, check_story, seen
 
@@ -349,6 +350,102 @@ def getattr_tf(c):
     f = c(lambda t, o: t + o)
     r = [attempt(f, T(), K()), list(LOG)]
     return r
+
+
+class Unwrapping:
+    def __init__(self, v):
+        self.v = v
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        def plain(value):
+            if isinstance(value, Unwrapping):
+                return value.v
+            return [plain(i) for i in value] if isinstance(value, (list, tuple)) else value
+
+        named = kwargs or {}
+        LOG.append((func.__name__, [kind.__name__ for kind in types], sorted(named)))
+        return func(*plain(args), **{name: plain(value) for name, value in named.items()}) * 10
+
+
+def add(name, g, mk=lambda: Unwrapping(torch.ones(3))):
+    def st(c):
+        LOG.clear()
+        f = c(g)
+        r = [attempt(f, T(), mk()) for _ in range(2)]
+        r.append(list(LOG))
+        LOG.clear()
+        return r
+
+    stories.add(f"torch function: {name}", st)
+
+
+add("kw_other", lambda t, o: torch.add(t, other=o))
+add("kw_input", lambda t, o: torch.add(input=o, other=t))
+add("method_kw", lambda t, o: t.add(other=o))
+add("clamp", lambda t, o: torch.clamp(t, min=o))
+add("cat_kw", lambda t, o: torch.cat(tensors=[t, o]))
+add("stack_t", lambda t, o: torch.stack((t, o), dim=0))
+add("module", lambda t, o: nn.ReLU()(o))
+add("linear_mod", lambda t, o: nn.Linear(3, 3, bias=False).requires_grad_(False)(o).sum() * 0)
+add("len", lambda t, o: attempt(len, o))
+add("inplace", lambda t, o: t.add_(o))
+add("out", lambda t, o: attempt(torch.add, t, t, out=o))
+add("index", lambda t, o: t.index_select(0, o), lambda: Unwrapping(torch.tensor([0, 1])))
+add("where", lambda t, o: torch.where(o > 0 if isinstance(o, torch.Tensor) else t > 0, t, o))
+add("mse", lambda t, o: F.mse_loss(t, o))
+add(
+    "sdpa",
+    lambda t, o: F.scaled_dot_product_attention(t.view(1, 1, 3), t.view(1, 1, 3), o),
+    lambda: Unwrapping(torch.ones(1, 1, 3)),
+)
+add("foreach", lambda t, o: attempt(torch._foreach_add, [t], [o]))
+add("nested", lambda t, o: torch.add(torch.mul(t, o), o))
+add("tensor_of", lambda t, o: attempt(torch.tensor, o))
+add("as_tensor", lambda t, o: attempt(torch.as_tensor, o))
+add("full_like", lambda t, o: torch.zeros_like(o))
+add("backward", lambda t, o: attempt(torch.autograd.backward, o))
+add("norm", lambda t, o: torch.norm(o))
+add("einsum", lambda t, o: torch.einsum("i,i->", o, t))
+add("split", lambda t, o: attempt(torch.split, o, 1))
+add(
+    "embedding",
+    lambda t, o: F.embedding(torch.tensor([0, 1]), o),
+    lambda: Unwrapping(torch.ones(3, 2)),
+)
+
+
+class Partial:
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func.__name__ if func is torch.add else NotImplemented
+
+
+add("partial", lambda t, o: (attempt(torch.add, t, o), attempt(torch.mul, t, o)), Partial)
+
+
+class Raises:
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        raise ValueError(func.__name__)
+
+
+add("raises", lambda t, o: torch.add(t, o), Raises)
+
+
+class Disabled:
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+
+add("disabled", lambda t, o: torch.add(t, o), Disabled)
+
+
+class InstM:
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return "instance method"
+
+
+add("instmethod", lambda t, o: torch.add(t, o), InstM)
 
 
 @pytest.mark.parametrize(("story", "backend"), stories.cases)

@@ -94,7 +94,7 @@ class Later:
         return self._named(frame, "a variable of an enclosing function", value)
 
     def _named(self, frame: Frame, name: str, value: Any) -> Any:
-        if not _is_definition(value) and not _is_within(frame.globals.get("__name__")):
+        if not _is_definition(value) and not _is_ours(frame):
             self._refuse(f"reads {name}")
         return value
 
@@ -109,10 +109,10 @@ class Later:
         if objects.is_subtype(cls, type) or cls is types.FunctionType:
             of_torch = _is_within(module_of(obj) if objects.is_subtype(cls, type) else None)
             if not _is_definition(value) and not of_torch and self._calls.world.is_world(obj):
-                self._refuse(f"reads {name} of {obj.__qualname__}")
+                self._refuse(f"reads {name} of a class or function")
         elif objects.is_subtype(cls, types.ModuleType):
             if not _is_definition(value) and not _is_settled(obj, value):
-                self._refuse(f"reads {name} of the module {obj.__name__}")
+                self._refuse(f"reads {name} of a module")
         elif obj is self._context:
             for part in _parts([value]):
                 if id(part) in self._shared or self._is_variable(part):
@@ -136,7 +136,7 @@ class Later:
         told = any(part in name for part in leaf_tables.CHANGEABLE)
         told = told and not leaves.is_fixed(function)
         asks = not args and not kwargs and leaves.tensor_method(function) is None
-        ours = frame is not None and _is_within(frame.globals.get("__name__"))
+        ours = frame is not None and _is_ours(frame)
         if not ours and (told or (asks and leaves.is_setting(function))):
             self._refuse(f"asks torch for {name}")
         return type(tensors).answer(tensors, frame, function, args, kwargs)
@@ -159,6 +159,10 @@ def _is_definition(value: Any) -> bool:
     )
 
 
+def _is_ours(frame: Frame) -> bool:
+    return _is_within(dict.get(frame.globals, "__name__"))
+
+
 def _is_within(name: Any) -> bool:
     """Whether a module is torch's or ours: its variables are no part of the program."""
     return type(name) is str and name.partition(".")[0] in _OURS
@@ -166,12 +170,13 @@ def _is_within(name: Any) -> bool:
 
 def _is_settled(module: types.ModuleType, value: Any) -> bool:
     """Constants of torch and of Python's own modules: `torch.float32`, `math.pi`."""
-    name = objects.type_dict(types.ModuleType)["__dict__"].__get__(module).get("__name__")
+    name = dict.get(_NAMES(module), "__name__")
     known = type(name) is str and name.partition(".")[0] in _STANDARD
-    constant = CONSTANTS.holds(type(value)) or isinstance(value, _TORCH_CONSTANTS)
+    constant = CONSTANTS.holds(type(value)) or type(value) in _TORCH_CONSTANTS
     return known and type(value) is not bool and constant
 
 
+_NAMES: Final[Any] = objects.type_dict(types.ModuleType)["__dict__"].__get__
 _STANDARD: Final = sys.stdlib_module_names | {"torch"}
 _TORCH_CONSTANTS: Final = (torch.dtype, torch.layout, torch.memory_format)
 _NUMBERS: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
@@ -184,7 +189,7 @@ def _can_change(value: Any) -> bool:
     return not (
         CONSTANTS.holds(cls)
         or objects.is_subtype(cls, tuple)
-        or issubclass(cls, _TORCH_VALUES)
+        or any(objects.is_subtype(cls, kind) for kind in _TORCH_VALUES)
         or _is_definition(value)
     )
 
