@@ -121,6 +121,7 @@ RULES: dict[Kind, list[Any]] = {
     ],
     Kind.OWN: [
         torch.Tensor.backward,
+        torch.Tensor.register_hook,
         X.backward,
         torch.autograd.backward,
         torch.autograd.grad,
@@ -132,7 +133,6 @@ RULES: dict[Kind, list[Any]] = {
         torch.Tensor.__float__,
         torch.Tensor.__contains__,
         torch.Tensor.numpy,
-        torch.Tensor.register_hook,
         torch.Tensor.__repr__,
         torch.Tensor.data_ptr,
         torch.Tensor.__reduce_ex__,

@@ -374,7 +374,6 @@ _SUBCLASS: Final = "it makes a tensor of another type"
 _TRANSFORM: Final = "function transforms are not traced"
 
 FORBIDDEN: Final[dict[str, str]] = {
-    "torch.nn.attention.flex_attention.flex_attention": HIGHER_ORDER,
     **dict.fromkeys(
         (
             "torch.sparse_bsc_tensor",
