@@ -83,9 +83,9 @@ def captured(task: Task, label: Label, options: Options, ledger: Ledger) -> Capt
         failed.error = None
     # Raised without a name here: this frame, with the arguments, is in its traceback.
     if not may_split:
-        error = CaptureError.of(label.name, whole.broken)
         if task.trust is Trust.SEEN:
-            raise error
+            raise CaptureError.of(label.name, whole.broken)
+        error = CaptureError.of(label.name, whole.broken)
         return Captured(task, whole, error, time.perf_counter() - began, failed)
     if whole.error:
         raise _unwanted(label, whole.broken)
