@@ -241,15 +241,20 @@ class TestResults:
         graph = OutputGraph()
         x = graph.add_input("x", torch.randn(2, 3))
         stack = {"self": ("L['self'].layer", Layer)}
-        y = graph.call(torch.relu, (x,), stack_trace="File x.py, line 3", nn_module_stack=stack)
+        graph.modules = stack
+        y = graph.call(torch.relu, (x,), stack_trace="File x.py, line 3")
         node = graph.node(y)
         assert node.meta["example_value"] is y
         assert node.meta["stack_trace"] == "File x.py, line 3"
         assert node.meta["nn_module_stack"] == stack
-        assert node.meta["source_fn_stack"] == [(node.name, Layer)]
+        assert node.meta["source_fn_stack"] == [(node.name, torch.relu)]
+        graph.modules = {"0": ("L['self'].act", torch.nn.ReLU)}
+        y = graph.call(torch.relu, (x,))
+        assert graph.node(y).meta["source_fn_stack"] == [(graph.node(y).name, torch.nn.ReLU)]
+        graph.modules = {}
         z = graph.call(("method", "sum"), (y,))
         assert graph.node(z).meta["source_fn_stack"] == [(graph.node(z).name, "sum")]
-        first = graph.call(torch.max, (y, 0), stack_trace="line 4", nn_module_stack=stack)[0]
+        first = graph.call(torch.max, (y, 0), stack_trace="line 4")[0]
         assert graph.node(first).meta["stack_trace"] == "line 4"
         assert graph.node(first).meta["example_value"] is first
 

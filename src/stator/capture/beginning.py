@@ -15,7 +15,8 @@ from stator.capture.task import Task
 from stator.capture.tracer import Tracer
 from stator.contracts import Depth
 from stator.evaluator.points import Slot
-from stator.guards import CLOSURE, GLOBALS, Index, Is, Local
+from stator.guards import CLOSURE, GLOBALS, CellAt, Is, Local
+from stator.world.identity import variables
 from stator.world.kinds import CONSTANTS
 
 
@@ -27,8 +28,8 @@ def parameters(
     world.guard(GLOBALS, Is(function.__globals__))
     tracer.calls.called.add(id(function))
     world.know(function)
-    for index, cell in enumerate(function.__closure__ or ()):
-        world.origins[id(cell)] = Index(CLOSURE, index)
+    for index, (name, cell) in enumerate(variables(function)):
+        world.origins[id(cell)] = CellAt(CLOSURE, index, name)
     names = code.co_varnames
     count = code.co_argcount
     lazily = not FRAME_READERS.intersection(code.co_names)

@@ -11,7 +11,7 @@ frame is kept beyond the instruction: generators are closed when nothing refers 
 
 import sys
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any, Final
 
 from stator._native._core import Frame
@@ -57,6 +57,17 @@ def blame() -> Blamed:
                 frame = frame.caller
         handler = loop
     return innermost
+
+
+def surrounding() -> list[FrameType]:
+    """The program's frames that wait for C code, which has started others: the innermost first."""
+    found = []
+    frame = sys._getframe(1)
+    while (below := frame.f_back) is not None and below.f_code.co_filename != _TRACE:
+        frame = below
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            found.append(frame)
+    return found
 
 
 def _running(handler: Any) -> Frame | None:

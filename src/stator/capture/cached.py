@@ -122,7 +122,9 @@ def known(calls: "Calls", cache: Any, args: Any, kwargs: Any) -> Any:
     if _lasts(calls, held, fresh) and not fresh:
         return MISSING
     _expect(calls, cache, args, kwargs, held)
-    calls.answers[key] = answer = calls.world.wrap(held, Fixed(held))
+    written = getattr(cache, "__qualname__", None)
+    name = f"{written}()" if type(written) is str else ""
+    calls.answers[key] = answer = calls.world.wrap(held, Fixed(held, name))
     return answer
 
 

@@ -236,7 +236,8 @@ class Calls:
                 result = callable(*args, **kwargs)
             except Exception as error:
                 core.raise_user(error)
-        return self.tracer.world.wrap(result, Fixed(result))
+        name = getattr(callable, "__qualname__", "the function")
+        return self.tracer.world.wrap(result, Fixed(result, f"{name}()"))
 
     def call_ex(self, frame: Frame, callable: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:
         cls = type(args)

@@ -12,6 +12,7 @@ from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.abandoned import GENERATORS
 from stator.capture.defaults import guard_function, guard_misfit, wrap_defaults
+from stator.capture.module_calls import CALL
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
@@ -61,6 +62,8 @@ def standing(calls: "Calls", frame: Any) -> None:
 
 def admit(calls: "Calls", frame: Frame, function: Any) -> None:
     """A frame begins: parameters that took their defaults hold raw world objects."""
+    if function is CALL:
+        calls.tracer.modules.entered(frame)
     if id(function) in calls.made:
         return
     know_function(calls, function)

@@ -305,6 +305,8 @@ class Tensors:
             case leaves.Kind.CONSTANT:
                 return self.answer(frame, function, args, kwargs)
             case leaves.Kind.STATE:
+                if frame is not None and not frame.finished:
+                    self.stack_trace(frame)
                 with torch._C.DisableTorchFunction():
                     return self.state_changes.change(rule.action, function, args, kwargs)
             case leaves.Kind.OWN:

@@ -19,10 +19,12 @@ from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import formatting, operators
 from stator.capture.attributes import Attributes
+from stator.capture.blame import surrounding
 from stator.capture.calls import Calls
 from stator.capture.demanded import demanded, method
 from stator.capture.entered import note, ours
 from stator.capture.instructions import Instructions
+from stator.capture.module_calls import ModuleCalls
 from stator.capture.named import renamed
 from stator.capture.names import Waiting
 from stator.capture.refusals import unseen
@@ -83,6 +85,7 @@ class Tracer(Attributes):
 
     def __init__(self, tensors: Tensors, world: World) -> None:
         super().__init__(tensors, world)
+        self.modules = ModuleCalls(world)
         self.calls = Calls(self)
         self.instructions = Instructions(self)
         self.texts = Texts(self)
@@ -102,7 +105,7 @@ class Tracer(Attributes):
         self.parameters: dict[int, Waiting] = {}  # of the first frame, those that nobody reads yet
         self.resumed: tuple[Sequence[Point], Sequence[Any]] = ((), ())  # where the trace begins
         self._held: list[Any] = []
-        self._depth = 0  # frames that C code has started, the first one included
+        self.depth = 0  # frames that C code has started, the first one included
 
     # ------------------------------------------------------------------ frames
 
@@ -135,11 +138,11 @@ class Tracer(Attributes):
                 return False
             if answered:
                 return True
-        self._depth += 1
+        self.depth += 1
         called = method(frame)
         in_window = self.texts.suspend()
         waiting, self.tensors.frame = self.tensors.frame, None
-        if self._depth == 1:
+        if self.depth == 1:
             self.base = sys._getframe(1).f_code
             for index, value in self.parameters.items():
                 self.put(frame, index, value)
@@ -151,10 +154,10 @@ class Tracer(Attributes):
             done = evaluate(frame)
         self.tensors.frame = waiting
         frame.result = self.texts.resume(in_window, frame.result)
-        self._depth -= 1
+        self.depth -= 1
         try:
             if done:
-                if self._depth:  # C code gets it, and may look into it
+                if self.depth:  # C code gets it, and may look into it
                     if self.tensors.is_symbol(frame.result):
                         frame.result = demanded(self.tensors, frame, *called)
                     self.values.ready(frame.result, Depth.DEEP)
@@ -198,7 +201,7 @@ class Tracer(Attributes):
     @property
     def nested(self) -> bool:
         """Whether C code has called the frame that runs, or one of its callers."""
-        return self._depth > 1
+        return self.depth > 1
 
     def suspend(self, frame: Frame) -> BaseException:
         """The instructions have run out: the trace ends here."""
@@ -235,11 +238,11 @@ class Tracer(Attributes):
     def run_late(self, function: Any, *args: Any) -> None:
         """Evaluates a function of ours when the program itself has returned."""
         ours(self.calls, function)
-        self._depth += 1
+        self.depth += 1
         try:
             core.run_with(self, function, *args)
         finally:
-            self._depth -= 1
+            self.depth -= 1
 
     def run_within(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         """Evaluates a function that C code calls, on behalf of a frame that waits for it."""
@@ -512,8 +515,14 @@ class Tracer(Attributes):
         return self.instructions.instruction(frame, thunk, operands)
 
     def stack_trace(self, frame: Frame) -> str:
-        """The user's lines, as FX prints them."""
-        return "\n".join(map(_shown, lines(frame)))
+        """The user's lines, as FX prints them; the next node is noted as of the modules there."""
+        below = surrounding() if self.depth > 1 else []
+        self.tensors.graph.modules = self.modules.at(frame, below)
+        outer = [
+            Place(each.f_code.co_filename, each.f_lineno, each.f_code.co_qualname)
+            for each in reversed(below)
+        ]
+        return "\n".join(map(_shown, (*outer, *lines(frame))))
 
 
 @functools.lru_cache(10_000)

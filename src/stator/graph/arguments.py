@@ -16,6 +16,7 @@ from stator.diagnostics.catalogue import NoGraphOperation, TensorSubclass
 
 from .errors import Unsupported, UntrackedTensorError
 from .memory import storage_of
+from .origins import note_origin
 from .symbols import SymbolicNumber, Symbols
 
 
@@ -133,11 +134,8 @@ class Arguments:
     def _take(self, item: Item) -> fx.Node:
         parent = self._take(item.parent) if isinstance(item.parent, Item) else item.parent
         node = self._graph.call_function(operator.getitem, (parent, item.key))
-        node.meta["source_fn_stack"] = [(node.name, operator.getitem)]
         node.meta["example_value"] = parent.meta["example_value"][item.key]
-        for inherited in ("stack_trace", "nn_module_stack"):
-            if inherited in parent.meta:
-                node.meta[inherited] = parent.meta[inherited]
+        note_origin(node, parent.meta.get("nn_module_stack", {}), parent.meta.get("stack_trace"))
         return node
 
     def number(self, number: SymbolicNumber) -> fx.Node | int | float | bool:

@@ -8,11 +8,13 @@ import re
 from typing import Final
 
 _NOT_IDENTIFIER: Final = re.compile(r"[^0-9A-Za-z_]+")
+_ADDRESS: Final = re.compile(r" object at 0x[0-9a-f]+|[<>]")
 _REPEATED: Final = re.compile(r"_{2,}")
 
 
 def identifier(text: str) -> str:
-    """The identifier that reads most like `text`."""
+    """The identifier that reads most like `text`; where something lies in memory is no name."""
+    text = _ADDRESS.sub("", text)
     name = _REPEATED.sub("_", _NOT_IDENTIFIER.sub("_", text))
     if not name or name == "_":
         return "input_"

@@ -43,6 +43,7 @@ from .interrupts import is_interrupt
 from .layouts import REWRITTEN
 from .memory import storage_of
 from .naming import Names
+from .origins import ModuleStack, note_origin
 from .overlaps import Overlap, overlap_of
 from .purity import KEEP, UNCOUNTED, has_effect, may_drop, may_write
 from .resizing import RESIZING
@@ -58,7 +59,6 @@ from .symbols import Origin, Symbols
 from .unknown import Asker
 
 Target: TypeAlias = Callable[..., Any] | tuple[str, str]  # a function, or ("method", name)
-ModuleStack: TypeAlias = Mapping[str, tuple[str, type]]
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -145,6 +145,7 @@ class OutputGraph:
         self.checks: list[Taken] = []
         self.assumes = True  # whether anything may be taken for granted that needs a check
         self.default_device: torch.device | None = None  # set by a mode that is not seen here
+        self.modules: ModuleStack = {}  # the calls of modules that are under way
         self._names = Names()
         self._inputs: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
         self._placeholders: list[tuple[fx.Node, Input, torch.SymInt | int | None]] = []
@@ -252,6 +253,7 @@ class OutputGraph:
         self._attributes[name] = real
         node = self.graph.create_node("get_attr", name)
         node.meta["example_value"] = fake
+        note_origin(node, self.modules)
         self.arguments.bind(fake, node)
         self._constants.append((node, fake, version(fake)))
         return fake
@@ -266,7 +268,6 @@ class OutputGraph:
         kwargs: Mapping[str, Any] | None = None,
         *,
         stack_trace: str | None = None,
-        nn_module_stack: ModuleStack | None = None,
     ) -> Any:
         """Carries out an operation on fake tensors and records it as one node; its result.
 
@@ -317,7 +318,7 @@ class OutputGraph:
             if not isinstance(tensor, FakeTensor):
                 name = operator_name(target)
                 raise Unsupported(f"{name} makes a tensor that can't be followed while tracing")
-        node = self._record(target, node_args, node_kwargs, result, stack_trace, nn_module_stack)
+        node = self._record(target, node_args, node_kwargs, result, stack_trace)
         if changed or result is None:
             node.meta[KEEP] = True
         if target is setattr:
@@ -467,19 +468,12 @@ class OutputGraph:
         kwargs: Any,
         result: Any,
         stack_trace: str | None,
-        nn_module_stack: ModuleStack | None,
     ) -> fx.Node:
         if isinstance(target, tuple):
             node = self.graph.create_node("call_method", target[1], args, kwargs)
         else:
             node = self.graph.create_node("call_function", target, args, kwargs)
-        origin: Any = node.target
-        if nn_module_stack:
-            node.meta["nn_module_stack"] = dict(nn_module_stack)
-            origin = list(nn_module_stack.values())[-1][1]
-        node.meta["source_fn_stack"] = [(node.name, origin)]
-        if stack_trace is not None:
-            node.meta["stack_trace"] = stack_trace
+        note_origin(node, self.modules, stack_trace)
         if result is not None:
             node.meta["example_value"] = result
         return node
@@ -495,15 +489,16 @@ class OutputGraph:
         self._regions[unique] = module
         node = self.graph.create_node("call_module", unique, node_args)
         node.meta["example_value"] = result
-        if stack_trace is not None:
-            node.meta["stack_trace"] = stack_trace
+        note_origin(node, self.modules, stack_trace)
         self.keep(node)
         self.arguments.bind(result, node)
         return result
 
     def effect(self, target: Callable[..., Any], *args: Any) -> fx.Node:
         """A node that is kept for what it does: a change of grad mode, autocast …"""
-        return self.keep(self.graph.call_function(target, tuple(self.arguments.of(args))))
+        node = self.graph.call_function(target, tuple(self.arguments.of(args)))
+        note_origin(node, self.modules)
+        return self.keep(node)
 
     def keep(self, node: fx.Node) -> fx.Node:
         """Marks a node as needed though nothing uses its result."""

@@ -197,7 +197,7 @@ MethodSelf: Final = own_field("METHOD_SELF", types.MethodType, "__self__")
 
 @reads("CELL")
 class CellContents(Step):
-    """What a cell holds."""
+    """What a cell holds; where the cell has the name of a variable, that is its name, too."""
 
     __slots__ = ()
 
@@ -210,7 +210,10 @@ class CellContents(Step):
             raise Missing from None
 
     def text(self) -> str:
-        return f"{self.of}.cell_contents"
+        cell = self.of
+        if isinstance(cell, Local | Fixed | CellAt) and cell.name:
+            return cell.text()
+        return f"{cell}.cell_contents"
 
 
 @reads("REFERENT")
@@ -346,6 +349,17 @@ class Index(Step):
 
     def text(self) -> str:
         return f"{self.of}[{self.index}]"
+
+
+@dataclass(slots=True, eq=False)
+class CellAt(Index):
+    """A cell in the closure of a function, with the name of the variable that it is for."""
+
+    name: str
+
+    def text(self) -> str:
+        function = self.of.base
+        return self.name if type(function) is Function else f"{self.name} of {function}"
 
 
 @reads("KEY", "key")

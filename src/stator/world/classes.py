@@ -11,7 +11,7 @@ from stator import objects
 from stator.diagnostics.catalogue import ClassChanged, OpaqueObject
 from stator.guards import ClassAttr, Equal, Fixed, Is, NoClassAttr
 from stator.objects.attributes import is_descriptor
-from stator.objects.types import Attribute, name_of
+from stator.objects.types import Attribute, name_of, qualname_of
 from stator.world.identity import Identity
 from stator.world.kinds import CONSTANTS, is_frozen_class
 from stator.world.records import MISSING
@@ -81,5 +81,6 @@ class Classes(Identity):
             if id(value) in self.stand_ins:
                 self._class_values[key] = self.stand_ins[id(value)]
             else:
-                self._class_values[key] = self.wrap(value, Fixed(value))
+                source = Fixed(value, f"{qualname_of(cls)}.{name}")
+                self._class_values[key] = self.wrap(value, source)
         return self._class_values[key]

@@ -7,19 +7,19 @@ same; and the guards that keep different objects different.
 
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from stator import objects
 from stator.guards import (
     Aliased,
     Callback,
+    CellAt,
     Closure,
     Code,
     Field,
     Fixed,
     GlobalsOf,
-    Index,
     Is,
     IsWeak,
     Length,
@@ -35,6 +35,11 @@ from stator.world.store import Store
 _PYBIND: Final = "pybind11_builtins"
 _BOUND_TO: Final[Any] = types.BuiltinFunctionType.__dict__["__self__"]
 _HOLDERS: Final = objects.TypeSet(list, set, frozenset, dict)
+
+
+def variables(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]:
+    """The variables of enclosing functions that a function uses, and their cells."""
+    return zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
 
 
 class Identity(Store):
@@ -65,8 +70,8 @@ class Identity(Store):
         self.guard(GlobalsOf(source), Is(raw.__globals__))
         if raw.__closure__:
             self.guard(Closure(source), Length(len(raw.__closure__)))
-        for index, cell in enumerate(raw.__closure__ or ()):
-            self.remember_cell(cell, Index(Closure(source), index))
+        for index, (name, cell) in enumerate(variables(raw)):
+            self.remember_cell(cell, CellAt(Closure(source), index, name))
         return self.remember(raw, raw, source)
 
     def remember_cell(self, cell: Any, source: Source) -> None:
@@ -97,9 +102,9 @@ class Identity(Store):
         if id(raw) not in self.stand_ins and id(raw) not in self.made:
             self.remember(raw, raw, Fixed(raw))
             if type(raw) is types.FunctionType:
-                for cell in raw.__closure__ or ():
+                for name, cell in variables(raw):
                     if id(cell) not in self.stand_ins:
-                        self.remember(cell, cell, Fixed(cell))
+                        self.remember(cell, cell, Fixed(cell, f"{name} of {raw.__qualname__}"))
         return raw
 
     def pin(self, value: Any) -> Any:

@@ -29,6 +29,7 @@ class Store:
         self.stand_ins: dict[int, Any] = {}  # by id of the raw object
         self.owners: dict[int, Record] = {}  # by id of the raw dict with an object's attributes
         self.origins: dict[int, Source] = {}  # of stand-ins, by their id
+        self.latest: dict[int, Source] = {}  # of those with several, the one that was read last
         self.opaque: dict[int, str] = {}  # id -> type name
         self.made: dict[int, types.FunctionType] = {}  # functions made in the trace, by id
         self.made_classes: set[int] = set()

@@ -48,6 +48,7 @@ class World(Filling, Classes):
     def _again(self, raw: Any, known: Any, source: Source) -> Any:
         """Another path to an object that is known already."""
         first = self.origins.get(id(known))
+        self.latest[id(known)] = source
         if first is None or (known is raw and type(first) is Fixed):
             self.guard(source, Is(raw))
         elif first is not source:
