@@ -193,6 +193,9 @@ class TestSwitches:
         ("graph_breaks", "[stator.graph_breaks] graph break: time.sleep "),
         ("+bytecode,guards", "RETURN_VALUE"),
         ("guard", "STATOR_LOGS: stator has no log 'guard'"),
+        ("guard,graph_breaks,+nothing", "[stator.graph_breaks] graph break: time.sleep "),
+        ("graph_breaks,guard", "STATOR_LOGS: stator has no log 'guard'"),
+        ("guard:f,bytecode:f", "[stator.bytecode] f ("),
     ],
 )
 def test_environment(value: str, wanted: str) -> None:
@@ -211,3 +214,17 @@ def test_environment(value: str, wanted: str) -> None:
     )
     assert done.stdout == "tensor([2., 2.])\n"
     assert wanted in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("guards,+dynamo", "guards,+dynamo"),
+        ("output_code, graph_breaks ,-dynamo", "graph_breaks"),
+        ("recompiles_verbose,graph_code_verbose", "+recompiles,+graph_code"),
+        ("inductor", ""),
+        ("", ""),
+    ],
+)
+def test_names_of_torch(given: str, names: str) -> None:
+    assert logs.of_torch(given) == names

@@ -103,10 +103,13 @@ def set_logs(names: str = "", /, *, out: str | None = None, **switches: bool | i
     for name, switch in switches.items():
         if switch is not False:
             levels[name] = logging.INFO if switch is True else int(switch)
-    if unknown := levels.keys() - LOGS.keys():
-        known = ", ".join(LOGS)
-        raise ValueError(f"stator has no log {sorted(unknown)[0]!r}. There are: {known}")
+    if unknown := sorted(levels.keys() - LOGS.keys()):
+        raise ValueError(_no_log(unknown[0]))
     _switch(levels, filters, out)
+
+
+def _no_log(name: str) -> str:
+    return f"stator has no log {name!r}. There are: {', '.join(LOGS)}"
 
 
 def _switch(levels: Mapping[str, int], filters: Mapping[str, list[str]], out: str | None) -> None:
@@ -139,21 +142,39 @@ def _asked(names: str) -> Iterator[tuple[str, str, int]]:
             yield name.strip(), pattern.strip(), logging.DEBUG if verbose else logging.INFO
 
 
+# What torch calls more of a log.
+_TORCHS: Final = {"graph_code_verbose": "+graph_code", "recompiles_verbose": "+recompiles"}
+
+
+def of_torch(names: str) -> str:
+    """Of the names in `TORCH_LOGS`, those that stator has, in its own words."""
+    asked = (_TORCHS.get(name.strip(), name.strip()) for name in names.split(","))
+    return ",".join(name for name in asked if name.removeprefix("+") in LOGS)
+
+
 def read_environment() -> None:
     """Switches on what `STATOR_LOGS` names or, if it is not set, what `TORCH_LOGS` does.
 
-    torch checks the names of the latter itself; those that only torch knows are not for us.
+    A name that does not exist is a warning: the others are on. torch checks those in `TORCH_LOGS`
+    itself; the ones that only torch knows are not for us.
     """
     out = os.environ.get("STATOR_LOGS_OUT") or None
     names = os.environ.get("STATOR_LOGS")
     if names is None:
-        asked = os.environ.get("TORCH_LOGS", "").split(",")
-        names = ",".join(name for name in asked if name.strip().removeprefix("+") in LOGS)
-    if names:
+        names = of_torch(os.environ.get("TORCH_LOGS", ""))
+    known = []
+    for each in names.split(","):
+        for name, _, _ in _asked(each):
+            if name in LOGS:
+                known.append(each)
+            else:
+                warnings.warn(f"STATOR_LOGS: {_no_log(name)}", stacklevel=2)
+    if known:
         try:
-            set_logs(names, out=out)
-        except (ValueError, OSError) as error:  # must not keep the program from running
-            warnings.warn(f"STATOR_LOGS: {error}", stacklevel=2)
+            set_logs(",".join(known), out=out)
+        except OSError as error:  # must not keep the program from running
+            warnings.warn(f"STATOR_LOGS: {error}; the logs go to standard error", stacklevel=2)
+            set_logs(",".join(known))
 
 
 read_environment()

@@ -17,15 +17,17 @@ from torch import nn
 
 from stator import api
 from stator.backends import check
-from stator.dropin import compiling
+from stator.dropin import compiling, exceptions
 from stator.dropin.arrival import Arrivals
 from stator.dropin.compiling import Backend, Forced, for_programs
 from stator.dropin.explaining import explain
 from stator.dropin.modules import OptimizedModule
 from stator.dropin.patches import Patches
 from stator.dropin.settings import Settings
+from stator.dropin.telling import for_both
 
 _DYNAMO: Final = "torch._dynamo"
+_SHAPES: Final = "torch.fx.experimental.symbolic_shapes"
 
 
 def install(*, backend: Backend | None = None, fullgraph: bool = False) -> None:
@@ -65,7 +67,11 @@ class _Installed:
         self._replace(nn.Module, "compile", compiling.compile_in_place)
         for name, ours in _COMPILER.items():
             self._replace(torch.compiler, name, ours)
+        both = for_both(torch._logging.set_logs)
+        for owner in (torch._logging, torch._logging._internal):
+            self._replace(owner, "set_logs", both)
         self._arrivals.expect(_DYNAMO, self._dynamo)
+        self._arrivals.expect(_SHAPES, self._shapes)
 
     def remove(self) -> None:
         self._arrivals.stop()
@@ -90,6 +96,11 @@ class _Installed:
         self._patches.set(frames, "OptimizedModule", both)
         self._patches.set(module, "OptimizedModule", both)
         self._settings.follow(sys.modules[f"{_DYNAMO}.config"], self._patches)
+        exceptions.follow(exceptions.DYNAMOS, sys.modules[f"{_DYNAMO}.exc"], self._patches)
+
+    def _shapes(self, module: ModuleType) -> None:
+        """torch's symbolic sizes have been loaded."""
+        exceptions.follow(exceptions.SHAPES, module, self._patches)
 
 
 def _reset() -> None:
