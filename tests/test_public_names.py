@@ -27,6 +27,7 @@ PUBLIC = {
         "compile",
         "compile_module_",
         "config",
+        "counters",
         "disable",
         "error_on_graph_break",
         "explain",

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         assume_constant_result,
         compile,
         compile_module_,
+        counters,
         disable,
         error_on_graph_break,
         explain,
@@ -56,6 +57,7 @@ __all__ = [
     "compile",
     "compile_module_",
     "config",
+    "counters",
     "disable",
     "error_on_graph_break",
     "explain",
@@ -80,8 +82,8 @@ __all__ = [
 
 _HOMES = {
     "stator.api": (
-        "Explanation allow_in_graph assume_constant_result compile compile_module_ disable "
-        "error_on_graph_break explain graph_break is_compiling mark_dynamic mark_static "
+        "Explanation allow_in_graph assume_constant_result compile compile_module_ counters "
+        "disable error_on_graph_break explain graph_break is_compiling mark_dynamic mark_static "
         "mark_unbacked maybe_mark_dynamic reset reset_code set_logs set_stance skip_frame "
         "substitute_in_graph"
     ),

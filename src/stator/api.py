@@ -30,6 +30,7 @@ from stator.driver.compiler import forget
 from stator.driver.explain import Explaining
 from stator.driver.modules import Compiling, called, copied, unwrapped, wrap
 from stator.driver.stance import set_stance
+from stator.driver.tally import counters
 from stator.effects import instruction
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "assume_constant_result",
     "compile",
     "compile_module_",
+    "counters",
     "disable",
     "error_on_graph_break",
     "explain",
@@ -391,7 +393,7 @@ def _yes() -> bool:
 marks.put(graph_break, Mark(Kind.BREAK))
 instruction.NOTHING.add(id(graph_break))
 marks.put(skip_frame, Mark(Kind.SKIP))
-for _forgetting in (reset, reset_code):
+for _forgetting in (counters, reset, reset_code):
     marks.put(_forgetting, Mark(Kind.DISABLE, "it is about the whole process"))
 for _making in (compile, _compiled, compile_module_, explain, disable, _disabled, _marked):
     marks.put(_making, Mark(Kind.DISABLE, "it says how functions are compiled"))

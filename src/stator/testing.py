@@ -49,9 +49,14 @@ def _compiler(compiled: Any) -> "Compiler":
 
 
 def count(compiled: Any) -> Count:
-    """Compiles and hits since it was made, or since `stator.reset()` for the compiles."""
-    hits = function_of(compiled).statistics()["hits"]
-    return Count(_compiler(compiled).ledger.compiles, hits)
+    """Compiles and hits since it was made, or since `stator.reset()` for the compiles.
+
+    A call that the entry found for it has not served is no hit: its graph refused or raised.
+    """
+    ledger = _compiler(compiled).ledger
+    tallies = [each.tally for each in ledger.compilations if each.eager is None]
+    others = sum(tally.chosen - tally.runs.hits for tally in tallies)
+    return Count(ledger.compiles, function_of(compiled).statistics()["hits"] - others)
 
 
 def compilations(compiled: Any) -> "tuple[Compilation, ...]":

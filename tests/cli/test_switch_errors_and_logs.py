@@ -15,6 +15,8 @@ from stator.diagnostics import logs
 from stator.dropin.exceptions import DYNAMOS, SHAPES
 
 X = torch.ones(3)
+LOGGING: Any = torch._logging
+TORCH: Any = torch
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +59,7 @@ def again() -> None:
 
 
 def limited() -> None:
-    compiled = torch.compile(scaled, backend="eager", dynamic=False, recompile_limit=1)
+    compiled = TORCH.compile(scaled, backend="eager", dynamic=False, recompile_limit=1)
     compiled(X, 1)
     with stator.config.patch(fail_on_recompile_limit_hit=True):
         compiled(X, 2)
@@ -132,11 +134,11 @@ def _plainly(raises: Callable[[], None]) -> Callable[[], None]:
     """The same with `stator.compile`."""
 
     def run() -> None:
-        before, torch.compile = torch.compile, stator.compile
+        before, TORCH.compile = TORCH.compile, stator.compile
         try:
             raises()
         finally:
-            torch.compile = before
+            TORCH.compile = before
 
     return run
 
@@ -178,31 +180,31 @@ def on() -> set[str]:
 def test_torchs_logs_are_stators(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("STATOR_LOGS", "TORCH_LOGS"):
         monkeypatch.delenv(name, raising=False)
-    torch._logging.set_logs(graph_breaks=True, guards=True, output_code=True)
+    LOGGING.set_logs(graph_breaks=True, guards=True, output_code=True)
     assert on() == {"graph_breaks", "guards"}
-    torch._logging.set_logs(dynamo=logging.DEBUG, recompiles_verbose=True)
+    LOGGING.set_logs(dynamo=logging.DEBUG, recompiles_verbose=True)
     assert on() == {"dynamo", "recompiles"}
     assert logs.on("dynamo", verbose=True)
     assert logs.on("recompiles", verbose=True)
-    torch._logging.set_logs(dynamo=logging.ERROR)
+    LOGGING.set_logs(dynamo=logging.ERROR)
     assert on() == set()
-    torch._logging.set_logs()
+    LOGGING.set_logs()
     assert on() == set()
 
 
 def test_the_environment_comes_first(monkeypatch: pytest.MonkeyPatch) -> None:
     stator.set_logs("guards")
     monkeypatch.setenv("STATOR_LOGS", "guards")
-    torch._logging.set_logs(graph=True)
+    LOGGING.set_logs(graph=True)
     assert on() == {"guards"}
-    torch._logging.set_logs()
+    LOGGING.set_logs()
 
 
 def test_torchs_own_again() -> None:
-    ours = torch._logging.set_logs
+    ours = LOGGING.set_logs
     stator.uninstall()
-    assert torch._logging.set_logs is not ours
-    torch._logging.set_logs(graph_breaks=True)
+    assert LOGGING.set_logs is not ours
+    LOGGING.set_logs(graph_breaks=True)
     assert on() == set()
-    torch._logging.set_logs()
+    LOGGING.set_logs()
     stator.install()

@@ -50,6 +50,8 @@ class Summary:
     hits: int = 0
     """Calls that compiled code has served."""
     misses: int = 0
+    eager_calls: Counter[str] = field(default_factory=Counter)
+    """Calls that ran as they are, by reason."""
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> "Summary":
@@ -83,6 +85,8 @@ class Summary:
         if self.rate is not None:
             calls = _many(self.hits + self.misses, "call")
             yield "hit rate", f"{100 * self.rate:.1f} % of {calls}"
+        if self.eager_calls:
+            yield "ran eagerly", _many(self.eager_calls.total(), "call")
 
     def places(self) -> Iterator[str]:
         """Where it breaks most, and why."""
@@ -99,6 +103,11 @@ class Summary:
         if len(self.recompiles) > _MOST:
             yield f"… and {len(self.recompiles) - _MOST} more functions"
 
+    def eagerly(self) -> Iterator[str]:
+        """Why calls ran as they are, the most frequent reason first."""
+        for why, count in self.eager_calls.most_common():
+            yield f"{_many(count, 'call')}: {why}"
+
     def advice(self) -> Iterator[str]:
         """What to do next."""
         for split, _ in self.breaks.most_common():
@@ -114,8 +123,9 @@ class _Adding:
         self._summary = Summary()
         self._names: dict[Any, str] = {}
         self._roots: set[Any] = set()
-        self._eager: set[Any] = set()
+        self._uncaptured: set[Any] = set()
         self._compiles: defaultdict[Any, int] = defaultdict(int)
+        self._misses: int | None = None  # as the end tells it; older traces don't
 
     def all(self, events: Iterable[Event]) -> Summary:
         for event in events:
@@ -123,7 +133,10 @@ class _Adding:
             if handle is not None:
                 handle(event)
         self._summary.functions = len(self._roots & self._compiles.keys())
-        self._summary.misses += sum(self._compiles[root] for root in self._roots)
+        if self._misses is None:
+            self._summary.misses += sum(self._compiles[root] for root in self._roots)
+        else:
+            self._summary.misses = self._misses
         return self._summary
 
     def _function(self, event: Event) -> None:
@@ -141,7 +154,7 @@ class _Adding:
         total.graphs += event["outcome"] == "graph"
         if event["outcome"] == "eager":
             total.eager += 1
-            self._eager.add(event["number"])
+            self._uncaptured.add(event["number"])
         if event["broken"] is not None:
             total.breaks[_split(event["broken"])] += 1
 
@@ -161,11 +174,20 @@ class _Adding:
         self._summary.limits += 1
 
     def _end(self, event: Event) -> None:
-        for each in event["functions"]:
-            if each["function"] in self._roots:
-                self._summary.hits += each["hits"]
-                self._summary.misses += each["declined"]
-        as_they_are = sum(e["hits"] for e in event["entries"] if e["number"] in self._eager)
+        """The last one tells of all that was before."""
+        functions = [each for each in event["functions"] if each["function"] in self._roots]
+        if any("calls" in each for each in functions):
+            total = self._summary
+            total.hits = sum(each["hits"] for each in functions)
+            total.eager_calls = Counter()
+            for each in functions:
+                total.eager_calls.update(each["eager"])
+            self._misses = sum(each["calls"] for each in functions) - total.hits
+            return
+        for each in functions:
+            self._summary.hits += each["hits"]
+            self._summary.misses += each["declined"]
+        as_they_are = sum(e["hits"] for e in event["entries"] if e["number"] in self._uncaptured)
         as_they_are = min(as_they_are, self._summary.hits)
         self._summary.hits -= as_they_are
         self._summary.misses += as_they_are
@@ -222,6 +244,7 @@ def _lists(summary: Summary) -> list[tuple[str, list[str]]]:
     found = [
         ("breaks", list(summary.places())),
         ("compiled again", list(summary.again())),
+        ("ran eagerly", list(summary.eagerly())),
         ("next", list(summary.advice())),
     ]
     return [(title, entries) for title, entries in found if entries]

@@ -138,6 +138,11 @@ class Explanation:
         return tuple(part for part in self.parts if part.eager is not None)
 
     @property
+    def ran_eagerly(self) -> tuple[str, ...]:
+        """For each call that ran as it is although something was compiled, or could be: why."""
+        return tuple(event["why"] for event in self.events if event["kind"] == "eager")
+
+    @property
     def trace_seconds(self) -> float:
         return sum(part.trace_seconds for part in self.parts)
 
@@ -165,12 +170,16 @@ class Explanation:
             counted.append(_many(len(self.recompiles), "recompile"))
         if self.eager:
             counted.append(f"{_many(len(self.eager), 'part')} not captured")
+        if self.ran_eagerly:
+            counted.append(f"{_many(len(self.ran_eagerly), 'call')} ran eagerly")
         return ", ".join(counted)
 
     def _lines(self) -> Iterator[str]:
         yield self.name
         yield f"  {self._summary()}"
         yield f"  traced in {_time(self.trace_seconds)}, compiled in {_time(self.backend_seconds)}"
+        for why, count in Counter(self.ran_eagerly).items():
+            yield f"  {_many(count, 'call')} ran eagerly: {why}"
         number = 0
         for part in self.parts:
             number += part.code is not None

@@ -5,6 +5,8 @@ logs that are off, or for a journal that nobody reads. All of it happens outside
 """
 
 import dis
+import weakref
+from collections import Counter
 from collections.abc import Iterator
 from types import FunctionType
 from typing import Any, Final
@@ -19,6 +21,7 @@ from stator.diagnostics.explanation import GraphBreak
 from stator.driver import regions, story
 from stator.driver.ledger import Compilation, Label, Recompile
 from stator.driver.records import arguments, name
+from stator.driver.tally import TOTALS, Runs, Tally, Why
 from stator.effects import Effect
 from stator.effects.steps import Apply, Plan
 from stator.evaluator import statistics
@@ -57,6 +60,45 @@ def stepped() -> None:
         logs.write("dynamo", text, verbose=True)
 
 
+class Instead:
+    """For what runs in an entry: it tells that something else has run in its place.
+
+    It does not keep the tally alive, which has the entry.
+    """
+
+    def __init__(self, label: Label, tally: Tally) -> None:
+        self._label = label
+        self._tally = weakref.ref(tally)
+
+    def passed_on(self) -> None:
+        """A variant that takes nothing for granted serves this call, and counts it."""
+        if (tally := self._tally()) is not None:
+            tally.passed_on()
+
+    def ran_eagerly(self, why: Why) -> None:
+        """The function itself runs in this call."""
+        if (tally := self._tally()) is not None:
+            tally.ran_eagerly(why)
+        _told_eager(self._label, why)
+
+
+def declined(label: Label, why: Why) -> None:
+    """A call runs as it is, and nothing is compiled for it."""
+    if not label.units:
+        TOTALS.gone.add(Runs(calls=1, eager=Counter({why: 1})))
+    if journal.on():
+        story.declined(label, why)
+    if why is not Why.LIMIT:  # of which the user was told
+        _told_eager(label, why)
+
+
+def _told_eager(label: Label, why: Why) -> None:
+    if logs.on("perf_hints", label):
+        logs.write("perf_hints", f"{label}: a call runs eagerly, since {why.value}")
+    if journal.on():
+        journal.write("eager", function=story.known(label), why=why.value)
+
+
 def broke(error: CaptureError, *, eager: bool) -> None:
     """The program was split, or runs as it is, because of this."""
     verbose = logs.on("graph_breaks", *error.places, verbose=True)
@@ -69,6 +111,7 @@ def broke(error: CaptureError, *, eager: bool) -> None:
 
 
 def recompiled(why: Recompile) -> None:
+    TOTALS.recompiles += 1
     if logs.on("recompiles", why.label):
         logs.write("recompiles", str(why))
     if journal.on():
@@ -94,13 +137,8 @@ def limited(label: Label, text: str) -> None:
         logs.write("perf_hints", text)
     if journal.on():
         journal.write("limit", function=story.known(label), text=text)
-        story.declined(label)
-
-
-def declined(label: Label) -> None:
-    """A call runs as it is, since a limit was reached before."""
-    if journal.on():
-        story.declined(label)
+    TOTALS.limits += 1
+    declined(label, Why.LIMIT)
 
 
 def warned(label: Label, text: str) -> None:
@@ -111,8 +149,22 @@ def warned(label: Label, text: str) -> None:
 
 def failed(label: Label, error: BaseException) -> None:
     """A compile ends without an entry."""
+    TOTALS.failed()
+    if not label.units:
+        TOTALS.gone.calls += 1
+    if isinstance(error, CaptureError):
+        TOTALS.broke(error)
     if journal.on():
         story.failed(label, error)
+
+
+def suppressed(label: Label, why: Why) -> None:
+    """A compile has ended without an entry, and the call runs as it is."""
+    if not label.units:
+        TOTALS.gone.calls -= 1  # it was counted as one that failed
+    if journal.on():
+        story.suppressed(label)
+    declined(label, why)
 
 
 def continued(label: Label, by: Label) -> None:
@@ -123,7 +175,8 @@ def continued(label: Label, by: Label) -> None:
 
 def forgotten() -> None:
     """All that was compiled is."""
-    journal.write("reset")
+    story.forgotten()
+    TOTALS.clear()
 
 
 def ended() -> None:
@@ -156,6 +209,9 @@ def compiled(
     label: Label, done: Compilation, plan: Plan | None = None, function: Any = None
 ) -> None:
     """An entry was made."""
+    TOTALS.compiled(None if done.graph is None else len(done.operators))
+    if done.broken is not None:
+        TOTALS.broke(done.broken)
     if logs.on("guards", label):
         logs.write("guards", _titled(label, "guards", map(str, done.guards)))
     if logs.on("side_effects", label) and plan is not None and plan.effects:

@@ -12,7 +12,9 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 from stator._native._core import CompiledFunction
+from stator.driver.announcements import Instead
 from stator.driver.fallback import hide_frame, is_bound_as_given, unbinding
+from stator.driver.tally import Why
 from stator.graph.retry import Refused
 
 _PATIENCE: Final = 2
@@ -34,14 +36,16 @@ def attempting(
     residual: Callable[..., Any],
     code: CodeType,
     second: Second | None,
+    instead: Instead,
     *,
     fetches: bool,
     tails: bool,
 ) -> Callable[..., Any]:
     """Calls the residual function or, if its graph refuses, the second one, or the original.
 
-    The last value fetched is the function that is called. The entry tails. Where the program
-    insists on what is not so, or the graph takes nothing for granted, it raises most likely.
+    `instead` is told if so. The last value fetched is the function that is called. The entry tails.
+    Where the program insists on what is not so, or the graph takes nothing for granted, it raises
+    most likely.
     """
     direct = is_bound_as_given(code)
     call_bound = unbinding(code)
@@ -62,7 +66,9 @@ def attempting(
                     failures += 1
                     second.varied(place)
             if second is None or raises:
+                instead.ran_eagerly(Why.REFUSED)
                 return None, call_bound(fetched[-1:], *bound)
+            instead.passed_on()
             other = second.make(fetched[-1])
             return (other, *bound) if direct else (None, call_bound((other,), *bound))
         except BaseException as error:

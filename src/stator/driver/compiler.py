@@ -53,6 +53,7 @@ from stator.driver.notice import notice
 from stator.driver.options import Options
 from stator.driver.recompiles import limit_reached, reasons, refused, told
 from stator.driver.stance import Stance
+from stator.driver.tally import Why
 from stator.driver.tracers import another_traces
 from stator.driver.tracing import TRACING, Captured, captured
 from stator.effects.suspension import Exit, Suspension
@@ -140,6 +141,7 @@ class Compiler:
             return CALL_ORIGINAL  # called from what a trace runs for real, perhaps on fake tensors
         taken = stance.current()
         if taken.name == "eager_on_recompile":
+            announcements.declined(self.label, Why.STANCE)
             return CALL_ORIGINAL
         try:
             with _lock:
@@ -177,6 +179,7 @@ class Compiler:
         if taken.first_call and whole and not ledger.compiles and ledger.noticed is None:
             ledger.noticed = notice(function.__code__, bound)
             if taken.first_call == "eager":
+                announcements.declined(self.label, Why.STANCE)
                 return CALL_ORIGINAL
             return self._served_by(taken.first_call, compiled, bound)
         return self._compile(compiled, bound)
@@ -217,6 +220,7 @@ class Compiler:
             announcements.failed(self.label, error)
             if not self.options.fullgraph:
                 self._warn(ledger, f"{self.label} runs eagerly where too little stack is left.")
+                announcements.suppressed(self.label, Why.STACK)
             raise  # see __call__
         except Exception as error:
             announcements.failed(self.label, error)
@@ -234,6 +238,7 @@ class Compiler:
             ledger.failures += 1
             text = "".join(traceback.format_exception(failure))
             self._tell(ledger, function, bound, f"{failure}\n  {self.label} runs eagerly.", text)
+            announcements.suppressed(self.label, Why.SUPPRESSED)
             return CALL_ORIGINAL
 
     # ------------------------------------------------------------------ failures of ours
@@ -309,7 +314,7 @@ class Compiler:
                     raise RecompileError(str(why), why)
             return True
         if ledger.full and not self._limit_is_an_error():
-            announcements.declined(self.label)
+            announcements.declined(self.label, Why.LIMIT)
             return False  # said already; every further call comes here
         why = self._reasons(compiled, function, bound)
         text = told(limit, why)
@@ -371,6 +376,7 @@ class Compiler:
                     raise
         self._warn(ledger, f"{self.label} runs eagerly: {', '.join(sorted(said))}")
         ledger.compiles += 1  # so that it is not tried for ever
+        announcements.declined(self.label, Why.CHANGED)
         return CALL_ORIGINAL
 
     def _attempt(self, function: FunctionType, ledger: Ledger, bound: Any, wanted: Wanted) -> Any:
@@ -421,7 +427,8 @@ class Compiler:
             last = Task(function, (), points).place
             name = self.label.name.partition(", resumed")[0]
             units = tuple(point.unit for point in points)
-            label = Label(f"{name}, resumed in {last.function}", last.file, last.line, units)
+            title = f"{name}, resumed in {last.function}"
+            label = Label(title, last.file, last.line, units, self.label.explained)
             announcements.continued(self.label, label)
             miss = Compiler(self.options, label, mine, points=points, trust=trust)
             return CompiledFunction(function, miss, bucket=mine.bucket)
@@ -458,13 +465,14 @@ class Compiler:
             limit = self.options.recompile_limit or config.recompile_limit
             if shared.bucket.code is ledger.bucket.code and len(shared.bucket.entries()) < limit:
                 entry = done.entry
-                shared.bucket.add(
+                also = shared.bucket.add(
                     entry.guards,
                     entry.target,
                     fetch=entry.fetch,
                     tails=entry.tails,
                     steady=entry.steady,
                 )
+                done.tally.entries.append(also)
                 shared.add(done)
 
     def _eager(self, ledger: Ledger, found: Captured, broken: Break) -> Any:

@@ -8,7 +8,7 @@ was not captured gets an entry, too, which calls the function itself.
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from stator.capture.assumed import UnknownSymbolError
 from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
 from stator.driver import announcements, profiling
+from stator.driver.announcements import Instead
 from stator.driver.attempts import Second, at_most, attempting
 from stator.driver.backend import compile_recorded
 from stator.driver.errors import SpecializedError
@@ -30,6 +31,7 @@ from stator.driver.naming import name_graph
 from stator.driver.options import Options
 from stator.driver.rerun import Rerun
 from stator.driver.steady import is_steady
+from stator.driver.tally import Tally
 from stator.driver.tracing import Captured
 from stator.emit import residual
 from stator.emit.ending import Ending
@@ -57,6 +59,8 @@ class Built:
     seconds: float = 0.0
     uncompiled: BackendError | None = None
     """Why the graph runs as it is."""
+    tally: Tally = field(default_factory=lambda: Tally(whole=False))
+    """Counts the calls."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,15 +82,16 @@ def build(trace: Trace, label: Label, options: Options, *, may_fail: bool = Fals
     """Has the graph of a trace compiled. If it `may_fail`, the graph may run as it is instead."""
     title = Title.of(label.name, next(NUMBERS))
     prologue, retry, recorded = trace.prologue, trace.retry, trace.recorded
+    tally = Tally(whole=not label.units)
     if recorded is None:
-        return Built(title, prologue.around(None, retry=retry is not None))
+        return Built(title, prologue.around(None, retry=retry is not None), tally=tally)
     recorded, views = trace.shared.lowered(recorded)
     code = recorded.module.code
     called = announcements.operators(recorded.module)
     announcements.recorded(label, recorded.module)
     began = time.perf_counter()
     lines = name_graph(recorded.module, title)
-    rerun = Rerun(label, trace)
+    rerun = Rerun(label, trace, Instead(label, tally))
     failed = Failures(title, lines, rerun)
     uncompiled: list[BackendError] = []
 
@@ -104,7 +109,7 @@ def build(trace: Trace, label: Label, options: Options, *, may_fail: bool = Fals
     graph = trace.edges.around(graph)
     graph = prologue.around(graph, retry=retry is not None)
     why = uncompiled[0] if uncompiled else None
-    return Built(title, graph, code, called, failed, seconds, why)
+    return Built(title, graph, code, called, failed, seconds, why, tally)
 
 
 def assemble(
@@ -136,7 +141,9 @@ def assemble(
     if trace.retry is None:
         return Target(made.target, made.sources, tails, made.function, made.text)
     fetches = bool(made.sources)
-    call = attempting(made.function, function.__code__, second, fetches=fetches, tails=tails)
+    instead = Instead(label, built.tally)
+    code = function.__code__
+    call = attempting(made.function, code, second, instead, fetches=fetches, tails=tails)
     return Target(call, (*made.sources, guards.FUNCTION), True, made.function, made.text)
 
 
@@ -154,6 +161,7 @@ def install(
         tails=target.tails,
         steady=is_steady(found.trace),
     )
+    built.tally.entries.append(entry)
     return Compilation(
         entry,
         label,
@@ -165,6 +173,7 @@ def install(
         trace_seconds=found.seconds,
         backend_seconds=built.seconds,
         number=built.title.number,
+        tally=built.tally,
     )
 
 
@@ -178,7 +187,9 @@ def install_original(found: Captured, reason: str, label: Label, ledger: Ledger)
     else:
         tree = guards.compile(kept, outputs=(guards.FUNCTION,))
         entry = ledger.bucket.add(tree, unbinding(function.__code__), fetch=True)
-    return Compilation(entry, label, kept, None, "", eager=reason, broken=found.error)
+    tally = Tally(whole=not label.units, eager=True)
+    tally.entries.append(entry)
+    return Compilation(entry, label, kept, None, "", eager=reason, broken=found.error, tally=tally)
 
 
 def install_twice(
@@ -190,7 +201,9 @@ def install_twice(
     call_bound = unbinding(found.task.function.__code__)
     target = at_most(_EAGERLY, call_bound, error, told)
     entry = ledger.bucket.add(tree, target, fetch=True)
-    return Compilation(entry, label, kept, None, "", eager=error.reason, broken=error)
+    tally = Tally(whole=not label.units, eager=True)
+    tally.entries.append(entry)
+    return Compilation(entry, label, kept, None, "", eager=error.reason, broken=error, tally=tally)
 
 
 def _check_marks(trace: Trace, label: Label) -> None:

@@ -4,9 +4,11 @@ Stage: driver. In: a function and options. Out: an `Explanation` of each call. N
 with other compiled functions: neither entries nor continuations, nor what counts towards limits.
 """
 
+import dataclasses
+import itertools
 from collections.abc import Callable, Iterator
 from types import FunctionType
-from typing import Any
+from typing import Any, Final
 
 from stator._native._core import Bucket, CompiledFunction
 from stator.diagnostics import journal
@@ -15,6 +17,8 @@ from stator.driver import announcements
 from stator.driver.compiler import Compiler
 from stator.driver.ledger import Compilation, Family, Label, Ledger
 from stator.driver.options import Options
+
+_NUMBERS: Final = itertools.count(1)
 
 
 class Explaining:
@@ -31,6 +35,7 @@ class Explaining:
     def compiled(self, function: FunctionType, label: Label | None = None) -> CompiledFunction:
         """What is called in place of the function."""
         label = label or Label.of(function, self._options.name)
+        label = dataclasses.replace(label, explained=next(_NUMBERS))
         code = function.__code__
         ledger = Ledger(Family(code), Bucket(code), self._options.backend)
         miss = Compiler(self._options, label, ledger)

@@ -22,6 +22,7 @@ from stator.driver.continuations import Continuations
 from stator.driver.dynamics import Dynamics
 from stator.driver.living import Living
 from stator.driver.options import Options
+from stator.driver.tally import Tally
 from stator.guards import Guard
 
 _REMEMBERED: Final = 64  # recompiles whose reasons are kept
@@ -39,6 +40,8 @@ class Label:
     line: int
     units: tuple[int, ...] = ()
     """Of a continuation: the instructions at which it begins. Several may begin in one line."""
+    explained: int = 0
+    """Which explanation it is for: each tells of its own calls alone. 0 for none."""
 
     def __str__(self) -> str:
         return f"{self.name} ({self.file}:{self.line})"
@@ -88,6 +91,8 @@ class Compilation:
     """Which compile of the process it was: parts of a program are compiled as they first run."""
     kept: list[Any] = field(default_factory=list)
     """What lives as long as it does."""
+    tally: Tally = field(default_factory=lambda: Tally(whole=False))
+    """How often it was used, and how."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +206,8 @@ class Ledger:
         self.compilations.append(made)
         entry = made.entry
         if not entry.tails:
-            self.whole.add(entry.guards, entry.target, fetch=entry.fetch)
+            also = self.whole.add(entry.guards, entry.target, fetch=entry.fetch)
+            made.tally.entries.append(also)
 
     def reset(self) -> None:
         self.compiles = self.failures = 0

@@ -19,7 +19,9 @@ import torch
 
 from stator._native._core import RunOriginal
 from stator.capture import Trace
+from stator.driver.announcements import Instead
 from stator.driver.ledger import Label
+from stator.driver.tally import Why
 from stator.graph.interrupts import is_interrupt
 
 _LOG: Final = logging.getLogger("stator")
@@ -49,10 +51,11 @@ class _Generators:
 class Rerun:
     """What can be done about an exception of one graph."""
 
-    def __init__(self, label: Label, trace: Trace) -> None:
+    def __init__(self, label: Label, trace: Trace, instead: Instead) -> None:
         changes = trace.changes
         assert changes is not None
         self._label = label
+        self._instead = instead
         steps = trace.prologue.steps
         self._possible = not (changes.inputs or changes.others or steps)
         self._draws = changes.random
@@ -81,6 +84,7 @@ class Rerun:
         """Returns if the exception is to leave."""
         if self._applies(error):
             text = f"{type(error).__name__}: {error}"
+            self._instead.ran_eagerly(Why.RAISED)
             raise RunOriginal(lambda: self._report(text))
 
     def _report(self, text: str) -> None:

@@ -9,6 +9,7 @@ import atexit
 import dis
 import itertools
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
@@ -16,7 +17,6 @@ from typing import Any, Final
 
 import torch.fx as fx
 
-from stator._native._core import Entry
 from stator.diagnostics import journal
 from stator.diagnostics.blocks import block
 from stator.diagnostics.breaks import CaptureError, Place
@@ -24,6 +24,7 @@ from stator.diagnostics.places import library
 from stator.driver import records
 from stator.driver.ledger import Compilation, Label, Recompile
 from stator.driver.living import Living
+from stator.driver.tally import Runs, Tally, Why
 
 _TORCH: Final = "torch/"  # where its code is, inside of the libraries
 
@@ -39,6 +40,14 @@ class _Open:
     """Seconds spent on the journal."""
 
 
+@dataclass(frozen=True)
+class Use:
+    """Of what was compiled."""
+
+    chosen: int
+    runs: Runs
+
+
 @dataclass
 class _Function:
     """What is known of a label."""
@@ -47,9 +56,21 @@ class _Function:
     parent: int | None = None
     recompile: int | None = None
     """The one that is under way."""
-    declined: int = 0
-    used: dict[int, int] = field(default_factory=dict)
+    failed: int = 0
+    """Calls in which a compile failed, and the error left."""
+    declined: Counter[Why] = field(default_factory=Counter)
+    """Calls for which nothing was compiled."""
+    used: dict[int, Use] = field(default_factory=dict)
     """How often each compile was used whose entry is gone."""
+
+    @property
+    def runs(self) -> Runs:
+        """Of all its calls."""
+        eager = self.declined.total()
+        made = Runs(calls=self.failed + eager, eager=Counter(self.declined))
+        for use in self.used.values():
+            made.add(use.runs)
+        return made
 
 
 _functions: Final[dict[Label, _Function]] = {}
@@ -163,7 +184,7 @@ def compiled(label: Label, done: Compilation, effects: Sequence[str], residual: 
         eager=done.eager,
         broken=None if done.broken is None else records.broken(done.broken),
     )
-    done.kept.append(_Witness(done.entry, done.number, found))
+    done.kept.append(_Witness(done.tally, done.number, found))
 
 
 def _outcome(done: Compilation) -> str:
@@ -174,6 +195,7 @@ def _outcome(done: Compilation) -> str:
 
 def failed(label: Label, error: BaseException) -> None:
     """A compile that has come to nothing."""
+    _function(label).failed += 1
     under_way = _open.pop(label, None)
     broken = records.broken(error) if isinstance(error, CaptureError) else None
     if isinstance(error, CaptureError):
@@ -199,8 +221,20 @@ def recompiled(why: Recompile) -> None:
     )
 
 
-def declined(label: Label) -> None:
-    _function(label).declined += 1
+def declined(label: Label, why: Why) -> None:
+    _function(label).declined[why] += 1
+
+
+def suppressed(label: Label) -> None:
+    """A compile that has failed; the call runs as it is, and is counted as such."""
+    _function(label).failed -= 1
+
+
+def forgotten() -> None:
+    """All counting begins anew: what was used up to now has been."""
+    for each in _witnesses:
+        each.tell(last=True)
+    journal.write("reset")
 
 
 # ---------------------------------------------------------------------- the end
@@ -209,35 +243,49 @@ def declined(label: Label) -> None:
 class _Witness:
     """Lives as long as what was compiled, and then knows how often that was used."""
 
-    def __init__(self, entry: Entry, number: int, function: _Function) -> None:
-        self.entry = entry
+    def __init__(self, tally: Tally, number: int, function: _Function) -> None:
+        self.tally: Tally | None = tally
         self.number = number
         self.function = function
-        self.before = 0
         _witnesses.add(self)
 
-    @property
-    def hits(self) -> int:
-        return self.entry.hits - self.before
+    def tell(self, *, last: bool = False) -> None:
+        if self.tally is not None:
+            self.function.used[self.number] = Use(self.tally.chosen, self.tally.runs)
+        if last:
+            self.tally = None
 
     def __del__(self) -> None:
-        self.function.used[self.number] = self.hits
+        self.tell()
 
 
 _witnesses: Final[Living[_Witness]] = Living()
 
 
 def ended() -> None:
-    """How often what was compiled was used, up to now."""
+    """How often what was compiled was used, up to now, and what ran as it is."""
     for each in _witnesses:
-        each.function.used[each.number] = each.hits
+        each.tell()
     found = list(_functions.values())
-    functions = [
-        {"function": each.number, "hits": sum(each.used.values()), "declined": each.declined}
+    functions = [_calls(each) for each in found]
+    entries = [
+        {"number": number, "hits": use.chosen, "eager": use.runs.eager.total()}
         for each in found
+        for number, use in each.used.items()
     ]
-    entries = [{"number": n, "hits": hits} for each in found for n, hits in each.used.items()]
     journal.write("end", functions=functions, entries=entries)
+
+
+def _calls(function: _Function) -> dict[str, Any]:
+    runs = function.runs
+    return {
+        "function": function.number,
+        "calls": runs.calls,
+        "hits": runs.hits,
+        "captured": runs.captured,
+        "declined": runs.eager[Why.LIMIT],
+        "eager": {why.value: count for why, count in runs.eager.items() if count},
+    }
 
 
 def _at_exit() -> None:
@@ -249,10 +297,9 @@ def _after_fork() -> None:
     """The child tells of itself: what was used before is the parent's."""
     _open.clear()
     for found in _functions.values():
-        found.declined = 0
+        found.failed = 0
+        found.declined.clear()
         found.used.clear()
-    for each in _witnesses:
-        each.before = each.entry.hits
 
 
 _process: Final = os.getpid()

@@ -1,8 +1,8 @@
 """Programs that catch torch._dynamo's exceptions catch stator's.
 
-In: torch's exceptions, by name, once their module has been loaded. Out: each exception of stator that
-says the same is, while stator is installed, of a class that is a subclass of both. It has the name,
-the text and the attributes that it always has; what programs read of torch's is there as well.
+In: torch's exceptions, by name, once their module has been loaded. Out: each exception of stator
+that says the same is, while stator is installed, of a class that is a subclass of both. It has the
+name, the text and the attributes that it always has; what programs read of torch's is there, too.
 """
 
 import traceback
@@ -87,7 +87,7 @@ def _double(
             return ours.__str__(self)
 
         def __reduce__(self) -> Any:
-            """Elsewhere it is what it is without torch's: nobody there may have installed stator."""
+            """Elsewhere it is stator's alone: nobody there may have installed it."""
             _, *rest = super().__reduce__()
             return (ours, *rest)
 

@@ -17,7 +17,7 @@ from torch import nn
 
 from stator import api
 from stator.backends import check
-from stator.dropin import compiling, exceptions
+from stator.dropin import compiling, counting, exceptions
 from stator.dropin.arrival import Arrivals
 from stator.dropin.compiling import Backend, Forced, for_programs
 from stator.dropin.explaining import explain
@@ -67,14 +67,17 @@ class _Installed:
         self._replace(nn.Module, "compile", compiling.compile_in_place)
         for name, ours in _COMPILER.items():
             self._replace(torch.compiler, name, ours)
-        both = for_both(torch._logging.set_logs)
-        for owner in (torch._logging, torch._logging._internal):
+        logging: Any = torch._logging
+        both = for_both(logging.set_logs)
+        for owner in (logging, logging._internal):
             self._replace(owner, "set_logs", both)
+        counting.start()
         self._arrivals.expect(_DYNAMO, self._dynamo)
         self._arrivals.expect(_SHAPES, self._shapes)
 
     def remove(self) -> None:
         self._arrivals.stop()
+        counting.stop()
         self._patches.undo()
         self._settings.restore()
         compiling.set_default_backend(None)

@@ -174,15 +174,20 @@ class _Reader:
         for each in event.get("functions") or []:
             number = self._function_numbers.get((pid, each.get("function")))
             if number is not None:
-                self.functions[number]["hits"] = 0
-                self.functions[number]["declined"] = each.get("declined") or 0
+                row = self.functions[number]
+                row["hits"] = 0 if each.get("calls") is None else each.get("hits") or 0
+                row["declined"] = each.get("declined") or 0
+                row["calls"] = each.get("calls")
+                row["captured"] = each.get("captured")
+                row["eager"] = each.get("eager") or {}
         for each in event.get("entries") or []:
             found = self._compile_numbers.get((pid, each.get("number")))
             if found is not None:  # else it was made before anyone listened
                 made = self.compiles[found]
                 made["hits"] = each.get("hits") or 0
                 row = self.functions[made["function"]]
-                row["hits"] = (row["hits"] or 0) + made["hits"]
+                if row.get("calls") is None:  # as older traces tell it
+                    row["hits"] = (row["hits"] or 0) + made["hits"]
 
     def _take_told(self, event: Event) -> None:
         row: Row = {"kind": event["kind"], "at": self._at(event, "at"), "text": event.get("text")}

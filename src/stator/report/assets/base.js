@@ -109,7 +109,9 @@ function finish(unit, index) {
   const root = DATA.functions[unit.root];
   unit.hits = root.hits; // of calls of the function itself
   unit.declined = root.declined;
-  unit.calls = (unit.hits || 0) + unit.declined + unit.compiles.filter((each) => each.function === unit.root).length;
+  const compiled = unit.compiles.filter((each) => each.function === unit.root).length;
+  unit.calls = root.calls ?? (unit.hits || 0) + unit.declined + compiled;
+  unit.eager = root.eager ?? (unit.declined ? { "a limit of recompiles was reached": unit.declined } : {}); // calls, by reason
   unit.breaks = breaksOf(unit);
   unit.compiles.forEach((compile) => (compile.unit = unit));
 }

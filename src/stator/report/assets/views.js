@@ -16,6 +16,7 @@ function tiles() {
   const ops = sum(UNITS.map((unit) => unit.ops));
   const known = UNITS.filter((unit) => unit.hits !== null);
   const hits = sum(known.map((unit) => unit.hits));
+  const eager = sum(known.map((unit) => sum(Object.values(unit.eager))));
   const calls = sum(known.map((unit) => unit.calls));
   return h(
     "div",
@@ -27,6 +28,7 @@ function tiles() {
     chip(again, plural(again, "recompile"), "amber"),
     chip(time(seconds), "compiling"),
     known.length > 0 && chip(percent(hits, calls), "calls served", "", `${hits} of ${many(calls, "call")} ran what was compiled before`),
+    eager > 0 && chip(eager, eager === 1 ? "call ran eagerly" : "calls ran eagerly", "amber", "as they are, without what was compiled"),
   );
 }
 
@@ -114,7 +116,7 @@ function unitView(unit, opened) {
   const root = DATA.functions[unit.root];
   const facts = [many(unit.graphs, "graph"), many(unit.ops, "operator"), `${time(unit.seconds)} compiling`];
   if (unit.hits !== null) facts.push(`${many(unit.hits, "call")} served`);
-  if (unit.declined) facts.push(`${many(unit.declined, "call")} ran eagerly at the limit`);
+  for (const [why, count] of Object.entries(unit.eager)) facts.push(`${many(count, "call")} ran eagerly: ${why}`);
   const view = h(
     "div",
     { class: "view" },
