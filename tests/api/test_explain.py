@@ -59,7 +59,8 @@ class TestWhatItTells:
         assert explained(X).break_count == 0
         told = explained(-X)
         assert torch.equal(told.result, -X - 1)
-        assert [each.id for each in told.breaks] == ["SB0013"]
+        assert (told.break_count, [each.id for each in told.careful_breaks]) == (0, ["SB0013"])
+        assert [part.careful for part in told.parts] == [False, True, True]
         assert [part.resumed for part in told.parts] == [False, False, True]
         assert told.ops_per_graph == (("sum", "gt", "ne", "mul"), ("sum", "gt"), ("sub",))
 

@@ -27,6 +27,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from stator._native._core import Frame
 from stator.capture.autograd_leaves import user_call
+from stator.capture.causes import DRAWN
 from stator.capture.drawn import Drawn
 from stator.capture.seeded import Seeded
 from stator.contracts import Depth
@@ -263,7 +264,7 @@ class Draws:
 
     def _input(self, real: torch.Tensor) -> torch.Tensor:
         self._world.keep(real)
-        made: torch.Tensor = self._tensors.graph.add_input("drawn", real)
+        made: torch.Tensor = self._tensors.graph.add_input(DRAWN, real)
         return made
 
     # ------------------------------------------------------------------ torch.Generator

@@ -22,12 +22,14 @@ from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture import branches
 from stator.capture.autograd_leaves import user_call
+from stator.capture.causes import described
 from stator.capture.doubles import COMPARE, PLAIN, Doubles
 from stator.capture.operators import ARITHMETIC, NOT_IN_PLACE
 from stator.capture.shapes import EXACT, has_value
 from stator.capture.speculation import Speculation, negated
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import BranchOnValues, LengthOfValues, ValueNeeded
+from stator.diagnostics.places import lines
 from stator.graph import leaves
 from stator.graph.scalars import symbol_of
 from stator.guards import Key
@@ -351,14 +353,14 @@ class Scalars:
             with torch._C.DisableTorchFunction():
                 return bool(condition)
         except GuardOnDataDependentSymNode as error:
-            described = self._describe(error)
+            why = self._describe(error, frame)
         side = self._insisted(frame)
         if side is None:
             side = self.speculation.holds(frame, condition)
             if side is None:
-                raise BranchOnValues(described)
+                raise BranchOnValues(why)
             return side
-        self.require(condition if side else negated(condition), described)
+        self.require(condition if side else negated(condition), why)
         return side
 
     def truth_of(self, frame: Frame | None, condition: Any) -> bool:
@@ -406,7 +408,7 @@ class Scalars:
             with torch._C.DisableTorchFunction():
                 return bool(condition)
         except GuardOnDataDependentSymNode as error:
-            self.require(condition, self._describe(error))
+            self.require(condition, self._describe(error, frame))
             return True
 
     def converted(self, frame: Frame | None, name: str, tensor: torch.Tensor) -> Any:
@@ -448,9 +450,9 @@ class Scalars:
         if assumptions.contradicted():
             raise ValueNeeded(why)
 
-    def _describe(self, error: GuardOnDataDependentSymNode) -> str:
-        condition = getattr(error, "cond", None)
-        return f"a branch depends on values in tensors: {condition}"
+    def _describe(self, error: GuardOnDataDependentSymNode, frame: Frame | None = None) -> str:
+        here = None if frame is None or frame.finished else lines(frame)[-1]
+        return described(self.tensors.graph, getattr(error, "cond", None), here)
 
 
 def is_index(tensor: torch.Tensor) -> bool:

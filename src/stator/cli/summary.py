@@ -155,8 +155,9 @@ class _Adding:
         if event["outcome"] == "eager":
             total.eager += 1
             self._uncaptured.add(event["number"])
-        if event["broken"] is not None:
-            total.breaks[_split(event["broken"])] += 1
+        broken = event["broken"]
+        if broken is not None and not broken.get("of_a_split"):  # which another one has led to
+            total.breaks[_split(broken)] += 1
 
     def _failure(self, event: Event) -> None:
         self._compiles[event["function"]] += 1

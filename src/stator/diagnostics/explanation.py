@@ -6,7 +6,7 @@ at or to print. It keeps nothing of the program alive but the result of the call
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,7 @@ from stator.diagnostics.breaks import CaptureError
 from stator.diagnostics.places import Place, shown, source_line
 from stator.report import build
 
+_WAITING: Final = "stack["  # how values are called that a frame has on its stack
 _SHOWN: Final = 30  # guards per part that are printed; `guards` has all
 
 
@@ -40,6 +41,16 @@ class GraphBreak:
     @property
     def place(self) -> Place | None:
         return self.stack[-1] if self.stack else None
+
+    @property
+    def identity(self) -> object:
+        """The same for the same place and kind of reason, by whatever way it was reached."""
+        return self.id, self.place if self.id and self.stack else (self.reason, self.stack)
+
+    @property
+    def is_of_a_split(self) -> bool:
+        """Behind a split: it is about what a frame was about to use, such as a loop's iterator."""
+        return self.source.startswith(_WAITING)
 
     @property
     def line(self) -> str:
@@ -79,6 +90,8 @@ class Part:
     """Where it ends, if not at the end of the program."""
     resumed: bool = False
     """It goes on behind a break."""
+    careful: bool = False
+    """It takes no value for granted: it runs when a check of another graph has failed."""
     trace_seconds: float = 0.0
     backend_seconds: float = 0.0
 
@@ -111,9 +124,19 @@ class Explanation:
 
     @property
     def breaks(self) -> tuple[GraphBreak, ...]:
-        """Each place once, however often the program passes it."""
-        found = (part.broken for part in self.parts)
-        return tuple(dict.fromkeys(each for each in found if each is not None))
+        """Each place once, however often the program passes it, is compiled, or by which words.
+
+        Those that the program has: what a split itself brings about, and splits of variants that
+        run when a check of a graph has failed (`careful_breaks`), are not among them.
+        """
+        return _distinct(part for part in self.parts if not part.careful)
+
+    @property
+    def careful_breaks(self) -> tuple[GraphBreak, ...]:
+        """Where only those variants are split that take no value for granted."""
+        known = {each.identity for each in self.breaks}
+        found = _distinct(part for part in self.parts if part.careful)
+        return tuple(each for each in found if each.identity not in known)
 
     @property
     def break_count(self) -> int:
@@ -166,6 +189,8 @@ class Explanation:
             _many(self.break_count, "graph break"),
             _many(self.op_count, "operator"),
         ]
+        if self.careful_breaks:
+            counted.append(f"{len(self.careful_breaks)} more where a check failed")
         if self.recompiles:
             counted.append(_many(len(self.recompiles), "recompile"))
         if self.eager:
@@ -194,6 +219,15 @@ class Explanation:
 
     def _guard_groups(self) -> list[str]:
         return ["\n".join([part.name, *_some(part.guards)]) for part in self.parts]
+
+
+def _distinct(parts: Iterable[Part]) -> tuple[GraphBreak, ...]:
+    found: dict[object, GraphBreak] = {}
+    for part in parts:
+        broken = part.broken
+        if broken is not None and not (part.resumed and broken.is_of_a_split):
+            found.setdefault(broken.identity, broken)
+    return tuple(found.values())
 
 
 def _part_lines(part: Part, number: int) -> Iterator[str]:

@@ -210,7 +210,7 @@ def compiled(
 ) -> None:
     """An entry was made."""
     TOTALS.compiled(None if done.graph is None else len(done.operators))
-    if done.broken is not None:
+    if done.broken is not None and not GraphBreak.of(done.broken).is_of_a_split:
         TOTALS.broke(done.broken)
     if logs.on("guards", label):
         logs.write("guards", _titled(label, "guards", map(str, done.guards)))

@@ -59,14 +59,16 @@ class Explaining:
 
     def _explanation(self, result: Any) -> Explanation:
         (root,) = self._made
-        ledgers = list(_ledgers(root))
-        done = [each for ledger in ledgers for each in ledger.compilations]
-        done.sort(key=lambda each: each.number)
+        ledgers = [ledger for ledger, _ in _ledgers(root)]
+        found = [
+            (each, careful) for ledger, careful in _ledgers(root) for each in ledger.compilations
+        ]
+        found.sort(key=lambda each: each[0].number)
         again = [why for ledger in ledgers for why in ledger.recompiles]
         return Explanation(
             name=str(_compiler(root).label),
             result=result,
-            parts=tuple(map(_part, done)),
+            parts=tuple(_part(each, careful) for each, careful in found),
             recompiles=tuple(map(str, again)),
             events=tuple(self._events),
         )
@@ -78,17 +80,16 @@ def _compiler(compiled: CompiledFunction) -> Compiler:
     return miss
 
 
-def _ledgers(root: CompiledFunction) -> Iterator[Ledger]:
-    """That of a function and those of its continuations, each with its careful variants."""
-    ledger = _compiler(root).ledger
-    found = [ledger, *(_compiler(each).ledger for each in ledger.continuations.all())]
-    for each in found:
-        yield each
-        if each.careful is not None:
-            yield each.careful
+def _ledgers(root: CompiledFunction) -> Iterator[tuple[Ledger, bool]]:
+    """That of a function and those of its continuations, and whether they take care."""
+    continuations = _compiler(root).ledger.continuations.all()
+    for compiler in map(_compiler, (root, *continuations)):
+        yield compiler.ledger, compiler.careful
+        if compiler.ledger.careful is not None:
+            yield compiler.ledger.careful, True
 
 
-def _part(done: Compilation) -> Part:
+def _part(done: Compilation, careful: bool) -> Part:
     return Part(
         name=str(done.label),
         guards=tuple(map(str, done.guards)),
@@ -98,6 +99,7 @@ def _part(done: Compilation) -> Part:
         eager=done.eager,
         broken=None if done.broken is None else GraphBreak.of(done.broken),
         resumed=bool(done.label.units),
+        careful=careful,
         trace_seconds=done.trace_seconds,
         backend_seconds=done.backend_seconds,
     )

@@ -239,6 +239,7 @@ def broken(error: CaptureError) -> dict[str, Any]:
         "source": found.source,
         "stack": [place(each) for each in found.stack],
         "line": found.line,
+        "of_a_split": found.is_of_a_split,
         **general,
     }
 

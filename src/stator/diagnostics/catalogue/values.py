@@ -7,10 +7,14 @@ class BranchOnValues(Break):
     """`if x.sum() > 0:`."""
 
     id = "SB0013"
-    title = "a branch depends on the values in a tensor"
-    what = "`if`, `while`, `and`, `not` or `in` needs a tensor's values to say which way it goes."
+    title = "a branch depends on values that show at run time"
+    what = (
+        "`if`, `while`, `and`, `not` or `in` needs the values in a tensor, or a number that is "
+        "drawn at random (`random.random()`), to say which way it goes."
+    )
     why = (
-        "While a program is traced, tensors have shapes and dtypes but no values. The graph holds "
+        "While a program is traced, tensors have shapes and dtypes but no values, and nothing is "
+        "drawn. The graph holds "
         "one side of a branch. Where that can be checked and undone, it is the side that was taken "
         "first, and the graph stands for the calls that take it again; not so in a long loop. "
         "Other calls run without that graph, under `fullgraph=True` eagerly."

@@ -121,7 +121,7 @@ function breaksOf(unit) {
   const found = new Map();
   const failures = unit.told.filter((each) => each.broken);
   for (const each of [...unit.compiles, ...failures]) {
-    if (!each.broken) continue;
+    if (!each.broken || each.broken.of_a_split) continue; // which another one has led to
     const last = each.broken.stack[each.broken.stack.length - 1];
     const key = `${each.broken.reason} ${last ? `${last.file}:${last.line}` : ""}`;
     if (!found.has(key)) found.set(key, { ...each.broken, compile: each.kind ? null : each, eager: Boolean(each.eager), times: 0 });
