@@ -19,6 +19,7 @@ PUBLIC = {
         "InternalError",
         "RecompileError",
         "RecompileLimitError",
+        "SideEffectError",
         "SpecializedError",
         "UnknownBackendError",
         "__version__",

@@ -36,7 +36,12 @@ if TYPE_CHECKING:
         register_backend,
     )
     from stator.capture import CaptureError
-    from stator.driver import RecompileError, RecompileLimitError, SpecializedError
+    from stator.driver import (
+        RecompileError,
+        RecompileLimitError,
+        SideEffectError,
+        SpecializedError,
+    )
     from stator.dropin.switch import install, uninstall
     from stator.evaluator import InternalError
 
@@ -49,6 +54,7 @@ __all__ = [
     "InternalError",
     "RecompileError",
     "RecompileLimitError",
+    "SideEffectError",
     "SpecializedError",
     "UnknownBackendError",
     "__version__",
@@ -89,7 +95,7 @@ _HOMES = {
     ),
     "stator.backends": "BackendError UnknownBackendError list_backends register_backend",
     "stator.capture": "CaptureError",
-    "stator.driver": "RecompileError RecompileLimitError SpecializedError",
+    "stator.driver": "RecompileError RecompileLimitError SideEffectError SpecializedError",
     "stator.dropin.switch": "install uninstall",
     "stator.evaluator": "InternalError",
 }

@@ -46,12 +46,17 @@ dynamic_sources: str = ""
 """Arguments, attributes … whose sizes, or value, are left open from the start: names as guards show
 them, or patterns, separated by commas (`x, self.cache*`)."""
 
+side_effect_policy: str = "silent"
+"""What happens where a program that is compiled changes objects that existed before the call:
+`silent`, `info` (the log `side_effects`), `warn`, each once per line, or `error`."""
+
 artefacts: str = os.environ.get("STATOR_ARTEFACTS", "")
 """A folder for generated code, as files; without one, it is known to `linecache` only."""
 
 progress: bool = os.environ.get("STATOR_PROGRESS", "1") != "0"
 """Show on a terminal what takes long to compile."""
 
+_CHOICES: Final = {"side_effect_policy": ("silent", "info", "warn", "error")}
 _DEFAULTS: Final = {
     name: value
     for name, value in list(globals().items())
@@ -67,6 +72,8 @@ def _checked(name: str, value: Any) -> Any:
     wanted = type(_DEFAULTS[name])
     if type(value) is not wanted:
         raise TypeError(f"{name} must be of type {wanted.__name__}, not {type(value).__name__}")
+    if name in _CHOICES and value not in _CHOICES[name]:
+        raise ValueError(f"{name} must be one of {', '.join(_CHOICES[name])}, not {value!r}")
     return value
 
 

@@ -103,6 +103,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
         suspension=middle,
         speculated=tracer.tensors.scalars.speculation.used,
         steps=tracer.steps,
+        writes=tracer.written,
         operators=operators,
         shapes=tracer.tensors.shapes,
     )
@@ -139,6 +140,8 @@ def _planned(
         check_split(tracer.calls)
         tracer.calls.errors.wanted()  # that it is split here is right as long as this holds
     changes = [*effects(tracer), *state_effects(tracer), *tracer.calls.errors.effects()]
+    if tracer.writes is not None:
+        tracer.written = tracer.writes.of(changes, tracer.written_cells)
     if raised:
         changes = list(_leaving(changes, tracer.world.origins.get(id(result))))
     try:

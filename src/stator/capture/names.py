@@ -27,6 +27,8 @@ class Waiting(NamedTuple):
 
 def store_name(world: World, record: Record, name: str, value: Any) -> None:
     """Sets a name in a dict of the world; NULL deletes it."""
+    if world.watch is not None:
+        world.watch(id(record.shadow), name)
     if value is NULL or record.filled or not world.store_item(record, name, value):
         world.fill(record)
         if value is NULL:
@@ -184,5 +186,7 @@ class Names:
             core.store_cell(frame, cell, value)
 
     def store_cell_value(self, cell: types.CellType, value: Any) -> None:
+        if self.world.watch is not None:
+            self.world.watch(id(cell))
         self.cells[id(cell)] = value
         self.written_cells[id(cell)] = cell

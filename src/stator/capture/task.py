@@ -64,6 +64,8 @@ class Trace:
     """If it can't end here: an earlier step, where it may."""
     speculated: bool = False
     """Whether values were taken for granted that the graph checks."""
+    writes: tuple[Any, ...] = ()
+    """What it changes of the world, and where, if somebody wants to know (`writes.Write`)."""
     operators: tuple[Any, ...] = ()
     """What was recorded, for comparison with another trace of the same call."""
     shapes: Shapes | None = None

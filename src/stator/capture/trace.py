@@ -27,6 +27,7 @@ from stator.capture.replaced import replaced
 from stator.capture.task import Task, Trace, Trust
 from stator.capture.tensors import RecordingMode, Tensors
 from stator.capture.tracer import Suspended, Tracer, frames, resume
+from stator.capture.writes import Writes
 from stator.diagnostics import logs, progress
 from stator.diagnostics.breaks import Break, Failed
 from stator.diagnostics.catalogue import (
@@ -81,6 +82,8 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
             tensors = Tensors(graph, world, state, task.wanted)
             tracer = Tracer(tensors, world)
             tracer.limit = limit
+            if config.side_effect_policy != "silent":
+                tracer.writes = Writes(world, task)
             tracer.noted = logs.on("dynamo", task.place, verbose=True)
             progress.stage("tracing", graph.graph.nodes.__len__)
             tensors.scalars.careful = task.trust is Trust.NOTHING

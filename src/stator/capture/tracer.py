@@ -32,6 +32,7 @@ from stator.capture.started import answer_frame
 from stator.capture.steps import Steps
 from stator.capture.tensors import Tensors
 from stator.capture.text import Texts
+from stator.capture.writes import Write, Writes
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break, Failed, Place
 from stator.diagnostics.places import lines
@@ -91,6 +92,8 @@ class Tracer(Attributes):
         self.texts = Texts(self)
         self.base: types.CodeType | None = None  # of the frame that began: below it are not ours
         self.performed: list[Perform] = []  # what is put off until the graph has run, in order
+        self.writes: Writes | None = None  # if somebody wants to know where the world is changed
+        self.written: tuple[Write, ...] = ()
         self.stopped: Break | None = None
         self.interrupted: BaseException | None = None  # by a signal handler: the trace is over
         self.stopped_at = 0  # the instruction of the outermost loop

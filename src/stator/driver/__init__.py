@@ -5,7 +5,12 @@ function), or the decision to run the call eagerly, which is an entry too.
 """
 
 from stator.driver.compiler import Compiler, compiled_function
-from stator.driver.errors import RecompileError, RecompileLimitError, SpecializedError
+from stator.driver.errors import (
+    RecompileError,
+    RecompileLimitError,
+    SideEffectError,
+    SpecializedError,
+)
 from stator.driver.options import Options, checked
 
 __all__ = [
@@ -13,6 +18,7 @@ __all__ = [
     "Options",
     "RecompileError",
     "RecompileLimitError",
+    "SideEffectError",
     "SpecializedError",
     "checked",
     "compiled_function",

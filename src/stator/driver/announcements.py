@@ -292,12 +292,16 @@ def _effects(plan: Plan) -> list[str]:
     return [_words(step.effect, str(step)) for step in written]
 
 
-def _words(effect: Effect, text: str) -> str:
-    """An effect in words; how it is written follows."""
-    words = _WORDS.get(type(effect).__name__)
-    if words is None:
-        return text
+def in_words(effect: Effect) -> str:
+    """What an effect does; empty if there are no words for it."""
+    words = _WORDS.get(type(effect).__name__, "")
     fields = vars(effect)
     descriptor = fields.get("descriptor")
     name = fields.get("name") if descriptor is None else descriptor.__name__
-    return f"{words.format(effect.target, name)} ({text})"
+    return words.format(effect.target, name)
+
+
+def _words(effect: Effect, text: str) -> str:
+    """An effect in words; how it is written follows."""
+    words = in_words(effect)
+    return f"{words} ({text})" if words else text

@@ -39,7 +39,12 @@ from stator.driver.entries import (
     install_original,
     install_twice,
 )
-from stator.driver.errors import RecompileError, RecompileLimitError, SpecializedError
+from stator.driver.errors import (
+    RecompileError,
+    RecompileLimitError,
+    SideEffectError,
+    SpecializedError,
+)
 from stator.driver.ledger import (
     Compilation,
     Label,
@@ -52,6 +57,7 @@ from stator.driver.ledger import (
 from stator.driver.notice import notice
 from stator.driver.options import Options
 from stator.driver.recompiles import limit_reached, reasons, refused, told
+from stator.driver.side_effects import follow_policy
 from stator.driver.stance import Stance
 from stator.driver.tally import Why
 from stator.driver.tracers import another_traces
@@ -213,7 +219,7 @@ class Compiler:
         try:
             with progress.compiling(self.label.name, self.label.file, self.label.line):
                 return self._install(function, ledger, bound)
-        except (CaptureError, SpecializedError) as error:
+        except (CaptureError, SideEffectError, SpecializedError, Warning) as error:
             announcements.failed(self.label, error)
             raise
         except RecursionError as error:
@@ -391,6 +397,8 @@ class Compiler:
             return self._eager(ledger, found, trace.broken)
         if trace.plan is None:
             return self._as_it_is(ledger, found, "an operator of torch raises")
+        if trace.writes:
+            follow_policy(label, trace.writes, _level_outside())
         ending = None if trace.suspension is None else self._ending(ledger, trace.suspension)
         built = build(trace, label, options, may_fail=self._may_run_uncompiled(trace))
         if built.uncompiled is not None:

@@ -1,7 +1,7 @@
 """What the driver raises."""
 
 from stator.capture.assumed import Specialized
-from stator.diagnostics.places import shown
+from stator.diagnostics.places import Place, shown
 from stator.driver.ledger import Recompile
 
 
@@ -31,3 +31,16 @@ class SpecializedError(RuntimeError):
             lines += [f"    {line}" for line in shown(each.places)]
         lines += [f"  fix: {fix}" for fix in dict.fromkeys(each.fix for each in broken)]
         super().__init__("\n".join(lines))
+
+
+class SideEffectError(RuntimeError):
+    """A function changes an object that existed before, and `side_effect_policy` is "error".
+
+    `effect` says in words what is changed, `place` in which line, if that is known. Nothing has
+    been changed.
+    """
+
+    def __init__(self, text: str, effect: str = "", place: Place | None = None) -> None:
+        super().__init__(text)
+        self.effect = effect
+        self.place = place

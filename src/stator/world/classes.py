@@ -56,6 +56,8 @@ class Classes(Identity):
         found = objects.lookup(cls, name)
         if name.startswith("__") or is_descriptor(value) or (found and is_descriptor(found.value)):
             raise ClassChanged(f"the method or property {name} of a class is replaced")
+        if self.watch is not None:
+            self.watch(id(cls), name)
         self.class_writes[id(cls), name] = value
         self.written_classes[id(cls), name] = cls
         self._written_names.add(name)

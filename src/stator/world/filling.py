@@ -149,6 +149,8 @@ class Filling(Store):
             keys = dict.__iter__(record.shadow)
         record = record.owner or record
         record.touched = True
+        if self.watch is not None:
+            self.watch(id(record.shadow), name)
         record.changed_names.update(key for key in keys if type(key) is str)
 
     # ------------------------------------------------------------------ contents of shadows

@@ -31,6 +31,7 @@ class Store:
         self.origins: dict[int, Source] = {}  # of stand-ins, by their id
         self.latest: dict[int, Source] = {}  # of those with several, the one that was read last
         self.opaque: dict[int, str] = {}  # id -> type name
+        self.watch: Callable[..., None] | None = None  # told of changes: id of what, and which part
         self.made: dict[int, types.FunctionType] = {}  # functions made in the trace, by id
         self.made_classes: set[int] = set()
         self.making: list[str] = []  # names of classes that are being made
