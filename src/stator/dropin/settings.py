@@ -21,11 +21,15 @@ SHARED: Final = (
 )
 
 
+# By another name, and with another default: torch's own is not taken over, what a program sets is.
+RENAMED: Final = {"side_effect_replay_policy": "side_effect_policy"}
+
+
 class Settings:
     """The settings of stator, as they were before the program's were taken over."""
 
     def __init__(self) -> None:
-        self._before = {name: getattr(config, name) for name in SHARED}
+        self._before = {name: getattr(config, name) for name in (*SHARED, *RENAMED.values())}
 
     def follow(self, module: ModuleType, patches: Patches) -> None:
         """Takes over what is set in torch's module, now and later."""
@@ -48,9 +52,10 @@ class Settings:
             setattr(config, name, value)
 
 
-_DEFAULTS: Final = {name: getattr(config, name) for name in SHARED}
+_DEFAULTS: Final = {name: getattr(config, name) for name in (*SHARED, *RENAMED.values())}
 
 
 def _take(name: str, value: object) -> None:
-    if name in SHARED and type(value) is type(_DEFAULTS[name]):
-        setattr(config, name, value)
+    ours = RENAMED.get(name, name)
+    if ours in _DEFAULTS and type(value) is type(_DEFAULTS[ours]):
+        setattr(config, ours, value)

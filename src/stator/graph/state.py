@@ -6,6 +6,7 @@ as a graph node *and* applied to the fake tensors, as torch itself does at run t
 """
 
 import contextlib
+import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple
@@ -105,7 +106,8 @@ def _rng_states() -> tuple[bytes, ...]:
         states = [torch.get_rng_state()]
         if _call(torch.cuda.is_initialized):
             states += torch.cuda.get_rng_state_all()
-        return tuple(bytes(state.numpy()) for state in states)
+        # Without numpy, which need not be there.
+        return tuple(ctypes.string_at(state.data_ptr(), state.nbytes) for state in states)
 
 
 def autocast_nesting() -> int:
