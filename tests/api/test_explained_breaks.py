@@ -2,6 +2,7 @@
 """`explain` counts the breaks that a program has, each once, and says what they depend on."""
 
 import random
+import tempfile
 import time
 
 import numpy as np
@@ -177,3 +178,17 @@ def test_counters_agree():
     for size in (2, 3, 4):
         compiled(torch.ones(size))
     assert stator.counters()["graph_breaks"] == 1
+
+
+def in_a_library(x):
+    x = x + 1
+    tempfile.mkdtemp()
+    return x * 2
+
+
+def test_a_line_that_calls_a_library_is_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    told = stator.explain(in_a_library)(X)
+    assert [each.line for each in told.breaks] == ["tempfile.mkdtemp()"]
+    text = str(told.breaks[0])
+    assert text.index(__file__) < text.index("tempfile.py")

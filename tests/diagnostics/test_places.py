@@ -70,13 +70,21 @@ class TestStack:
             "called from <program>:4 in program",
         ]
 
-    def test_code_of_the_user_behind_a_library(self) -> None:
+    def test_the_line_of_the_user_comes_before_that_of_a_library(self) -> None:
         inner = Place(f"{LIBRARIES}/lib/core.py", 3, "run")
         assert list(shown((at(1), at(2), inner))) == [
-            "at lib/core.py:3 in run",
-            "called from <program>:2 in program",
+            "at <program>:2 in program",
             "    if x.sum() > 0:",
+            "in lib/core.py:3 in run",
             "called from <program>:1 in program",
+        ]
+        outer = inner._replace(line=2)
+        assert list(shown((at(2), outer, inner)))[2:] == [
+            "in lib/core.py:3 in run (through 1 more in libraries)"
+        ]
+        assert list(shown((outer, inner))) == [
+            "at lib/core.py:3 in run",
+            "called from lib/core.py:2 in run",
         ]
 
     def test_frames_of_libraries_are_taken_together(self) -> None:

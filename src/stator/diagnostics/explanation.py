@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from stator.diagnostics.breaks import CaptureError
-from stator.diagnostics.places import Place, shown, source_line
+from stator.diagnostics.places import Place, shown, source_line, users_own
 from stator.report import build
 
 _WAITING: Final = "stack["  # how values are called that a frame has on its stack
 _SHOWN: Final = 30  # guards per part that are printed; `guards` has all
+
+
+def is_of_a_split(source: str) -> bool:
+    """Whether the object to blame is one that a frame had on its stack when it was split."""
+    return source.startswith(_WAITING)
 
 
 @dataclass(frozen=True)
@@ -40,22 +45,28 @@ class GraphBreak:
 
     @property
     def place(self) -> Place | None:
-        return self.stack[-1] if self.stack else None
+        """The user's own line, if there is one: what it calls in libraries is in `stack`."""
+        return users_own(self.stack) if self.stack else None
 
     @property
     def identity(self) -> object:
-        """The same for the same place and kind of reason, by whatever way it was reached."""
-        return self.id, self.place if self.id and self.stack else (self.reason, self.stack)
+        """The same for the same line of the user's and kind of reason.
+
+        However the line was reached, and whatever a library does there, the program has one break.
+        """
+        if not self.id or not self.stack:
+            return self.reason, self.stack
+        return self.id, users_own(self.stack)
 
     @property
     def is_of_a_split(self) -> bool:
         """Behind a split: it is about what a frame was about to use, such as a loop's iterator."""
-        return self.source.startswith(_WAITING)
+        return is_of_a_split(self.source)
 
     @property
     def line(self) -> str:
         """The line of the program."""
-        return source_line(self.stack[-1]).strip() if self.stack else ""
+        return source_line(users_own(self.stack)).strip() if self.stack else ""
 
     def lines(self) -> Iterator[str]:
         yield self.reason

@@ -117,21 +117,28 @@ def code_lines(place: Place) -> Iterator[str]:
 
 
 def shown(places: Sequence[Place]) -> Iterator[str]:
-    """Where something happened, the innermost frame first, in a few lines.
+    """Where something happened, in a few lines: the user's line, and what it has led to.
 
-    The code is shown of the innermost frame and, if that is in a library, of the user's line that
-    has led there. Frames of libraries that follow each other are one line.
+    The code is shown of the user's innermost line and, if it happened in a library that this line
+    calls, of the innermost frame. Then who has called it, from the inside to the outside; frames of
+    libraries that follow each other are one line.
     """
     if not places:
         return
-    *callers, innermost = places
-    yield f"at {_short(innermost)}"
-    yield from (f"    {line}" for line in code_lines(innermost))
-    groups = _grouped(reversed(callers))
-    users = next((i for i, group in enumerate(groups) if not library(group[0])), None)
+    own = users_own(places)
+    innermost = places[-1]
+    yield f"at {_short(own)}"
+    yield from (f"    {line}" for line in code_lines(own))
+    position = len(places) - 1
+    if library(innermost) and own is not innermost:
+        position = max(index for index, each in enumerate(places) if each is own)
+        between = len(places) - position - 2
+        others = f" (through {between} more in libraries)" if between else ""
+        yield f"in {_short(innermost)}{others}"
+        yield from (f"    {line}" for line in code_lines(innermost))
+    groups = _grouped(reversed(places[:position]))
     left_out = len(groups) - _MOST_CALLERS
     for index, group in enumerate(groups):
-        is_users = index == users and library(innermost) != ""
         # The first ones and the last one; what lies between is seldom of interest.
         if left_out > 0 and _MOST_CALLERS - 1 <= index < len(groups) - 1:
             if index == _MOST_CALLERS - 1:
@@ -139,8 +146,6 @@ def shown(places: Sequence[Place]) -> Iterator[str]:
             continue
         others = f" (and {len(group) - 1} more in libraries)" if len(group) > 1 else ""
         yield f"called from {_short(group[0])}{others}"
-        if is_users:
-            yield from (f"    {line}" for line in code_lines(group[0]))
 
 
 def _short(place: Place) -> str:

@@ -17,7 +17,7 @@ import torch.fx as fx
 from stator.capture import CaptureError, Trace, steps
 from stator.capture.shapes import Shapes
 from stator.diagnostics import journal, logs
-from stator.diagnostics.explanation import GraphBreak
+from stator.diagnostics.explanation import GraphBreak, is_of_a_split
 from stator.driver import regions, story
 from stator.driver.ledger import Compilation, Label, Recompile
 from stator.driver.records import arguments, name
@@ -210,7 +210,7 @@ def compiled(
 ) -> None:
     """An entry was made."""
     TOTALS.compiled(None if done.graph is None else len(done.operators))
-    if done.broken is not None and not GraphBreak.of(done.broken).is_of_a_split:
+    if done.broken is not None and not is_of_a_split(done.broken.source):
         TOTALS.broke(done.broken)
     if logs.on("guards", label):
         logs.write("guards", _titled(label, "guards", map(str, done.guards)))

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from stator._native._core import Entry
 from stator.diagnostics.breaks import CaptureError, Place
+from stator.diagnostics.places import users_own
 from stator.driver.living import Living
 
 
@@ -116,8 +117,10 @@ class Totals:
     recompiles: int = 0
     failures: int = 0
     limits: int = 0
-    breaks: Counter[tuple[str, Place | None]] = field(default_factory=Counter)
-    """How often a graph ended for a reason, and where."""
+    breaks: set[tuple[str, Place | None]] = field(default_factory=set)
+    """Lines of the program where graphs end, and for which kind of reason."""
+    reasons: Counter[str] = field(default_factory=Counter)
+    """How many graphs end, for each reason."""
     gone: Runs = field(default_factory=Runs)
     """What has run without an entry, or whose entry is gone."""
 
@@ -139,7 +142,8 @@ class Totals:
 
     def broke(self, error: CaptureError) -> None:
         """A graph ends where it should not."""
-        self.breaks[error.reason, error.places[-1] if error.places else None] += 1
+        self.breaks.add((error.id, users_own(error.places) if error.places else None))
+        self.reasons[error.reason] += 1
         observed("graph_break", error.reason)
 
     @property
@@ -183,15 +187,12 @@ def counters() -> dict[str, Any]:
     is not counted. `stator.reset()` begins anew.
     """
     runs = TOTALS.runs
-    reasons: Counter[str] = Counter()
-    for (reason, _), count in TOTALS.breaks.items():
-        reasons[reason] += count
     return {
         "compiles": TOTALS.compiles,
         "unique_graphs": TOTALS.graphs,
         "operators": TOTALS.operators,
         "graph_breaks": len(TOTALS.breaks),
-        "break_reasons": dict(reasons),
+        "break_reasons": dict(TOTALS.reasons),
         "recompiles": TOTALS.recompiles,
         "failures": TOTALS.failures,
         "limits": TOTALS.limits,
