@@ -350,7 +350,7 @@ class Compiler:
             if not ledger.dynamics.in_use and type(error) is not UnknownSymbolError:
                 raise
             announcements.closed(self.label, str(error))
-        except (CaptureError, SpecializedError, RecursionError):
+        except (CaptureError, SideEffectError, SpecializedError, RecursionError, Warning):
             raise
         except Exception as error:
             opened = bool(wanted) or ledger.dynamics.in_use

@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any, Final
 
 from stator._native._core import Bucket, CompiledFunction
+from stator.capture.task import Trust
 from stator.diagnostics import journal
 from stator.diagnostics.explanation import Explanation, GraphBreak, Part
 from stator.driver import announcements
@@ -84,9 +85,11 @@ def _ledgers(root: CompiledFunction) -> Iterator[tuple[Ledger, bool]]:
     """That of a function and those of its continuations, and whether they take care."""
     continuations = _compiler(root).ledger.continuations.all()
     for compiler in map(_compiler, (root, *continuations)):
-        yield compiler.ledger, compiler.careful
-        if compiler.ledger.careful is not None:
-            yield compiler.ledger.careful, True
+        yield compiler.ledger, compiler.trust is not Trust.SEEN
+        careful = compiler.ledger.careful
+        while careful is not None:
+            yield careful, True
+            careful = careful.careful
 
 
 def _part(done: Compilation, careful: bool) -> Part:
