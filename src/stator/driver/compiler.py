@@ -308,7 +308,7 @@ class Compiler:
     ) -> bool:
         """Whether one more variant is allowed; notes why it is needed."""
         if ledger.failures >= _MOST_FAILURES:
-            announcements.declined(self.label)
+            announcements.declined(self.label, Why.FAILED)
             return False
         limit = limit_reached(ledger, self.options)
         if limit is None:

@@ -27,6 +27,7 @@ class Why(Enum):
     STANCE = "the stance says so"
     STACK = "too little stack was left to compile"
     SUPPRESSED = "an error was suppressed"
+    FAILED = "compiling it has failed too often"
     CHANGED = "another thread changed what was read"
     PATH = "the path can't be captured"
     REFUSED = "a check of the graph failed"
