@@ -6,7 +6,6 @@ as a graph node *and* applied to the fake tensors, as torch itself does at run t
 """
 
 import contextlib
-import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple
@@ -106,8 +105,16 @@ def _rng_states() -> tuple[bytes, ...]:
         states = [torch.get_rng_state()]
         if _call(torch.cuda.is_initialized):
             states += torch.cuda.get_rng_state_all()
-        # Without numpy, which need not be there.
-        return tuple(ctypes.string_at(state.data_ptr(), state.nbytes) for state in states)
+        return tuple(map(_content, states))
+
+
+def _content(state: torch.Tensor) -> bytes:
+    try:
+        return bytes(state.numpy())
+    except RecursionError:
+        raise
+    except RuntimeError:  # there is no numpy
+        return bytes(state.tolist())
 
 
 def autocast_nesting() -> int:
