@@ -5,6 +5,7 @@ Each way in which a call can run is a program here, with the numbers that `stato
 journal, the summary of a run and the report must tell of it.
 """
 
+import gc
 import itertools
 import os
 import subprocess
@@ -327,6 +328,7 @@ def test_nothing_is_kept_alive():
     compiled(X)
     compiled(-X)
     del compiled
+    gc.collect()
     assert TOTALS.runs == TOTALS.gone  # no tally lives: the entries went with the function
 
 
