@@ -1,0 +1,1 @@
+"""Programs whose compiles are counted (`benchmarks.compile_counts.__main__`)."""
