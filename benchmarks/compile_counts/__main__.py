@@ -48,11 +48,28 @@ class Eager:
         pass
 
 
+class Counts:
+    """What the backend was asked for."""
+
+    compiles = runs = 0
+
+
+def backend(module: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
+    """Runs graphs as they are, and counts. Graphs without operators don't count."""
+    if any(node.op.startswith("call") for node in module.graph.nodes):
+        Counts.compiles += 1
+
+    def run(*args: Any) -> Any:
+        Counts.runs += 1
+        return module.forward(*args)
+
+    return run
+
+
 class Counting:
-    """Compiles with a backend that runs graphs as they are, and counts."""
+    """An engine with that backend."""
 
     def __init__(self, spec: str) -> None:
-        self.compiles = self.runs = 0
         if spec == PEER:
             dynamo: Any = importlib.import_module("torch._dynamo")
             dynamo.config.recompile_limit = dynamo.config.accumulated_recompile_limit = LIMIT
@@ -66,25 +83,15 @@ class Counting:
             self.graph_break, self.disable = stator.graph_break, stator.disable
 
     def compile(self, target: Any, **options: Any) -> Any:
-        return self._compile(target, backend=self._backend, **options)
+        return self._compile(target, backend=backend, **options)
 
     def reset(self) -> None:
         self._reset()
-        self.compiles = self.runs = 0
-
-    def _backend(self, module: torch.fx.GraphModule, inputs: Any) -> Callable[..., Any]:
-        if any(node.op.startswith("call") for node in module.graph.nodes):
-            self.compiles += 1
-
-        def run(*args: Any) -> Any:
-            self.runs += 1
-            return module.forward(*args)
-
-        return run
+        Counts.compiles = Counts.runs = 0
 
 
 def results_of(name: str, engine: Any) -> list[Any]:
-    """What a program yields, detached, and each time how often was compiled by then."""
+    """What a program yields, as it was then."""
     torch.manual_seed(0)
     engine.reset()
     found = []
@@ -121,7 +128,7 @@ def measure(spec: str, names: Iterable[str]) -> dict[str, Any]:
             expected = results_of(name, Eager())
             results = results_of(name, engine)
             right = same(expected, results)
-            counts = {"compiles": engine.compiles, "runs": engine.runs, "calls": len(results)}
+            counts = {"compiles": Counts.compiles, "runs": Counts.runs, "calls": len(results)}
             found[name] = counts if right else counts | {"failed": "results differ from eager"}
         except Exception as error:
             found[name] = {"failed": error_line(error)}

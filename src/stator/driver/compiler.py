@@ -50,6 +50,7 @@ from stator.driver.ledger import (
     Label,
     Ledger,
     Recompile,
+    forget_recent,
     ledgers_of,
     own_ledger,
     shared_ledger,
@@ -119,6 +120,8 @@ def forget(code: CodeType | None = None) -> None:
     with _lock:
         for ledger in ledgers_of(code):
             ledger.reset()
+        if code is None:
+            forget_recent()
 
 
 class Compiler:

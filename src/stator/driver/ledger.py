@@ -2,13 +2,14 @@
 
 Stage: driver. A `Ledger` goes with a bucket of entries, and counts towards its limit; all ledgers
 of a code object are in one `Family`, which counts towards the accumulated limit. Both live as long
-as a compiled function uses them. Nothing here keeps tensors, modules or traces alive: guards are
+as a compiled function uses them, and the last ones that wrappers share a while longer. Nothing here keeps tensors, modules or traces alive: guards are
 those that the entry holds itself, all else is text.
 """
 
+import contextlib
 import itertools
 import weakref
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
@@ -228,6 +229,12 @@ _families: Final[weakref.WeakValueDictionary[int, Family]] = weakref.WeakValueDi
 _ledgers: Final[Living[Ledger]] = Living()
 
 
+# The last ones that were asked for: a function that compiles a function it makes, or a model, and
+# drops it, finds what it has compiled when it is called again. By id, the latest at the end.
+_recent: Final[OrderedDict[int, Ledger]] = OrderedDict()
+_RECENT: Final = 32
+
+
 def shared_ledger(code: CodeType, options: Options) -> Ledger:
     """The ledger that wrappers of a code object share, if they were made with such options."""
     family = _family(code)
@@ -235,7 +242,18 @@ def shared_ledger(code: CodeType, options: Options) -> Ledger:
     ledger = family.shared.get(key)
     if ledger is None:
         ledger = family.shared[key] = Ledger(family, Bucket(code), options.backend)
+    if options.lasting:
+        with contextlib.suppress(KeyError):  # another thread may forget them meanwhile
+            _recent[id(ledger)] = ledger
+            _recent.move_to_end(id(ledger))
+            while len(_recent) > _RECENT:
+                _recent.popitem(last=False)
     return ledger
+
+
+def forget_recent() -> None:
+    """What no wrapper refers to is dropped."""
+    _recent.clear()
 
 
 def own_ledger(

@@ -4,8 +4,10 @@ Stage: driver. In: the arguments of `stator.compile`. Out: `Options`, and the ke
 of one function share what was compiled: equal keys mean that either wrapper would compile the same.
 """
 
+import sys
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from types import FunctionType, MethodType
 from typing import Any, Final
 
 from stator.backends import check
@@ -44,14 +46,30 @@ class Options:
     def inductor(self) -> bool:
         return self.backend == "inductor"
 
+    @property
+    def lasting(self) -> bool:
+        """Whether the backend lives as long as the process: it has a name, or a module has it."""
+        backend = self.backend
+        if type(backend) is not FunctionType:
+            return isinstance(backend, str)
+        module = sys.modules.get(backend.__module__)
+        return module is not None and module.__dict__.get(backend.__qualname__) is backend
+
     def key(self) -> Hashable:
         """Equal for wrappers that may share entries.
 
         The backend counts by identity; whoever keeps something under the key keeps the backend.
         """
-        backend = self.backend if isinstance(self.backend, str) else id(self.backend)
+        backend = self.backend if isinstance(self.backend, str) else _identity(self.backend)
         options = tuple(sorted((name, _frozen(value)) for name, value in self.options.items()))
         return (backend, self.fullgraph, self.dynamic, self.mode, options, self.recompile_limit)
+
+
+def _identity(backend: Any) -> Hashable:
+    """A method is bound anew each time it is asked for: what it is bound to is what counts."""
+    if type(backend) is MethodType:
+        return id(backend.__self__), id(backend.__func__)
+    return id(backend)
 
 
 def _frozen(value: Any) -> str:
