@@ -59,6 +59,7 @@ def resumed_values(tracer: Tracer, task: Task) -> list[Any]:
     world = tracer.world
     given = iter(enumerate(task.bound))
     values: list[Any] = []
+    iterators: list[Any] = []
     for point in task.points:
         names = decode(point.code).localsplus
         lazily = not FRAME_READERS.intersection(point.code.co_names)
@@ -75,7 +76,11 @@ def resumed_values(tracer: Tracer, task: Task) -> list[Any]:
             else:
                 values.append(world.wrap(raw, source))
         for position, kind in enumerate(point.stack):
-            if kind in (Slot.VALUE, Slot.HANDLED):
+            if kind in (Slot.VALUE, Slot.ITERATOR, Slot.HANDLED):
                 index, raw = next(given)
                 values.append(world.wrap(raw, Local(index, f"stack[{position}]")))
+                if kind is Slot.ITERATOR:
+                    iterators.append(values[-1])
+    for iterator, (index, raw) in zip(iterators, given, strict=True):
+        tracer.ahead.know(iterator, raw, Local(index, "ahead"))
     return values

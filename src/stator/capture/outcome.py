@@ -171,6 +171,7 @@ class Resolver:
 
 def effects(tracer: Tracer) -> Iterator[Effect]:
     """What the program changed in the world."""
+    yield from tracer.ahead.effects()
     yield from tracer.tensors.own.effects([each.code for each in tracer.suspended or ()])
     records = [record for record in tracer.world.records.values() if record.owner is None]
     for record in records:

@@ -18,6 +18,7 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture import formatting, operators
+from stator.capture.ahead import Ahead
 from stator.capture.attributes import Attributes
 from stator.capture.blame import surrounding
 from stator.capture.calls import Calls
@@ -90,6 +91,7 @@ class Tracer(Attributes):
         self.calls = Calls(self)
         self.instructions = Instructions(self)
         self.texts = Texts(self)
+        self.ahead = Ahead(world)
         self.base: types.CodeType | None = None  # of the frame that began: below it are not ours
         self.performed: list[Perform] = []  # what is put off until the graph has run, in order
         self.writes: Writes | None = None  # if somebody wants to know where the world is changed
@@ -479,7 +481,7 @@ class Tracer(Attributes):
 
     def next(self, frame: Frame, iterator: Any) -> Any:
         if id(iterator) in self.world.opaque:
-            raise unseen(self.world, iterator, "{} is advanced")
+            return self.ahead.next(frame, iterator)
         if type(iterator) is types.GeneratorType:
             return self.texts.passed(frame, core.next, iterator)
         self.world.protocol(type(iterator), ("__next__",))

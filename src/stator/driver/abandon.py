@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from stator.emit.resume import leave
-from stator.evaluator.points import Point
+from stator.evaluator.points import Point, size_of
 
 
 class Abandoned(BaseException):
@@ -21,5 +21,6 @@ class Abandoned(BaseException):
 def abandon(points: Sequence[Point], bound: tuple[Any, ...], error: BaseException) -> NoReturn:
     """Leaves a program that waits at some points; raises the error in any case."""
     with contextlib.suppress(BaseException):  # also what a `finally` block raises instead
-        leave(points, "abandoned")(*bound, Abandoned("the rest can't be compiled"))
+        held = bound[: size_of(points)]
+        leave(points, "abandoned")(*held, Abandoned("the rest can't be compiled"))
     raise error

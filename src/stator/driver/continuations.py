@@ -16,7 +16,7 @@ from stator.bytecode import decode
 from stator.capture.task import Trust
 from stator.emit.forward import forward
 from stator.emit.resume import resume
-from stator.evaluator.points import Point, Slot
+from stator.evaluator.points import Point, Slot, size_of
 
 LIMIT: Final = 1000
 
@@ -61,7 +61,8 @@ def native(points: Sequence[Point]) -> FunctionType:
     No traceback shows it: it has no RESUME, so for CPython its frame has not begun.
     """
     first = points[0].code
-    return forward(resume(points, first.co_name), _names(points), first)
+    names = _names(points)
+    return forward(resume(points, first.co_name), names, first, len(names) - size_of(points))
 
 
 def _names(points: Sequence[Point]) -> list[str]:
@@ -70,13 +71,22 @@ def _names(points: Sequence[Point]) -> list[str]:
     for point in points:
         variables = decode(point.code).localsplus
         wanted = [variables[index] for index in point.locals]
-        wanted += ["stack" for kind in point.stack if kind in (Slot.VALUE, Slot.HANDLED)]
+        wanted += ["stack"] * (point.size - len(point.locals))
         for name in wanted:
-            if not name.isidentifier() or keyword.iskeyword(name) or not name.isascii():
-                name = "local"
-            unique, number = name, 1
-            while unique in names:
-                number += 1
-                unique = f"{name}_{number}"
-            names.append(unique)
+            _add(names, name)
+    for point in points:
+        for kind in point.stack:
+            if kind is Slot.ITERATOR:
+                _add(names, "ahead")
     return names
+
+
+def _add(names: list[str], name: str) -> None:
+    """A parameter of its own."""
+    if not name.isidentifier() or keyword.iskeyword(name) or not name.isascii():
+        name = "local"
+    unique, number = name, 1
+    while unique in names:
+        number += 1
+        unique = f"{name}_{number}"
+    names.append(unique)

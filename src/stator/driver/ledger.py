@@ -2,8 +2,9 @@
 
 Stage: driver. A `Ledger` goes with a bucket of entries, and counts towards its limit; all ledgers
 of a code object are in one `Family`, which counts towards the accumulated limit. Both live as long
-as a compiled function uses them, and the last ones that wrappers share a while longer. Nothing here keeps tensors, modules or traces alive: guards are
-those that the entry holds itself, all else is text.
+as a compiled function uses them, and the last ones that wrappers share a while longer. Nothing here
+keeps tensors, modules or traces alive: guards are those that the entry holds itself, all else is
+text.
 """
 
 import contextlib

@@ -6,6 +6,7 @@ data. docs/emit.md has the whole path.
 """
 
 from stator.effects.model import (
+    Advanced,
     AttrDel,
     AttrSet,
     ByteArrayContents,
@@ -36,6 +37,7 @@ from stator.effects.plan import plan
 from stator.effects.steps import Plan
 
 __all__ = [
+    "Advanced",
     "AttrDel",
     "AttrSet",
     "ByteArrayContents",

@@ -209,6 +209,11 @@ class Perform(Effect):
     keywords: tuple[tuple[str, Any], ...] = ()
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Advanced(Effect):
+    """An iterator has given one item more."""
+
+
 def values_of(effect: Effect) -> Iterator[Any]:
     """The values an effect writes, as they are to be resolved."""
     match effect:

@@ -15,7 +15,7 @@ results of the step (`Result`), or the exception (`CAUGHT`).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import CoroutineType, GeneratorType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from stator._native._core import NULL
 from stator.bytecode import decode
@@ -32,7 +32,14 @@ class Caught:
 
 CAUGHT: Final = Caught()
 
-Argument: TypeAlias = int | Result | Caught
+
+class Upcoming(NamedTuple):
+    """What an iterator gives next, which is a value of the trace."""
+
+    number: int
+
+
+Argument: TypeAlias = int | Result | Caught | Upcoming
 """An int is the number of a value of the trace."""
 
 
@@ -152,6 +159,8 @@ def _exit(
         point = frame.point(_needed(frame, frame is frames[-1]))
         points.append(point)
         arguments += map(numbers.argument, frame.values(point))
+    for frame in frames:
+        arguments += [Upcoming(numbers.of(each)) for each in frame.iterators()]
     return Exit(tuple(points), tuple(arguments))
 
 

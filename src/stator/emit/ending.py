@@ -16,8 +16,9 @@ from typing import Any
 
 from stator._native._core import NULL, CompiledFunction, set_handled_exception
 from stator._native._core import swap_handled_exception as handle
+from stator.effects.ahead import ahead
 from stator.effects.instruction import Result, Step
-from stator.effects.suspension import Argument, Caught, Exit, Suspension
+from stator.effects.suspension import Argument, Caught, Exit, Suspension, Upcoming
 from stator.emit.names import Names, identifier
 from stator.emit.text import compiled
 
@@ -51,7 +52,11 @@ class Ending:
             yield found.handled
         yield from (found.operands[index] for index in _used(found.step))  # type: ignore[misc]
         for each in self._exits():
-            yield from (argument for argument in each.arguments if type(argument) is int)
+            for argument in each.arguments:
+                if type(argument) is int:
+                    yield argument
+                elif type(argument) is Upcoming:
+                    yield argument.number
 
     def statements(self, names: Names, value: Callable[[int], str]) -> Iterator[str]:
         """The statements; `value` gives the text of a value."""
@@ -104,7 +109,7 @@ class Ending:
         result: str,
     ) -> str:
         """What dispatch does next: a compiled function to call, or None and the result."""
-        given = [_text(argument, value, result) for argument in way.arguments]
+        given = [_text(argument, names, value, result) for argument in way.arguments]
         name = "None"
         if target is not None:
             name = names.of(target, f"resume_{way.points[-1].code.co_name}")
@@ -121,11 +126,13 @@ class Ending:
         return f"{names.of(function)}({', '.join(given)})"
 
 
-def _text(argument: Argument, value: Callable[[int], str], result: str) -> str:
+def _text(argument: Argument, names: Names, value: Callable[[int], str], result: str) -> str:
     if type(argument) is Result:
         return result if argument.item is None else f"{result}[{argument.item}]"
     if type(argument) is Caught:
         return result
+    if type(argument) is Upcoming:
+        return f"{names.of(ahead)}({value(argument.number)})"
     assert type(argument) is int
     return value(argument)
 

@@ -19,14 +19,20 @@ _FLAGS: Final = 0x1 | 0x2
 """CO_OPTIMIZED and CO_NEWLOCALS."""
 
 
-def forward(function: FunctionType, parameters: Sequence[str], like: CodeType) -> FunctionType:
-    """A function of these parameters that calls another; `like` gives it its name and file."""
-    count = len(parameters)
+def forward(
+    function: FunctionType, parameters: Sequence[str], like: CodeType, unused: int = 0
+) -> FunctionType:
+    """A function of these parameters that calls another; `like` gives it its name and file.
+
+    The other one does not get the last ones of them, which are `unused`.
+    """
+    count = len(parameters) - unused
     steps = [("LOAD_CONST", 0), ("PUSH_NULL", 0)]
     if TABLES.null_first:
         steps.reverse()
     for slot in range(count):
         steps += [("LOAD_FAST", slot), ("DELETE_FAST", slot)]
+    steps += [("DELETE_FAST", count + number) for number in range(unused)]
     if "PRECALL" in TABLES.opmap:
         steps.append(("PRECALL", count))
     steps += [("CALL", count), ("RETURN_VALUE", 0)]
@@ -37,8 +43,8 @@ def forward(function: FunctionType, parameters: Sequence[str], like: CodeType) -
         co_varnames=tuple(parameters),
         co_cellvars=(),
         co_freevars=(),
-        co_nlocals=count,
-        co_argcount=count,
+        co_nlocals=len(parameters),
+        co_argcount=len(parameters),
         co_posonlyargcount=0,
         co_kwonlyargcount=0,
         co_flags=_FLAGS,

@@ -20,6 +20,7 @@ from stator._native import _core as core
 from stator._native._core import DirectCall
 from stator.diagnostics.artefacts import Title, comments, publish
 from stator.effects import model, steps
+from stator.effects.ahead import advanced
 from stator.effects.exits import Entry
 from stator.effects.instances import dict_descriptor
 from stator.emit import runtime
@@ -291,6 +292,8 @@ class Writer:
             case model.Passed():
                 places = self.names.of(effect.places, "places")
                 yield self._helper(runtime.set_traceback, target, places, expr(effect.value))
+            case model.Advanced():
+                yield helper(advanced, target)
             case model.CellSet():
                 yield f"{target}.cell_contents = {expr(effect.value)}"
             case model.CellDel():

@@ -368,7 +368,7 @@ class _Prefix:
         for kind in point.stack:
             if kind is Slot.NULL:
                 self._add("PUSH_NULL")
-            elif kind is Slot.VALUE:
+            elif kind is Slot.VALUE or kind is Slot.ITERATOR:
                 self._value(number)
                 number += 1
             elif kind is Slot.HANDLED:

@@ -4,8 +4,9 @@ Stage: where a traced program is split. In: the innermost of the evaluator's fra
 instruction. Out: `Activation`s, what the frames hold; `Point`s, where they stand, without what they
 hold. A point says everything that code made for it may rely on; the values are its arguments:
 
-    for each point, the outermost first: the values of `locals`, then of the stack's VALUE and
-    HANDLED slots, from the bottom
+    for each point, the outermost first: the values of `locals`, then of the stack's VALUE,
+    ITERATOR and HANDLED slots, from the bottom
+    for each ITERATOR slot: what the iterator gives next
 
 A caller waits behind its call: the result is pushed on its stack when the next frame returns.
 """
@@ -18,6 +19,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from stator._native import _core as core
 from stator._native._core import NULL, Frame
+from stator.objects import TypeSet
 
 _GENERATORS: Final = 0x20 | 0x80 | 0x100 | 0x200
 
@@ -46,6 +48,8 @@ class Slot(Enum):
     """What is in a slot of the value stack."""
 
     VALUE = "value"
+    ITERATOR = "iterator"
+    """A value that can tell what it gives next: that is an argument, too."""
     NULL = "null"
     HANDLED = "handled"
     """PUSH_EXC_INFO saved the previous exception here; given is the one handled at this level."""
@@ -88,7 +92,24 @@ class Point(NamedTuple):
         return id(self.code), id(self.globals), self.unit, self.locals, self.stack
 
 
-_GIVEN: Final = (Slot.VALUE, Slot.HANDLED)
+_GIVEN: Final = (Slot.VALUE, Slot.ITERATOR, Slot.HANDLED)
+_VALUES: Final = (Slot.VALUE, Slot.ITERATOR)
+_ITERATORS: Final = TypeSet(
+    type(iter([])),  # own: iterators of C, to know their types
+    type(reversed([])),  # own: the same
+    type(iter(())),  # own: the same
+    type(iter(range(0))),  # own: the same
+    type(iter({})),  # own: the same
+    type(iter({}.values())),  # own: the same
+    type(iter({}.items())),  # own: the same
+    enumerate,
+    zip,
+)
+
+
+def size_of(points: Iterable[Point]) -> int:
+    """How many values the frames take."""
+    return sum(point.size for point in points)
 
 
 @dataclass
@@ -114,9 +135,13 @@ class Activation:
         for value in self.stack:
             if type(value) is Handled:
                 given.append(value.exception)
-            elif _kind(value) is Slot.VALUE:
+            elif _kind(value) in _VALUES:
                 given.append(value)
         return given
+
+    def iterators(self) -> list[Any]:
+        """Those of its values that can tell what they give next."""
+        return [value for value in self.stack if _kind(value) is Slot.ITERATOR]
 
 
 def _kind(value: Any) -> Kind:
@@ -124,6 +149,8 @@ def _kind(value: Any) -> Kind:
         return Slot.NULL
     if type(value) is Handled:
         return Slot.HANDLED
+    if _ITERATORS.holds(type(value)):
+        return Slot.ITERATOR
     return int(value) if type(value) is Lasti else Slot.VALUE
 
 
@@ -202,7 +229,7 @@ def _restored(
         put(frame, index, value)
     stack = frame.stack
     for kind in point.stack:
-        if kind is Slot.VALUE:
+        if kind in _VALUES:
             stack.append(next(given))  # own: see restore
         elif kind is Slot.NULL:
             stack.append(NULL)

@@ -1,0 +1,120 @@
+"""Iterators with which a program goes on behind a break.
+
+Stage: capture. In: for each such iterator what it gives next (`effects/ahead.py`), as a value of
+its own with a source. Out: that item, once, when the program advances the iterator; and the effect
+that the real one is advanced, before all others.
+
+The item is what the iterator would have given when the continuation began. It is right as long as
+nothing has changed the container since, which the trace would know: the containers are values with
+sources, too, and what is changed must be distinct from them (`distinct`).
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from stator._native._core import NULL, Frame
+from stator.bytecode import decode
+from stator.bytecode.liveness import live
+from stator.capture.refusals import unseen
+from stator.effects import Advanced, Effect
+from stator.effects.ahead import END
+from stator.guards import Index, Is, IsNot, Length, NotAliased, Source, TypeIs
+from stator.world import World
+from stator.world.kinds import CONSTANTS
+from stator.world.records import DICTS
+
+
+def _stored(frame: Frame) -> list[bool]:
+    """The variables that the next instructions store an item into, or its parts: which are read.
+
+    Empty if they do something else with it.
+    """
+    decoded = decode(frame.code)
+    step = decoded.at(int(frame.ip))
+    count = 1
+    if step.name == "UNPACK_SEQUENCE":
+        count = step.arg
+        step = decoded.at(step.next)
+    stored = []
+    for _ in range(count):
+        if step.name != "STORE_FAST":
+            return []
+        stored.append(step.arg)
+        step = decoded.at(step.next)
+    needed = live(frame.code, step.unit)
+    # A variable that is stored twice holds the last one.
+    last = {variable: place for place, variable in enumerate(stored)}
+    return [v in needed and last[v] == place for place, v in enumerate(stored)]
+
+
+class Ahead:
+    """What is known of iterators that existed before the trace."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._known: dict[int, tuple[tuple[Any, ...], Source]] = {}  # by id of the iterator
+        self._advanced: dict[int, Any] = {}
+
+    def know(self, iterator: Any, found: tuple[Any, ...], source: Source) -> None:
+        """An iterator, and what is ahead of it, at a source."""
+        if id(iterator) in self._world.opaque:
+            self._known.setdefault(id(iterator), (found, source))
+
+    def next(self, frame: Frame, iterator: Any) -> Any:
+        """The next item, NULL if there is none."""
+        known = self._known.pop(id(iterator), None)
+        if known is None:
+            raise unseen(self._world, iterator, "{} is advanced")
+        found, source = known
+        world = self._world
+        world.guard(source, TypeIs(tuple))
+        world.guard(source, Length(len(found)))
+        if not found:
+            raise unseen(world, iterator, "{} is advanced")
+        item, *containers = found
+        for position, raw in enumerate(containers, 1):
+            stand_in = world.wrap(raw, Index(source, position))
+            record = world.records.get(id(stand_in))
+            if record is None or record.touched or (DICTS.holds(record.base) and self._written()):
+                raise unseen(world, iterator, "{} is advanced")
+        self._advanced[id(iterator)] = iterator
+        if item is END:
+            world.guard(Index(source, 0), Is(END))
+            return NULL
+        return self._wrapped(item, Index(source, 0), _stored(frame))
+
+    def _wrapped(self, item: Any, source: Source, variables: list[bool]) -> Any:
+        """The item; constants in it that go into variables which nobody reads are not guarded."""
+        if CONSTANTS.holds(type(item)) and variables == [False]:
+            self._world.guard(source, IsNot(END))
+            return item
+        if type(item) is not tuple or len(variables) != len(item) or all(variables):
+            return self._world.wrap(item, source)
+        self._world.guard(source, TypeIs(tuple))
+        self._world.guard(source, Length(len(item)))
+        parts = [
+            part
+            if CONSTANTS.holds(type(part)) and not read
+            else self._world.wrap(part, Index(source, position))
+            for position, (part, read) in enumerate(zip(item, variables, strict=True))
+        ]
+        return tuple(parts)
+
+    def _written(self) -> bool:
+        """Whether any dict or any attributes have been changed: one dict may be behind both."""
+        records = self._world.records.values()
+        return any(r.touched and (r.changed_names or DICTS.holds(r.base)) for r in records)
+
+    def effects(self) -> Iterator[Effect]:
+        """The iterators are advanced; no two of them may be the same one in a later call."""
+        world = self._world
+        for key in self._advanced:
+            mine = world.origins[key]
+            others = tuple(
+                source
+                for other, source in world.origins.items()
+                if other != key and world.opaque.get(other) == world.opaque[key]
+            )
+            if others:
+                world.guard(mine, NotAliased(others))
+            yield Advanced(mine)
