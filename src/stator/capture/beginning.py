@@ -13,6 +13,7 @@ from stator.bytecode.liveness import FRAME_READERS
 from stator.capture.names import Waiting
 from stator.capture.task import Task
 from stator.capture.tracer import Tracer
+from stator.capture.wanted import NEXT_ITEM
 from stator.contracts import Depth
 from stator.evaluator.points import Slot
 from stator.guards import CLOSURE, GLOBALS, CellAt, Is, Local
@@ -82,5 +83,5 @@ def resumed_values(tracer: Tracer, task: Task) -> list[Any]:
                 if kind is Slot.ITERATOR:
                     iterators.append(values[-1])
     for iterator, (index, raw) in zip(iterators, given, strict=True):
-        tracer.ahead.know(iterator, raw, Local(index, "ahead"))
+        tracer.ahead.know(iterator, raw, Local(index, NEXT_ITEM))
     return values

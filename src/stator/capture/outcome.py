@@ -44,7 +44,7 @@ from stator.effects import (
 )
 from stator.effects.node import Node
 from stator.effects.steps import Raw
-from stator.effects.texts import Mention, Text
+from stator.effects.texts import Given, Mention, Text
 from stator.graph.arguments import Handle
 from stator.guards import Fixed
 from stator.objects import TypeSet
@@ -79,6 +79,8 @@ class Resolver:
                 return None
             return Constant(value)
         if cls is Waiting:
+            return Fetched(value.source)
+        if cls is Given:
             return Fetched(value.source)
         if cls is Text:
             self.places = value.places

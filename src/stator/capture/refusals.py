@@ -30,7 +30,7 @@ from stator.diagnostics.catalogue import (
     Threads,
     WarningControl,
 )
-from stator.effects.texts import Text
+from stator.effects.texts import Text, given_parts
 from stator.world import World
 
 # C code that may not run while tracing.
@@ -68,6 +68,7 @@ def unseen(world: World, value: Any, what: str) -> Break:
     kind: type[Break] = OpaqueObject
     if cls is Text:
         kind = TextOfTensor
+        world.looked.update(given_parts(value))
     elif named.startswith("numpy."):
         kind = ArrayFunction
     elif objects.lookup(cls, "__next__") and not objects.is_subtype(cls, _STREAM):

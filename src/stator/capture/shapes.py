@@ -28,7 +28,7 @@ from stator.capture.dimensions import marks_of
 from stator.capture.floats import Floats
 from stator.capture.operators import NOT_IN_PLACE
 from stator.capture.reals import Reals, hint
-from stator.capture.wanted import LARGEST, Wanted
+from stator.capture.wanted import LARGEST, NEXT_ITEM, Wanted
 from stator.diagnostics.catalogue import ValueNeeded
 from stator.effects.texts import Text
 from stator.graph.fakes import Dynamic
@@ -158,10 +158,11 @@ class Shapes:
     def integer(self, raw: int, source: Source) -> Any:
         """An int of the world; MISSING if it is not left open."""
         wanted = self._wanted
-        if not wanted or not -LARGEST <= raw <= LARGEST:
+        counts = not wanted.never and _is_next_item(source)
+        if not (wanted or counts) or not -LARGEST <= raw <= LARGEST:
             return MISSING
         text = str(source)
-        named = wanted.named is not None and wanted.named(text)
+        named = counts or (wanted.named is not None and wanted.named(text))
         if not (named or text in wanted.ints or (wanted.every and _is_argument(source))):
             return MISSING
         number: torch.SymInt = self._graph.add_input(text, raw, within=LARGEST)
@@ -184,6 +185,8 @@ class Shapes:
             why = wanted.changes[what]
         elif wanted.named is not None and wanted.named(str(source)):
             why = "config.dynamic_sources names it"
+        elif _is_next_item(source):
+            why = "it counts iterations"
         elif wanted.every and ".stride(" not in what:
             why = "dynamic=True"
         if any(each.symbol == str(number.node.expr) for each in self.created):
@@ -374,6 +377,13 @@ def _is_argument(source: Source | None) -> bool:
     while isinstance(source, _STEPS):
         source = source.base
     return type(source) is Local
+
+
+def _is_next_item(source: Source | None) -> bool:
+    """Whether something is what an iterator gives next, or in it."""
+    while type(source) is Index:
+        source = source.base
+    return type(source) is Local and source.name == NEXT_ITEM
 
 
 def _is_free(source: Source | None) -> bool:

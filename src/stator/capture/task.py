@@ -68,6 +68,8 @@ class Trace:
     """What it changes of the world, and where, if somebody wants to know (`writes.Write`)."""
     operators: tuple[Any, ...] = ()
     """What was recorded, for comparison with another trace of the same call."""
+    looked: frozenset[str] = frozenset()
+    """Strings that were left open and that the program has looked at, by the text of the source."""
     shapes: Shapes | None = None
     """What it assumes of the sizes and ints that are left open."""
 

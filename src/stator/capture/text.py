@@ -27,7 +27,7 @@ from stator._native._core import Frame
 from stator.capture.scalars import SYMBOLS
 from stator.diagnostics.breaks import stack
 from stator.diagnostics.catalogue import TensorSubclass, TextOfTensor, UnusualTensor
-from stator.effects.texts import How, Mention, Part, Piece, Text
+from stator.effects.texts import Given, How, Mention, Part, Piece, Text, given_parts
 from stator.graph import leaves
 from stator.graph.arguments import Arguments
 from stator.graph.fakes import tensors_in
@@ -102,6 +102,9 @@ class Texts:
             inner = self.settled(frame, value)
             plain = piece.how in (How.STR, How.FORMAT) and not piece.spec
             return inner if type(inner) is str and plain else None
+        if type(value) is Given:
+            self.tracer.world.looked.add(str(value.source))
+            return None
         number, scalars = value.value, self.tracer.tensors.scalars
         if type(number) is FakeTensor:
             if number.dim() or number.dtype.is_floating_point or number.dtype is torch.bool:
@@ -157,6 +160,7 @@ class Texts:
     def format(self, frame: Frame, value: Any, spec: Any) -> Any:
         """`format(value, spec)`, which may raise now."""
         if type(spec) is not str:
+            self._look(spec)
             raise TextOfTensor("a format that is not known while tracing")
         if type(value) is FakeTensor and (
             value.dim() > 0 or leaves.python_type(value) is torch.nn.Parameter
@@ -200,7 +204,14 @@ class Texts:
             _REAL.holds(type(value)) for value in operands
         ):
             return self.joined(frame, operands)
+        for value in operands:
+            self._look(value)
         raise TextOfTensor("an operator looks at a text that mentions a tensor")
+
+    def _look(self, value: Any) -> None:
+        """Notes which strings from before the call should not have been left open."""
+        if type(value) is Text:
+            self.tracer.world.looked.update(given_parts(value))
 
     def truth(self, text: Text) -> bool:
         """Whether a text is not empty: what stands for a value never is, if it is not cut off."""
@@ -210,6 +221,7 @@ class Texts:
                     return True
             elif type(part.value) is Mention or part.how in (How.REPR, How.ASCII):
                 return True
+        self._look(text)
         raise TextOfTensor("whether a text that mentions a tensor is empty")
 
     def instruction(self, frame: Frame, name: str, arg: int, operands: tuple[Any, ...]) -> Any:

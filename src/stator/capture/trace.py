@@ -22,6 +22,7 @@ from stator.capture.beginning import parameters, resumed_values
 from stator.capture.blame import blame
 from stator.capture.entered import note, ours
 from stator.capture.finish import finish, operators_of
+from stator.capture.held import Held
 from stator.capture.lifetime import living
 from stator.capture.replaced import replaced
 from stator.capture.task import Task, Trace, Trust
@@ -86,6 +87,8 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
                 tracer.writes = Writes(world, task)
             tracer.noted = logs.on("dynamo", task.place, verbose=True)
             progress.stage("tracing", graph.graph.nodes.__len__)
+            if task.wanted.held:
+                world.symbolic[str] = Held(tracer, task.wanted.held).wrap
             tensors.scalars.careful = task.trust is Trust.NOTHING
             if task.trust is not Trust.NOTHING:
                 tensors.scalars.speculation.start = state_before
@@ -157,6 +160,7 @@ def _broken_off(tracer: Tracer, task: Task, stopped: Break) -> Trace:
         operators=(
             operators_of(tracer.tensors.graph) if tracer.operators is None else tracer.operators
         ),
+        looked=frozenset(tracer.world.looked),
         shapes=tracer.tensors.shapes,
     )
 

@@ -69,6 +69,9 @@ def _has_left_us(error: BaseException) -> bool:
     return step is not None
 
 
+_STRINGS: Final = objects.TypeSet(str, Text)
+
+
 class Suspended(Abort):
     """Ends a trace where it is to be split."""
 
@@ -291,6 +294,10 @@ class Tracer(Attributes):
     def identical(self, frame: Frame, a: Any, b: Any) -> bool:
         if self.tensors.is_symbol(a, b):
             return self.tensors.shapes.identical(frame, a, b)
+        if type(a) is Text and _STRINGS.holds(type(b)):
+            raise unseen(self.world, a, "{} is compared by identity")
+        if type(b) is Text and type(a) is str:
+            raise unseen(self.world, b, "{} is compared by identity")
         self.world.distinct(a, b)
         return False
 

@@ -12,6 +12,10 @@ LARGEST: Final = 1 << 31
 """Ints beyond are never symbolic: products of two others still fit into 64 bits, in which compiled
 code and guards compute."""
 
+NEXT_ITEM: Final = "next item"
+"""How the source of what an iterator gives next is called, in a trace that begins in a loop: an
+int there is a counter, which is another one each time. No variable has such a name."""
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -19,6 +23,8 @@ class Wanted:
 
     ints: frozenset[str] = frozenset()
     floats: frozenset[str] = frozenset()
+    held: frozenset[str] = frozenset()
+    """Strings, of which the program knows nothing but that they are there."""
     sizes: Mapping[str, frozenset[int]] = field(default_factory=dict)
     strides: Mapping[str, frozenset[int]] = field(default_factory=dict)
     every: bool = False

@@ -9,12 +9,12 @@ sources read the same means no more than that both are left open.
 import fnmatch
 from collections.abc import Callable, Iterable
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from stator import config
 from stator.capture.wanted import LARGEST, Wanted
 from stator.driver.options import Options
-from stator.guards import Equal, Guard, Holds
+from stator.guards import Equal, Guard, Holds, NoAttr, NoKey
 from stator.guards.reference import Call, holds
 from stator.guards.sources import Missing
 from stator.guards.tensors import TensorMatch
@@ -26,6 +26,9 @@ class Dynamics:
     def __init__(self) -> None:
         self.ints: set[str] = set()
         self.floats: set[str] = set()
+        self.strings: set[str] = set()
+        self.looked: set[str] = set()
+        """Strings at which the program looks: they are not left open."""
         self.sizes: dict[str, set[int]] = {}
         self.strides: dict[str, set[int]] = {}
         self.changes: dict[str, str] = {}
@@ -40,6 +43,8 @@ class Dynamics:
     def clear(self) -> None:
         self.ints.clear()
         self.floats.clear()
+        self.strings.clear()
+        self.looked.clear()
         self.sizes.clear()
         self.strides.clear()
         self.changes.clear()
@@ -50,6 +55,7 @@ class Dynamics:
         return Wanted(
             frozenset(self.ints),
             frozenset(() if self.fixed_floats else self.floats),
+            frozenset(() if self.closed else self.strings - self.looked),
             {text: frozenset(dims) for text, dims in self.sizes.items()},
             {text: frozenset(dims) for text, dims in self.strides.items()},
             every=options.dynamic is True,
@@ -61,9 +67,10 @@ class Dynamics:
     def learn(
         self, guards: Iterable[Guard], bound: tuple[Any, ...], function: FunctionType
     ) -> None:
-        """Why an entry does not fit a call, if only because of sizes and numbers.
+        """Why an entry does not fit a call, if only because of sizes, numbers and strings.
 
-        An entry that differs in anything else says nothing: it is for another kind of call.
+        Constants may differ, and attributes be there that were not. An entry that differs in
+        anything else says nothing: it is for another kind of call.
         """
         call = Call(bound, function)
         found: list[_Change] = []
@@ -82,12 +89,17 @@ class Dynamics:
         text, place, before, now = change
         name = text
         if type(place) is type:
-            (self.ints if place is int else self.floats).add(text)
+            {int: self.ints, float: self.floats, str: self.strings}[place].add(text)
         else:
             kind, dim = place
             (self.sizes if kind == "size" else self.strides).setdefault(text, set()).add(dim)
             name = f"{text}.{kind}({dim})"
         self.changes.setdefault(name, f"it has changed from {before} to {now}")
+
+
+# What a program sets in its first call, and looks at in the others; what tells modes of it apart.
+_FLAGS: Final = frozenset({bool, str, type(None)})
+_ABSENT: Final = frozenset({NoAttr, NoKey})
 
 
 class _Change(NamedTuple):
@@ -113,11 +125,13 @@ def _difference(guard: Guard, call: Call) -> list[_Change] | None:
         value = call.read(guard.source)
     except Missing:
         return None
+    if type(check) in _ABSENT:
+        return []
     text = str(guard.source)
     if type(check) is Equal:
         kind = type(value)
-        if type(check.constant) is not kind or kind not in (int, float):
-            return None
+        if type(check.constant) is not kind or kind not in (int, float, str):
+            return [] if kind in _FLAGS else None
         if kind is int and abs(value) > LARGEST:
             return None
         return [_Change(text, kind, check.constant, value)]

@@ -22,7 +22,12 @@ from stator.capture.task import Task, Trust
 from stator.capture.trace import failure, trace
 from stator.capture.wanted import Wanted
 from stator.diagnostics.breaks import Break, Failed, Place
-from stator.diagnostics.catalogue import BranchOnValues
+from stator.diagnostics.catalogue import (
+    BranchOnValues,
+    FunctionDisabled,
+    GraphBreakAsked,
+    SkipAsked,
+)
 from stator.driver import announcements
 from stator.driver.continuations import LIMIT
 from stator.driver.dynamics import Dynamics
@@ -108,7 +113,7 @@ def _opened(
     And the failure of ours because of which they are not. What the user insists on is left open,
     unless we fail on it.
     """
-    task, trace = _with_floats(task, label, options, dynamics)
+    task, trace = _with_strings(task, label, options, dynamics)
     broken = trace.broken
     failed = broken if isinstance(broken, Failed) else None
     if broken is None or broken.asked or not trace.shapes:
@@ -124,6 +129,34 @@ def _opened(
     if failed is not None:
         failed.error = None
     return plain, other, failed
+
+
+def _with_strings(
+    task: Task, label: Label, options: Options, dynamics: Dynamics
+) -> tuple[Task, Trace]:
+    """The trace with strings left open that the program only passes on."""
+    while True:
+        held, (task, trace) = task, _with_floats(task, label, options, dynamics)
+        wanted = task.wanted
+        if not wanted.held or (trace.raised is None and _is_as_asked(trace)):
+            return task, trace
+        looked = trace.looked or wanted.held
+        plain = dataclasses.replace(wanted, held=wanted.held - looked)
+        task = dataclasses.replace(task, wanted=plain)
+        if not trace.looked:  # it has nothing to do with strings if it ends in the same way
+            held = dataclasses.replace(held, wanted=wanted)
+            task, other = _with_floats(task, label, options, dynamics)
+            if other.raised is None and trace.raised is None and _places(other) == _places(trace):
+                return held, trace
+            dynamics.looked |= looked
+            return task, other
+        dynamics.looked |= looked
+
+
+def _is_as_asked(trace: Trace) -> bool:
+    """Whether a trace has come to its end, or to where the program wants it to be split."""
+    asked = (GraphBreakAsked, FunctionDisabled, SkipAsked)
+    return trace.broken is None or isinstance(trace.broken, asked)
 
 
 def _with_floats(

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from stator.effects.model import Constant
 from stator.effects.node import Node
 from stator.effects.steps import Call, Expr, Helper, Raw, Tuple
+from stator.guards import Source
 
 
 class How(Enum):
@@ -49,10 +50,17 @@ class Mention:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class Given:
+    """A string that existed before the call, and is not looked at."""
+
+    source: Source
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Piece:
     """A part of a text that is not known while tracing."""
 
-    value: Mention | Text
+    value: Mention | Text | Given
     how: How
     spec: str = ""
 
@@ -78,6 +86,17 @@ class Text:
 
     def __repr__(self) -> str:
         return f"{self.mark[:-1]}r{self.mark[-1:]}"
+
+
+def given_parts(text: Text) -> list[str]:
+    """The sources of those of its parts that existed before the call, as texts."""
+    found = []
+    for part in text.parts:
+        if isinstance(part, Piece) and isinstance(part.value, Given):
+            found.append(str(part.value.source))
+        elif isinstance(part, Piece) and isinstance(part.value, Text):
+            found += given_parts(part.value)
+    return found
 
 
 _JOIN: Final = "".join

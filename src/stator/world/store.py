@@ -38,6 +38,7 @@ class Store:
         self.special: dict[int, Callable[[Any, Source], Any]] = {}  # by id of the type
         self.foreign: Callable[[Any, Source], Any] | None = None
         self.symbolic: dict[type, Callable[[Any, Source], Any]] = {}  # numbers that are left open
+        self.looked: set[str] = set()  # strings that were left open, and should not have been
         self._alive: list[Any] = []  # ids above stay taken
         self._class_attributes: dict[tuple[int, str], Attribute | None] = {}
         self._class_values: dict[tuple[int, str], Any] = {}
