@@ -69,7 +69,7 @@ class Dynamics:
     ) -> None:
         """Why an entry does not fit a call, if only because of sizes, numbers and strings.
 
-        Constants may differ, and attributes be there that were not. An entry that differs in
+        None may be a string now, and attributes be there that were not. An entry that differs in
         anything else says nothing: it is for another kind of call.
         """
         call = Call(bound, function)
@@ -97,8 +97,8 @@ class Dynamics:
         self.changes.setdefault(name, f"it has changed from {before} to {now}")
 
 
-# What a program sets in its first call, and looks at in the others; what tells modes of it apart.
-_FLAGS: Final = frozenset({bool, str, type(None)})
+# What a program sets in its first call, and looks at in the others. A bool is a mode.
+_FLAGS: Final = frozenset({str, type(None)})
 _ABSENT: Final = frozenset({NoAttr, NoKey})
 
 
@@ -131,7 +131,7 @@ def _difference(guard: Guard, call: Call) -> list[_Change] | None:
     if type(check) is Equal:
         kind = type(value)
         if type(check.constant) is not kind or kind not in (int, float, str):
-            return [] if kind in _FLAGS else None
+            return [] if {kind, type(check.constant)} <= _FLAGS else None
         if kind is int and abs(value) > LARGEST:
             return None
         return [_Change(text, kind, check.constant, value)]
