@@ -170,7 +170,9 @@ def main(argv: list[str] | None = None) -> int:
         print_json(programs=found)
         return 0
     heads = "".join(f"{spec:>8}" for spec in ENGINES)
-    print(f"{versions()}\n{'':<38}{'compiled':>16}{'':<6}{'run':>16}\n{'':<38}{heads}{'':<6}{heads}")
+    print(
+        f"{versions()}\n{'':<38}{'compiled':>16}{'':<6}{'run':>16}\n{'':<38}{heads}{'':<6}{heads}"
+    )
     for name in names:
         print(row(name, found[name]))
     for key in ("compiles", "runs"):

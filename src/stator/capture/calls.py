@@ -26,6 +26,7 @@ from stator.capture.decimals import Decimals
 from stator.capture.entered import evaluate, stand_in, standing
 from stator.capture.formatting import FORMATTING
 from stator.capture.getters import GETTERS, twin
+from stator.capture.hooks import HANDLERS as HOOKS
 from stator.capture.library import LIBRARY
 from stator.capture.locks import Locks, is_lock
 from stator.capture.logged import LOGGING
@@ -80,6 +81,7 @@ SPECIAL.update(VMAP)
 SPECIAL.update(TRANSFORMS)
 SPECIAL.update(NUMBER_TENSORS)
 SPECIAL.update(OVERRIDDEN)
+SPECIAL.update(HOOKS)
 _wrapper_class: Final = types.MethodWrapperType.__dict__["__objclass__"].__get__
 
 
@@ -361,7 +363,9 @@ class Calls:
             handler = None if member is None else SPECIAL.get(id(member.value))
             if handler is not None:
                 positional, keywords = split(args, kwnames)
-                return handler(self, frame, callable, [bound, *positional], keywords)
+                answered = handler(self, frame, callable, [bound, *positional], keywords)
+                if answered is not MISSING:
+                    return answered
             is_cache = is_functools_type(type(bound), "_lru_cache_wrapper")
             if is_cache and id(bound) in self.made_caches:
                 return core.call(frame, callable, args, kwnames)  # a cache of the program's own

@@ -23,6 +23,7 @@ from stator.capture.blame import blame
 from stator.capture.entered import note, ours
 from stator.capture.finish import finish, operators_of
 from stator.capture.held import Held
+from stator.capture.hooks import Hooks
 from stator.capture.lifetime import living
 from stator.capture.replaced import replaced
 from stator.capture.task import Task, Trace, Trust
@@ -87,6 +88,8 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
                 tracer.writes = Writes(world, task)
             tracer.noted = logs.on("dynamo", task.place, verbose=True)
             progress.stage("tracing", graph.graph.nodes.__len__)
+            if task.wanted.hooks:
+                tracer.hooks = Hooks(tracer, task.wanted.hooks)
             if task.wanted.held:
                 world.symbolic[str] = Held(tracer, task.wanted.held).wrap
             tensors.scalars.careful = task.trust is Trust.NOTHING

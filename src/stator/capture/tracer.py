@@ -24,6 +24,7 @@ from stator.capture.blame import surrounding
 from stator.capture.calls import Calls
 from stator.capture.demanded import demanded, method
 from stator.capture.entered import note, ours
+from stator.capture.hooks import Hooks, Number
 from stator.capture.instructions import Instructions
 from stator.capture.module_calls import ModuleCalls
 from stator.capture.named import renamed
@@ -95,6 +96,7 @@ class Tracer(Attributes):
         self.instructions = Instructions(self)
         self.texts = Texts(self)
         self.ahead = Ahead(world)
+        self.hooks: Hooks | None = None  # whose numbers are left open
         self.base: types.CodeType | None = None  # of the frame that began: below it are not ours
         self.performed: list[Perform] = []  # what is put off until the graph has run, in order
         self.writes: Writes | None = None  # if somebody wants to know where the world is changed
@@ -371,6 +373,8 @@ class Tracer(Attributes):
         return self.world.length(record)
 
     def contains(self, frame: Frame, container: Any, item: Any) -> bool:
+        if type(item) is Number and self.hooks is not None:
+            return self.hooks.contains(container, item)
         item = self.texts.settled(frame, item)
         container, item = self.tensors.shapes.searched(frame, container, item)
         if self.tensors.holds(type(container)):

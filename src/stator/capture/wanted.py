@@ -25,6 +25,8 @@ class Wanted:
     floats: frozenset[str] = frozenset()
     held: frozenset[str] = frozenset()
     """Strings, of which the program knows nothing but that they are there."""
+    hooks: frozenset[str] = frozenset()
+    """Dicts with hooks of modules, of whose numbers the program knows nothing."""
     sizes: Mapping[str, frozenset[int]] = field(default_factory=dict)
     strides: Mapping[str, frozenset[int]] = field(default_factory=dict)
     every: bool = False

@@ -12,9 +12,10 @@ from types import FunctionType
 from typing import Any, Final, NamedTuple
 
 from stator import config
+from stator.capture.hooks import BESIDE, HOOKS
 from stator.capture.wanted import LARGEST, Wanted
 from stator.driver.options import Options
-from stator.guards import Equal, Guard, Holds, NoAttr, NoKey
+from stator.guards import Attr, Equal, Guard, Holds, Keys, NoAttr, NoKey, Source
 from stator.guards.reference import Call, holds
 from stator.guards.sources import Missing
 from stator.guards.tensors import TensorMatch
@@ -27,8 +28,9 @@ class Dynamics:
         self.ints: set[str] = set()
         self.floats: set[str] = set()
         self.strings: set[str] = set()
+        self.hooks: set[str] = set()
         self.looked: set[str] = set()
-        """Strings at which the program looks: they are not left open."""
+        """Strings, and numbers of hooks, at which the program looks: they are not left open."""
         self.sizes: dict[str, set[int]] = {}
         self.strides: dict[str, set[int]] = {}
         self.changes: dict[str, str] = {}
@@ -44,6 +46,7 @@ class Dynamics:
         self.ints.clear()
         self.floats.clear()
         self.strings.clear()
+        self.hooks.clear()
         self.looked.clear()
         self.sizes.clear()
         self.strides.clear()
@@ -56,6 +59,7 @@ class Dynamics:
             frozenset(self.ints),
             frozenset(() if self.fixed_floats else self.floats),
             frozenset(() if self.closed else self.strings - self.looked),
+            frozenset(() if self.closed else self.hooks - self.looked),
             {text: frozenset(dims) for text, dims in self.sizes.items()},
             {text: frozenset(dims) for text, dims in self.strides.items()},
             every=options.dynamic is True,
@@ -88,7 +92,9 @@ class Dynamics:
         """Notes a size or stride, or an int or float if that is the place."""
         text, place, before, now = change
         name = text
-        if type(place) is type:
+        if place is Keys:
+            self.hooks.add(text)
+        elif type(place) is type:
             {int: self.ints, float: self.floats, str: self.strings}[place].add(text)
         else:
             kind, dim = place
@@ -121,13 +127,16 @@ def _difference(guard: Guard, call: Call) -> list[_Change] | None:
         return []  # of what is left open already
     if guard.source is None:
         return None
+    text = str(guard.source)
+    held = _hooks_of(guard.source)
+    if held is not None:
+        return [_Change(str(held), Keys, "some numbers", "others")]
     try:
         value = call.read(guard.source)
     except Missing:
         return None
     if type(check) in _ABSENT:
         return []
-    text = str(guard.source)
     if type(check) is Equal:
         kind = type(value)
         if type(check.constant) is not kind or kind not in (int, float, str):
@@ -143,6 +152,15 @@ def _difference(guard: Guard, call: Call) -> list[_Change] | None:
         # Strides follow from the sizes, or become symbols with them.
         return [_Change(text, ("size", dim), a, b) for dim, a, b in sizes]
     return [_Change(text, ("stride", dim), a, b) for dim, a, b in strides]
+
+
+def _hooks_of(source: Source | None) -> Source | None:
+    """The dict with hooks of a module, or beside it, that a source leads through."""
+    while source is not None:
+        if type(source) is Attr and (source.name in HOOKS or source.name in BESIDE):
+            return source
+        source = source.base
+    return None
 
 
 def _differing(expected: tuple[Any, ...], actual: tuple[Any, ...]) -> list[tuple[int, int, int]]:

@@ -134,14 +134,16 @@ def _opened(
 def _with_strings(
     task: Task, label: Label, options: Options, dynamics: Dynamics
 ) -> tuple[Task, Trace]:
-    """The trace with strings left open that the program only passes on."""
+    """The trace with strings left open that the program only passes on, and numbers of hooks."""
     while True:
         held, (task, trace) = task, _with_floats(task, label, options, dynamics)
         wanted = task.wanted
-        if not wanted.held or (trace.raised is None and _is_as_asked(trace)):
+        unknown = wanted.held | wanted.hooks
+        if not unknown or (trace.raised is None and _is_as_asked(trace)):
             return task, trace
-        looked = trace.looked or wanted.held
-        plain = dataclasses.replace(wanted, held=wanted.held - looked)
+        looked = trace.looked or unknown
+        left = wanted.held - looked, wanted.hooks - looked
+        plain = dataclasses.replace(wanted, held=left[0], hooks=left[1])
         task = dataclasses.replace(task, wanted=plain)
         if not trace.looked:  # it has nothing to do with strings if it ends in the same way
             held = dataclasses.replace(held, wanted=wanted)

@@ -45,6 +45,11 @@ class Ending:
         found = self.suspension
         yield from (each for each in (found.way, found.other, found.caught) if each is not None)
 
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether an iterator is asked what it gives next."""
+        return any(type(given) is Upcoming for each in self._exits() for given in each.arguments)
+
     def numbers(self) -> Iterator[int]:
         """The numbers of the values that the statements use, as often as they do."""
         found = self.suspension

@@ -10,6 +10,7 @@ All values are built before the first effect is written, so a failure leaves not
 from __future__ import annotations
 
 import functools
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -192,7 +193,10 @@ class Writer:
         yield from builds
         yield from effects
         if self._ending is not None:
-            yield from self._ending.statements(self.names, self._wanted)
+            ending = list(self._ending.statements(self.names, self._wanted))
+            if self._ending.looks_ahead:
+                yield from self._dropped(ending)
+            yield from ending
             return
         result = self._expr(self._plan.result)
         if self._plan.raises:
@@ -200,6 +204,12 @@ class Writer:
             yield from self._left(f"{self.names.of(runtime.leave)}({result}, {frames})")
         else:
             yield f"return {result}"
+
+    def _dropped(self, statements: Sequence[str]) -> Iterator[str]:
+        """Lets go of what is part of other values: whoever looks ahead asks who else has it."""
+        used = set(re.findall(r"\w+", " ".join(statements)))
+        if names := [name for name in self._variables if name not in used]:
+            yield f"del {', '.join(names)}"
 
     def _directly(self) -> tuple[int, tuple[int, ...]] | None:
         """The output that is returned and the inputs' places, if that is all there is to say."""
