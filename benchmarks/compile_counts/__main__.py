@@ -2,11 +2,12 @@
 
     python -m benchmarks.compile_counts [--json] [NAME ...]
 
-A program (`hooks`, `loops`, `state`, `training`) calls compiled functions 5 to 20 times while
-something changes: state, hooks, sizes, the objects that are passed. Per engine: how many graphs the
-backend was given, how many ran, and whether each result is eager's. NAME may be the beginning of
-names. Each engine has a process of its own, for torch.compile patches modules. Limits are out of
-the way, so that they hide nothing.
+A program (`hooks`, `loops`, `passed_on`, `state`, `training`) calls compiled functions 5 to 20 times
+while something changes: state, hooks, sizes, the objects that are passed. Per engine: how many
+graphs the backend was given, how many ran, and whether each result is eager's. NAME may be the
+beginning of names. A program of which torch.compile captures nothing (a loop with a break in it) is
+listed, but not compared. Each engine has a process of its own, for torch.compile patches modules.
+Limits are out of the way, so that they hide nothing.
 """
 
 import argparse
@@ -20,13 +21,13 @@ from typing import Any, Final
 
 import torch
 
-from benchmarks.compile_counts import hooks, loops, state, training
+from benchmarks.compile_counts import hooks, loops, passed_on, state, training
 from benchmarks.compile_counts.program import PROGRAMS
 from benchmarks.runner import in_process, print_json, versions
 from benchmarks.zoo.engines import PEER
 from benchmarks.zoo.measure import error_line
 
-MODULES: Final = (hooks, loops, state, training)
+MODULES: Final = (hooks, loops, passed_on, state, training)
 ENGINES: Final = (PEER, "stator")
 LIMIT: Final = 64  # of variants
 SECONDS: Final = 60  # for one program
@@ -121,7 +122,8 @@ def same(a: Any, b: Any) -> bool:
 def measure(spec: str, names: Iterable[str]) -> dict[str, Any]:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    engine, found = Counting(spec), {}
+    engine = Counting(spec)
+    found: dict[str, Any] = {}
     for name in names:
         try:
             signal.alarm(SECONDS)
@@ -144,9 +146,9 @@ def _too_long(*_: object) -> None:
 def row(name: str, results: dict[str, dict[str, Any]]) -> str:
     cells = ""
     for key in ("compiles", "runs"):
-        counts = [results[spec].get(key) for spec in ENGINES]
+        counts: list[Any] = [results[spec].get(key) for spec in ENGINES]
         cells += "".join(f"{'-' if n is None else n:>8}" for n in counts)
-        more = None not in counts and counts[1] > counts[0]
+        more = None not in counts and 0 < counts[0] < counts[1]
         cells += f"{' more' if more else '':<6}"
     failed = [f"{spec}: {results[spec]['failed']}" for spec in ENGINES if "failed" in results[spec]]
     return f"{name:<38}{cells}{'; '.join(failed)}"
@@ -177,7 +179,7 @@ def main(argv: list[str] | None = None) -> int:
         print(row(name, found[name]))
     for key in ("compiles", "runs"):
         both = [[each[spec].get(key) for spec in ENGINES] for each in found.values()]
-        pairs = [pair for pair in both if None not in pair]
+        pairs = [pair for pair in both if None not in pair and pair[0]]
         totals = [sum(pair[i] for pair in pairs) for i in range(2)]
         more = sum(pair[1] > pair[0] for pair in pairs)
         print(f"{key}: {totals[1]} : {totals[0]}, more in {more} of {len(pairs)} programs")

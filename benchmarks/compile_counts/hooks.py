@@ -16,7 +16,7 @@ class Block(nn.Module):
         super().__init__()
         self.linear = nn.Linear(width, width)
 
-    def forward(self, x: Tensor, scale: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, scale: Tensor | None = None) -> Any:
         x = torch.relu(self.linear(x))
         return x if scale is None else x * scale
 
@@ -80,11 +80,11 @@ def hook_made_per_call(e: Engine) -> Iterator[Any]:
 
 @program
 def hook_passed_as_argument(e: Engine) -> Iterator[Any]:
-    def double(x: Tensor) -> Tensor:
+    def double(x: Tensor) -> Any:
         return x * 2
 
     @e.compile
-    def run(x: Tensor, hook: Any) -> Tensor:
+    def run(x: Tensor, hook: Any) -> Any:
         return hook(x.sin())
 
     for _ in range(10):
@@ -94,9 +94,10 @@ def hook_passed_as_argument(e: Engine) -> Iterator[Any]:
 @program
 def tensor_hook(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         y = x * 2
-        y.register_hook(lambda g: g * 3)
+        watched: Any = y
+        watched.register_hook(lambda g: g * 3)
         return y.sum()
 
     for _ in range(10):
@@ -114,7 +115,7 @@ def models_in_a_loop(e: Engine) -> Iterator[Any]:
 @program
 def models_passed(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(model: Any, x: Tensor) -> Tensor:
+    def run(model: Any, x: Tensor) -> Any:
         return model(x).sum()
 
     for _ in range(10):
@@ -124,7 +125,7 @@ def models_passed(e: Engine) -> Iterator[Any]:
 @program
 def closures_over_models(e: Engine) -> Iterator[Any]:
     def make(model: nn.Module) -> Any:
-        def loss(x: Tensor) -> Tensor:
+        def loss(x: Tensor) -> Any:
             return model(x).square().mean()
 
         return e.compile(loss)
@@ -136,7 +137,7 @@ def closures_over_models(e: Engine) -> Iterator[Any]:
 @program
 def closures_over_numbers(e: Engine) -> Iterator[Any]:
     def make(factor: float) -> Any:
-        def times(x: Tensor) -> Tensor:
+        def times(x: Tensor) -> Any:
             return x * factor
 
         return e.compile(times)
@@ -156,11 +157,11 @@ def closures_over_tensors(e: Engine) -> Iterator[Any]:
 
 @program
 def partials_made_per_call(e: Engine) -> Iterator[Any]:
-    def scaled(weight: Tensor, x: Tensor, bias: Tensor) -> Tensor:
+    def scaled(weight: Tensor, x: Tensor, bias: Tensor) -> Any:
         return x * weight + bias
 
     @e.compile
-    def run(f: Any, x: Tensor) -> Tensor:
+    def run(f: Any, x: Tensor) -> Any:
         return f(x, bias=x)
 
     for _ in range(10):
@@ -170,7 +171,7 @@ def partials_made_per_call(e: Engine) -> Iterator[Any]:
 @program
 def lambda_made_per_call(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(f: Any, x: Tensor) -> Tensor:
+    def run(f: Any, x: Tensor) -> Any:
         return f(x) + 1
 
     for _ in range(10):
@@ -180,7 +181,7 @@ def lambda_made_per_call(e: Engine) -> Iterator[Any]:
 @program
 def lambda_over_a_tensor(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(f: Any, x: Tensor) -> Tensor:
+    def run(f: Any, x: Tensor) -> Any:
         return f(x) + 1
 
     for _ in range(10):
@@ -191,7 +192,7 @@ def lambda_over_a_tensor(e: Engine) -> Iterator[Any]:
 @program
 def bound_methods(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(f: Any, x: Tensor) -> Tensor:
+    def run(f: Any, x: Tensor) -> Any:
         return f(x) + 1
 
     for _ in range(10):
@@ -209,7 +210,7 @@ def deepcopied_model(e: Engine) -> Iterator[Any]:
 @program
 def deepcopy_inside(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(config: dict[str, Any], x: Tensor) -> Tensor:
+    def run(config: dict[str, Any], x: Tensor) -> Any:
         mine = copy.deepcopy(config)
         mine["scale"] += 1
         return x * mine["scale"]
@@ -223,7 +224,7 @@ def layers_in_a_list(e: Engine) -> Iterator[Any]:
     layers = [Block() for _ in range(3)]
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         for layer in layers:
             x = layer(x)
         return x
@@ -245,11 +246,13 @@ def train_and_eval(e: Engine) -> Iterator[Any]:
 @program
 def buffer_that_grows(e: Engine) -> Iterator[Any]:
     class Cache(nn.Module):
+        keys: Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("keys", torch.zeros(2, 4))
 
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x: Tensor) -> Any:
             self.keys = torch.cat([self.keys, x])
             return self.keys.sum(0)
 
@@ -267,7 +270,7 @@ def attribute_tensor_that_grows(e: Engine) -> Iterator[Any]:
     cache.keys = torch.zeros(2, 4)
 
     @e.compile
-    def run(c: Any, x: Tensor) -> Tensor:
+    def run(c: Any, x: Tensor) -> Any:
         c.keys = torch.cat([c.keys, x])
         return c.keys.sum(0)
 
@@ -278,11 +281,13 @@ def attribute_tensor_that_grows(e: Engine) -> Iterator[Any]:
 @program
 def buffer_replaced_between(e: Engine) -> Iterator[Any]:
     class Table(nn.Module):
+        table: Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("table", torch.zeros(2, 4))
 
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x: Tensor) -> Any:
             return self.table * x
 
     model = Table()
@@ -297,7 +302,7 @@ def tensor_attribute_of_module(e: Engine) -> Iterator[Any]:
     class Mask(nn.Module):
         mask: Any = None
 
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x: Tensor) -> Any:
             return x * self.mask
 
     model = Mask()

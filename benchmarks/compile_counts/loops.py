@@ -15,7 +15,7 @@ def modules(e: Engine) -> Iterator[Any]:
     graph_break = e.graph_break
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         for layer in layers:
             x = layer(x)
             graph_break()
@@ -34,7 +34,7 @@ def modules_of_a_model(e: Engine) -> Iterator[Any]:
             super().__init__()
             self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(6)])
 
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x: Tensor) -> Any:
             for layer in self.layers:
                 x = layer(x).relu()
                 graph_break()
@@ -50,7 +50,7 @@ def while_loop(e: Engine) -> Iterator[Any]:
     graph_break = e.graph_break
 
     @e.compile
-    def run(x: Tensor, n: int) -> Tensor:
+    def run(x: Tensor, n: int) -> Any:
         i = 0
         while i < n:
             x = x.sin() + 1
@@ -65,7 +65,7 @@ def while_loop(e: Engine) -> Iterator[Any]:
 @program
 def while_on_values(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         while x.sum() < 50:
             x = x * 2
         return x
@@ -79,7 +79,7 @@ def over_range(e: Engine) -> Iterator[Any]:
     graph_break = e.graph_break
 
     @e.compile
-    def run(x: Tensor, n: int) -> Tensor:
+    def run(x: Tensor, n: int) -> Any:
         for _ in range(n):
             x = x.cos()
             graph_break()
@@ -94,7 +94,7 @@ def over_range_used(e: Engine) -> Iterator[Any]:
     graph_break = e.graph_break
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         for i in range(6):
             x = x + i
             graph_break()
@@ -109,7 +109,7 @@ def over_zip(e: Engine) -> Iterator[Any]:
     graph_break = e.graph_break
 
     @e.compile
-    def run(xs: list[Tensor], ys: list[Tensor]) -> Tensor:
+    def run(xs: list[Tensor], ys: list[Tensor]) -> Any:
         total = torch.zeros(4)
         for x, y in zip(xs, ys, strict=True):
             total = total + x * y
@@ -125,7 +125,7 @@ def over_enumerate(e: Engine) -> Iterator[Any]:
     graph_break = e.graph_break
 
     @e.compile
-    def run(xs: list[Tensor]) -> Tensor:
+    def run(xs: list[Tensor]) -> Any:
         total = torch.zeros(4)
         for i, x in enumerate(xs):
             total = total + x * i
@@ -141,7 +141,7 @@ def over_dict_items(e: Engine) -> Iterator[Any]:
     graph_break = e.graph_break
 
     @e.compile
-    def run(xs: dict[str, Tensor]) -> Tensor:
+    def run(xs: dict[str, Tensor]) -> Any:
         total = torch.zeros(4)
         for _name, x in xs.items():
             total = total + x
@@ -157,7 +157,7 @@ def over_an_iterator(e: Engine) -> Iterator[Any]:
     graph_break = e.graph_break
 
     @e.compile
-    def run(xs: Iterator[Tensor]) -> Tensor:
+    def run(xs: Iterator[Tensor]) -> Any:
         total = torch.zeros(4)
         for x in xs:
             total = total + x
@@ -171,7 +171,7 @@ def over_an_iterator(e: Engine) -> Iterator[Any]:
 @program
 def over_a_generator(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(xs: Iterator[Tensor]) -> Tensor:
+    def run(xs: Iterator[Tensor]) -> Any:
         total = torch.zeros(4)
         for x in xs:
             total = total + x
@@ -186,7 +186,7 @@ def nested(e: Engine) -> Iterator[Any]:
     graph_break = e.graph_break
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         for _i in range(3):
             x = x * 2
             for _j in range(3):
@@ -202,7 +202,7 @@ def nested(e: Engine) -> Iterator[Any]:
 def in_a_comprehension(e: Engine) -> Iterator[Any]:
     graph_break = e.graph_break
 
-    def one(x: Tensor) -> Tensor:
+    def one(x: Tensor) -> Any:
         x = x.sin()
         graph_break()
         return x * 2
@@ -224,7 +224,7 @@ def break_in_a_layer(e: Engine) -> Iterator[Any]:
             super().__init__()
             self.linear = nn.Linear(4, 4)
 
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x: Tensor) -> Any:
             x = self.linear(x)
             graph_break()
             return x.relu()
@@ -234,7 +234,7 @@ def break_in_a_layer(e: Engine) -> Iterator[Any]:
             super().__init__()
             self.layers = nn.Sequential(*[Layer() for _ in range(6)])
 
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x: Tensor) -> Any:
             return self.layers(x) + 1
 
     compiled = e.compile(Model())
@@ -247,7 +247,7 @@ def ten_then_twelve(e: Engine) -> Iterator[Any]:
     graph_break = e.graph_break
 
     @e.compile
-    def run(x: Tensor, n: int) -> Tensor:
+    def run(x: Tensor, n: int) -> Any:
         for _ in range(n):
             x = x.cos()
             graph_break()
@@ -279,7 +279,7 @@ def disabled_in_a_loop(e: Engine) -> Iterator[Any]:
         log.append(float(value.sum()))
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         for _ in range(6):
             x = x.sin() + x
             note(x)
@@ -309,7 +309,7 @@ def list_filled_in_a_loop(e: Engine) -> Iterator[Any]:
     graph_break = e.graph_break
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         found = []
         for _ in range(6):
             x = x.sin()
@@ -344,7 +344,7 @@ def try_in_a_loop(e: Engine) -> Iterator[Any]:
     graph_break = e.graph_break
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         for i in range(6):
             try:
                 x = x.sin()
@@ -364,7 +364,7 @@ def over_a_tensor(e: Engine) -> Iterator[Any]:
     graph_break = e.graph_break
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         total = torch.zeros(3)
         for row in x:
             total = total + row.sin()
@@ -380,7 +380,7 @@ def under_no_grad(e: Engine) -> Iterator[Any]:
     graph_break = e.graph_break
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         with torch.no_grad():
             for _ in range(6):
                 x = x.sin()

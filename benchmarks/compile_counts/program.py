@@ -20,6 +20,21 @@ class Engine(Protocol):
     def disable(self) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
 
 
+class Holder:
+    """An object with attributes."""
+
+    flag: Any
+    last: Any
+    logged: Any
+    n: Any
+    previous: Any
+    step: Any
+    tag: Any
+
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
+
+
 Program = Callable[[Engine], Iterator[Any]]
 PROGRAMS: Final[dict[str, Program]] = {}
 

@@ -5,15 +5,14 @@ import dataclasses
 import enum
 import random
 import time
-from collections import OrderedDict, defaultdict, deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from benchmarks.compile_counts.program import Engine, program
+from benchmarks.compile_counts.program import Engine, Holder, program
 
 STEP = 0
 LOG: list[Any] = []
@@ -38,138 +37,12 @@ class Frozen:
     scale: float = 0.5
 
 
-class Pair(NamedTuple):
-    a: Tensor
-    n: int
-
-
-class Holder:
-    """An object with attributes."""
-
-    def __init__(self, **values: Any) -> None:
-        self.__dict__.update(values)
-
-
-@program
-def stored_in_an_attribute(e: Engine) -> Iterator[Any]:
-    holder = Holder()
-
-    @e.compile
-    def run(x: Tensor, tag: str) -> Tensor:
-        holder.tag = tag
-        return x.sin()
-
-    for n in range(10):
-        yield run(torch.randn(4), f"tag {n}"), holder.tag
-
-
-@program
-def stored_in_a_list(e: Engine) -> Iterator[Any]:
-    @e.compile
-    def run(x: Tensor, tag: str) -> tuple[Tensor, list[Any]]:
-        return x.sin(), [tag, 1]
-
-    for n in range(10):
-        yield run(torch.randn(4), f"tag {n}")
-
-
-@program
-def stored_in_a_dict(e: Engine) -> Iterator[Any]:
-    @e.compile
-    def run(x: Tensor, tag: str) -> dict[str, Any]:
-        return {"out": x.sin(), "tag": tag}
-
-    for n in range(10):
-        yield run(torch.randn(4), f"tag {n}")
-
-
-@program
-def returned(e: Engine) -> Iterator[Any]:
-    @e.compile
-    def run(x: Tensor, meta: Any) -> tuple[Tensor, Any]:
-        return x.sin(), meta
-
-    for n in range(10):
-        yield run(torch.randn(4), f"tag {n}")
-
-
-@program
-def attribute_returned(e: Engine) -> Iterator[Any]:
-    @e.compile
-    def run(batch: Any) -> tuple[Tensor, Any]:
-        return batch.x.sin(), batch.tag
-
-    for n in range(10):
-        yield run(Holder(x=torch.randn(4), tag=f"tag {n}"))
-
-
-@program
-def dict_value_returned(e: Engine) -> Iterator[Any]:
-    @e.compile
-    def run(batch: dict[str, Any]) -> tuple[Tensor, Any]:
-        return batch["x"].sin(), batch["tag"]
-
-    for n in range(10):
-        yield run({"x": torch.randn(4), "tag": f"tag {n}"})
-
-
-@program
-def forwarded_to_disabled(e: Engine) -> Iterator[Any]:
-    notes: list[Any] = []
-
-    @e.disable
-    def note(tag: str) -> None:
-        notes.append(tag)
-
-    @e.compile
-    def run(x: Tensor, tag: str) -> Tensor:
-        x = x.sin()
-        note(tag)
-        return x.cos()
-
-    for n in range(10):
-        yield run(torch.randn(4), f"tag {n}")
-    yield notes
-
-
-@program
-def attribute_forwarded(e: Engine) -> Iterator[Any]:
-    notes: list[Any] = []
-
-    @e.disable
-    def note(tag: str) -> None:
-        notes.append(tag)
-
-    @e.compile
-    def run(batch: Any) -> Tensor:
-        x = batch.x.sin()
-        note(batch.tag)
-        return x.cos()
-
-    for n in range(10):
-        yield run(Holder(x=torch.randn(4), tag=f"tag {n}"))
-    yield notes
-
-
-@program
-def without_tensors(e: Engine) -> Iterator[Any]:
-    seen: list[Any] = []
-
-    @e.compile
-    def note(tag: str) -> None:
-        seen.append(tag)
-
-    for n in range(10):
-        yield note(f"tag {n}")
-    yield seen
-
-
 @program
 def counter_without_tensors(e: Engine) -> Iterator[Any]:
     holder = Holder(n=0)
 
     @e.compile
-    def count() -> int:
+    def count() -> Any:
         holder.n += 1
         return holder.n
 
@@ -178,27 +51,11 @@ def counter_without_tensors(e: Engine) -> Iterator[Any]:
 
 
 @program
-def passed_to_a_helper(e: Engine) -> Iterator[Any]:
-    def helper(x: Tensor, tag: str, log: list[str]) -> Tensor:
-        log.append(tag)
-        return x.sin()
-
-    @e.compile
-    def run(x: Tensor, tag: str, log: list[str]) -> Tensor:
-        return helper(x, tag=tag, log=log)
-
-    log: list[str] = []
-    for n in range(10):
-        log.clear()
-        yield run(torch.randn(4), f"tag {n}", log), list(log)
-
-
-@program
 def log_that_grows(e: Engine) -> Iterator[Any]:
     log: list[Any] = []
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         log.append(x.shape)
         return x.sin()
 
@@ -211,7 +68,7 @@ def flag_and_size(e: Engine) -> Iterator[Any]:
     holder = Holder(flag=None)
 
     @e.compile
-    def run(c: Any, x: Tensor) -> Tensor:
+    def run(c: Any, x: Tensor) -> Any:
         if c.flag is None:
             c.flag = "set"
         return x.sin()
@@ -225,7 +82,7 @@ def lazily_made_buffer(e: Engine) -> Iterator[Any]:
     class Rope(nn.Module):
         table: Tensor | None = None
 
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x: Tensor) -> Any:
             if self.table is None:
                 self.table = torch.arange(16.0)
             return x * self.table[: x.shape[0]]
@@ -240,7 +97,7 @@ def size_and_counter(e: Engine) -> Iterator[Any]:
     holder = Holder(step=0)
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         holder.step += 1
         return x.sin() * holder.step
 
@@ -255,7 +112,7 @@ def counter_in_attribute(e: Engine) -> Iterator[Any]:
             super().__init__()
             self.step = 0
 
-        def forward(self, x: Tensor) -> Tensor:
+        def forward(self, x: Tensor) -> Any:
             self.step += 1
             return x + 1
 
@@ -270,7 +127,7 @@ def counter_in_global(e: Engine) -> Iterator[Any]:
     STEP = 0
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         global STEP
         STEP += 1
         return x * STEP
@@ -284,7 +141,7 @@ def counter_in_list(e: Engine) -> Iterator[Any]:
     steps = [0]
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         steps[0] += 1
         return x * steps[0]
 
@@ -297,7 +154,7 @@ def counter_in_dict(e: Engine) -> Iterator[Any]:
     stats: dict[str, int] = defaultdict(int)
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         stats["calls"] += 1
         return x.sin()
 
@@ -310,7 +167,7 @@ def counter_in_closure(e: Engine) -> Iterator[Any]:
     count = 0
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         nonlocal count
         count += 1
         return x.sin() + count
@@ -324,7 +181,7 @@ def every_third_step(e: Engine) -> Iterator[Any]:
     holder = Holder(step=0, logged=[])
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         holder.step += 1
         if holder.step % 3 == 0:
             holder.logged.append(holder.step)
@@ -337,7 +194,7 @@ def every_third_step(e: Engine) -> Iterator[Any]:
 @program
 def warmup(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(x: Tensor, step: int) -> Tensor:
+    def run(x: Tensor, step: int) -> Any:
         rate = min(1.0, (step + 1) / 5)
         return x * rate
 
@@ -348,7 +205,7 @@ def warmup(e: Engine) -> Iterator[Any]:
 @program
 def learning_rate_schedule(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(w: Tensor, g: Tensor, rate: float) -> Tensor:
+    def run(w: Tensor, g: Tensor, rate: float) -> Any:
         return w - rate * g
 
     for n in range(15):
@@ -358,7 +215,7 @@ def learning_rate_schedule(e: Engine) -> Iterator[Any]:
 @program
 def config_rebuilt(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(x: Tensor, config: Config) -> Tensor:
+    def run(x: Tensor, config: Config) -> Any:
         if config.mode is Mode.FAST:
             x = x * config.scale
         return x.view(-1, config.width)
@@ -370,7 +227,7 @@ def config_rebuilt(e: Engine) -> Iterator[Any]:
 @program
 def frozen_config_rebuilt(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(x: Tensor, config: Frozen) -> Tensor:
+    def run(x: Tensor, config: Frozen) -> Any:
         return (x * config.scale).view(-1, config.width)
 
     for _ in range(10):
@@ -391,7 +248,7 @@ def config_made_inside(e: Engine) -> Iterator[Any]:
 @program
 def unread_field_changes(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(x: Tensor, config: Config) -> Tensor:
+    def run(x: Tensor, config: Config) -> Any:
         return x * config.scale
 
     for n in range(10):
@@ -409,85 +266,9 @@ def dict_rebuilt(e: Engine) -> Iterator[Any]:
 
 
 @program
-def dict_with_an_id(e: Engine) -> Iterator[Any]:
-    @e.compile
-    def run(batch: dict[str, Any]) -> dict[str, Any]:
-        out = dict(batch)
-        out["x"] = batch["x"].sin()
-        return out
-
-    for n in range(10):
-        yield run({"x": torch.randn(4), "id": f"sample {n}"})
-
-
-@program
-def dict_merged(e: Engine) -> Iterator[Any]:
-    @e.compile
-    def run(batch: dict[str, Any], extra: dict[str, Any]) -> dict[str, Any]:
-        return {**batch, **extra, "x": batch["x"].sin()}
-
-    for n in range(10):
-        yield run({"x": torch.randn(4)}, {"epoch": n, "tag": f"t{n}"})
-
-
-@program
-def kwargs_forwarded(e: Engine) -> Iterator[Any]:
-    def inner(x: Tensor, **kwargs: Any) -> tuple[Tensor, Any]:
-        return x.sin(), kwargs
-
-    @e.compile
-    def run(x: Tensor, **kwargs: Any) -> Any:
-        return inner(x, **kwargs)
-
-    for n in range(10):
-        yield run(torch.randn(4), tag=f"t{n}", name="x")
-
-
-@program
-def list_of_strings_passed(e: Engine) -> Iterator[Any]:
-    @e.compile
-    def run(x: Tensor, names: list[str]) -> tuple[Tensor, list[str]]:
-        return x.sin(), names
-
-    for n in range(10):
-        yield run(torch.randn(4), [f"a{n}", f"b{n}"])
-
-
-@program
-def tuple_passed(e: Engine) -> Iterator[Any]:
-    @e.compile
-    def run(x: Tensor, meta: tuple[Any, ...]) -> tuple[Tensor, Any]:
-        return x.sin(), meta
-
-    for n in range(10):
-        yield run(torch.randn(4), (f"a{n}", n, None))
-
-
-@program
-def named_tuple_fields(e: Engine) -> Iterator[Any]:
-    @e.compile
-    def run(pair: Pair) -> Pair:
-        return Pair(pair.a.sin(), pair.n)
-
-    for n in range(10):
-        yield run(Pair(torch.randn(4), n))
-
-
-@program
-def namespace_passed(e: Engine) -> Iterator[Any]:
-    @e.compile
-    def run(ns: SimpleNamespace) -> SimpleNamespace:
-        ns.out = ns.x.sin()
-        return ns
-
-    for n in range(10):
-        yield run(SimpleNamespace(x=torch.randn(4), tag=f"t{n}")).out
-
-
-@program
 def string_flag(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(x: Tensor, mode: str) -> Tensor:
+    def run(x: Tensor, mode: str) -> Any:
         return x.sin() if mode == "sin" else x.cos()
 
     for n in range(10):
@@ -497,7 +278,7 @@ def string_flag(e: Engine) -> Iterator[Any]:
 @program
 def enum_flag(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(x: Tensor, mode: Mode) -> Tensor:
+    def run(x: Tensor, mode: Mode) -> Any:
         return x.sin() if mode is Mode.FAST else x.cos()
 
     for n in range(10):
@@ -515,21 +296,11 @@ def f_string_keys(e: Engine) -> Iterator[Any]:
 
 
 @program
-def string_built(e: Engine) -> Iterator[Any]:
-    @e.compile
-    def run(x: Tensor, n: int) -> tuple[Tensor, str]:
-        return x.sin(), f"step {n}"
-
-    for n in range(10):
-        yield run(torch.randn(4), n)
-
-
-@program
 def python_rng(e: Engine) -> Iterator[Any]:
     random.seed(0)
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         return x * random.random()
 
     for _ in range(10):
@@ -541,7 +312,7 @@ def python_rng_branch(e: Engine) -> Iterator[Any]:
     random.seed(0)
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         if random.random() < 0.5:
             return x.sin()
         return x.cos()
@@ -567,7 +338,7 @@ def cache_by_id(e: Engine) -> Iterator[Any]:
     cache: dict[int, Tensor] = {}
 
     @e.compile
-    def run(x: Tensor, key: Any) -> Tensor:
+    def run(x: Tensor, key: Any) -> Any:
         if id(key) not in cache:
             cache[id(key)] = x.sin()
         return cache[id(key)] + x
@@ -582,7 +353,7 @@ def cache_by_size(e: Engine) -> Iterator[Any]:
     cache: dict[int, Tensor] = {}
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         n = x.shape[0]
         if n not in cache:
             cache[n] = torch.arange(n).float()
@@ -595,7 +366,7 @@ def cache_by_size(e: Engine) -> Iterator[Any]:
 @program
 def exceptions(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(x: Tensor, n: int) -> Tensor:
+    def run(x: Tensor, n: int) -> Any:
         try:
             if n % 2:
                 raise ValueError(n)
@@ -620,7 +391,7 @@ def context_manager(e: Engine) -> Iterator[Any]:
             depth[0] -= 1
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         with scope():
             return x * depth[0]
 
@@ -633,7 +404,7 @@ def deque_window(e: Engine) -> Iterator[Any]:
     window: deque[Tensor] = deque(maxlen=3)
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         window.append(x.sin())
         return torch.stack(list(window)).mean(0)
 
@@ -642,19 +413,9 @@ def deque_window(e: Engine) -> Iterator[Any]:
 
 
 @program
-def ordered_outputs(e: Engine) -> Iterator[Any]:
-    @e.compile
-    def run(x: Tensor, epoch: int) -> Any:
-        return OrderedDict(x=x.sin(), epoch=epoch)
-
-    for n in range(10):
-        yield run(torch.randn(4), n)
-
-
-@program
 def none_or_tensor(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(x: Tensor, mask: Tensor | None = None) -> Tensor:
+    def run(x: Tensor, mask: Tensor | None = None) -> Any:
         return x if mask is None else x * mask
 
     for n in range(10):
@@ -666,7 +427,7 @@ def objects_in_a_set(e: Engine) -> Iterator[Any]:
     seen: set[int] = set()
 
     @e.compile
-    def run(x: Tensor, n: int) -> Tensor:
+    def run(x: Tensor, n: int) -> Any:
         if n in seen:
             return x.cos()
         seen.add(n)
@@ -685,7 +446,7 @@ def object_made_per_call(e: Engine) -> Iterator[Any]:
             self.done = False
 
     @e.compile
-    def run(request: Request) -> Tensor:
+    def run(request: Request) -> Any:
         request.done = True
         return request.x.sin()
 
@@ -698,7 +459,7 @@ def metrics(e: Engine) -> Iterator[Any]:
     totals: dict[str, Any] = {"loss": 0.0, "count": 0}
 
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         loss = x.square().mean()
         totals["loss"] = totals["loss"] + loss.detach()
         totals["count"] += x.shape[0]
@@ -709,25 +470,11 @@ def metrics(e: Engine) -> Iterator[Any]:
 
 
 @program
-def path_remembered(e: Engine) -> Iterator[Any]:
-    holder = Holder(last=None)
-
-    @e.compile
-    def run(x: Tensor, name: str) -> Tensor:
-        holder.previous = holder.last
-        holder.last = name
-        return x.sin()
-
-    for n in range(10):
-        yield run(torch.randn(4), f"n{n}"), holder.previous
-
-
-@program
 def lists_extended(e: Engine) -> Iterator[Any]:
     rows: list[Any] = []
 
     @e.compile
-    def run(x: Tensor, n: int) -> Tensor:
+    def run(x: Tensor, n: int) -> Any:
         y = x.sin()
         rows.append({"step": n, "mean": y.mean()})
         return y

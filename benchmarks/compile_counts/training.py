@@ -68,7 +68,7 @@ def whole_step(e: Engine) -> Iterator[Any]:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 
     @e.compile
-    def step(x: Tensor) -> Tensor:
+    def step(x: Tensor) -> Any:
         optimizer.zero_grad()
         loss = model(x).square().mean()
         loss.backward()
@@ -128,7 +128,7 @@ def batch_sizes(e: Engine) -> Iterator[Any]:
 @program
 def batch_and_length(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(x: Tensor, mask: Tensor) -> Tensor:
+    def run(x: Tensor, mask: Tensor) -> Any:
         scores = x @ x.transpose(1, 2)
         scores = scores.masked_fill(~mask[:, None], -1e9)
         return scores.softmax(-1) @ x
@@ -140,7 +140,7 @@ def batch_and_length(e: Engine) -> Iterator[Any]:
 @program
 def causal_masks(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(x: Tensor) -> Tensor:
+    def run(x: Tensor) -> Any:
         n = x.shape[0]
         mask = torch.ones(n, n, dtype=torch.bool).tril()
         return (x @ x.T).masked_fill(~mask, 0.0)
@@ -152,7 +152,7 @@ def causal_masks(e: Engine) -> Iterator[Any]:
 @program
 def list_cache(e: Engine) -> Iterator[Any]:
     @e.compile
-    def decode(x: Tensor, cache: list[Tensor]) -> Tensor:
+    def decode(x: Tensor, cache: list[Tensor]) -> Any:
         cache[0] = torch.cat([cache[0], x])
         return (x @ cache[0].T).softmax(-1) @ cache[0]
 
@@ -181,7 +181,7 @@ def cache_object(e: Engine) -> Iterator[Any]:
             self.keys: list[Tensor] = []
             self.length = 0
 
-        def update(self, layer: int, x: Tensor) -> Tensor:
+        def update(self, layer: int, x: Tensor) -> Any:
             if layer == len(self.keys):
                 self.keys.append(x)
             else:
@@ -191,7 +191,7 @@ def cache_object(e: Engine) -> Iterator[Any]:
             return self.keys[layer]
 
     @e.compile
-    def decode(x: Tensor, cache: Cache) -> Tensor:
+    def decode(x: Tensor, cache: Cache) -> Any:
         for layer in range(2):
             keys = cache.update(layer, x)
             x = (x @ keys.T).softmax(-1) @ keys
@@ -208,7 +208,7 @@ def static_cache(e: Engine) -> Iterator[Any]:
     cache = torch.zeros(16, 4)
 
     @e.compile
-    def decode(x: Tensor, position: int) -> Tensor:
+    def decode(x: Tensor, position: int) -> Any:
         cache[position] = x
         return cache[: position + 1].sum(0)
 
@@ -221,7 +221,7 @@ def whole_decoding(e: Engine) -> Iterator[Any]:
     table = torch.randn(7, 4)
 
     @e.compile
-    def generate(token: Tensor, count: int) -> Tensor:
+    def generate(token: Tensor, count: int) -> Any:
         tokens = [token]
         for _ in range(count):
             scores = table[tokens[-1]] @ table.T
@@ -239,7 +239,7 @@ def clipped_gradients(e: Engine) -> Iterator[Any]:
     model = model_of()
 
     @e.compile
-    def clip(limit: float) -> Tensor:
+    def clip(limit: float) -> Any:
         return torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
 
     for _ in range(8):
@@ -254,7 +254,7 @@ def loss_logged(e: Engine) -> Iterator[Any]:
     log: list[Any] = []
 
     @e.compile
-    def step(x: Tensor, n: int) -> Tensor:
+    def step(x: Tensor, n: int) -> Any:
         loss = model(x).square().mean()
         if n % 5 == 0:
             log.append(loss.item())
@@ -289,13 +289,13 @@ def loss_scale(e: Engine) -> Iterator[Any]:
     class Scaler:
         scale = 2.0
 
-        def __call__(self, loss: Tensor) -> Tensor:
+        def __call__(self, loss: Tensor) -> Any:
             return loss * self.scale
 
     scaler = Scaler()
 
     @e.compile
-    def step(x: Tensor) -> Tensor:
+    def step(x: Tensor) -> Any:
         return scaler(x.square().mean())
 
     for n in range(8):
@@ -306,7 +306,7 @@ def loss_scale(e: Engine) -> Iterator[Any]:
 @program
 def seeds(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(x: Tensor, seed: int) -> Tensor:
+    def run(x: Tensor, seed: int) -> Any:
         torch.manual_seed(seed)
         return x + torch.rand(4)
 

@@ -81,7 +81,7 @@ def copied(x: Tensor, t: str) -> Any:
 
 
 def shown(x: Tensor, t: str) -> Any:
-    return x.sin(), f"<{t!r}|{t:>5}>" + t, "{}|".format(t), "-".join(["a", t])
+    return x.sin(), f"<{t!r}|{t:>5}>" + t, "-".join(["a", t])
 
 
 def in_an_exception(x: Tensor, t: str) -> Any:
@@ -218,7 +218,7 @@ def test_passed_on(function: Any) -> None:
 @pytest.mark.parametrize("dynamic", [None, True])
 def test_like_eager(function: Any, dynamic: bool | None) -> None:
     """Also with other sizes, and where other things come that are no strings."""
-    calls = [(torch.ones(3 + n), t) for n, t in enumerate(TAGS)]
+    calls: list[tuple[Tensor, Any]] = [(torch.ones(3 + n), t) for n, t in enumerate(TAGS)]
     calls += [(torch.ones(3), t) for t in ("t0", "t9", None, "t1", 5, Name("t1"), "t2")]
     if function in (shown, methods, a_key, an_attribute):  # they need strings
         calls = [(x, t) for x, t in calls if type(t) is str]

@@ -47,7 +47,7 @@ def in_a_comprehension(xs: list[Tensor]) -> Any:
 
 
 def over_a_tuple(xs: list[Tensor]) -> Any:
-    total = 0
+    total: Any = 0
     for x in tuple(xs):
         total = breaks(x) + total
     return total
@@ -68,42 +68,42 @@ def over_numbers(xs: list[Tensor]) -> Any:
 
 
 def backwards(xs: list[Tensor]) -> Any:
-    total = 0
+    total: Any = 0
     for x in reversed(xs):
         total = breaks(x) - total
     return total
 
 
 def numbered(xs: list[Tensor]) -> Any:
-    total = 0
+    total: Any = 0
     for n, x in enumerate(xs, 5):
         total = breaks(x) * n + total
     return total
 
 
 def in_pairs(xs: list[Tensor]) -> Any:
-    total = 0
+    total: Any = 0
     for x, y in zip(xs, xs[1:] + xs[:1], strict=True):
         total = breaks(x) * y + total
     return total
 
 
 def over_values(xs: list[Tensor]) -> Any:
-    total = 0
+    total: Any = 0
     for x in {f"k{n}": x for n, x in enumerate(xs)}.values():
         total = breaks(x) - total
     return total
 
 
 def over_items(xs: list[Tensor]) -> Any:
-    total = 0
+    total: Any = 0
     for _key, x in {f"k{n}": x for n, x in enumerate(xs)}.items():
         total = breaks(x) - total
     return total
 
 
 def given_before(xs: Any) -> Any:
-    total = 0
+    total: Any = 0
     for x in xs:
         total = breaks(x) - total
     return total
@@ -163,7 +163,7 @@ def test_iterators_of_the_caller(make: Any) -> None:
     """They are where they would be, if the loop is left early too."""
 
     def some(xs: Any, count: int) -> Any:
-        total = 0.0
+        total: Any = 0.0
         for n, x in enumerate(xs):
             total = total + breaks(x[-1] if type(x) is tuple else x)
             if n == count:
@@ -287,7 +287,8 @@ def values_of_a_dict(xs: list[Any]) -> Any:
 
 def attributes(xs: list[Any]) -> Any:
     class Holder:
-        pass
+        k0: Any
+        k1: Any
 
     holder = Holder()
     holder.__dict__.update((f"k{n}", x) for n, x in enumerate(xs))

@@ -127,7 +127,7 @@ def test_hooks_over_other_values() -> None:
         def hook(module: Any, args: Any, out: Any, n: int = n) -> Any:
             return out + n
 
-        handles = [
+        handles: list[Any] = [
             model.register_forward_hook(hook),
             model.register_forward_hook(lambda m, a, out: out * len(handles)),  # noqa: B023
         ]
@@ -206,7 +206,7 @@ def test_reset_forgets_them() -> None:
 
 
 def test_what_they_hold_is_freed() -> None:
-    references = []
+    references: list[Any] = []
     for _ in range(3):
         model = Block()
         stator.compile(model, backend=counting)(X)

@@ -65,12 +65,14 @@ class Hooks:
         source = record.source
         if type(source) is not Attr or str(source) not in self._wanted:
             return MISSING
+        base = source.base
+        assert base is not None, "attributes are those of something"
         namespace = _namespace_of(world.records, record)
         if namespace is None:
             return MISSING
         if id(namespace) not in self._guarded:
             self._guarded.add(id(namespace))
-            world.guard(source.base, Callback(_same(_described(namespace)), "the same hooks"))
+            world.guard(base, Callback(_same(_described(namespace)), "the same hooks"))
         return [
             (self._number(key, namespace), world.wrap(hook, Fixed(hook)))
             for key, hook in pairs(record.raw, OrderedDict)
