@@ -2,7 +2,7 @@
 
     python -m benchmarks.compile_counts [--json] [NAME ...]
 
-A program (`hooks`, `loops`, `passed_on`, `state`, `training`) calls compiled functions 5 to 20 times
+A program (`hooks`, `loops`, `passed_on`, `state`, `training`) calls compiled functions some times
 while something changes: state, hooks, sizes, the objects that are passed. Per engine: how many
 graphs the backend was given, how many ran, and whether each result is eager's. NAME may be the
 beginning of names. A program of which torch.compile captures nothing (a loop with a break in it) is
