@@ -494,6 +494,8 @@ def _function(value, depth):
 
 
 def _namespace(value, depth):
+    if value.__module__ not in (None, __name__) if isinstance(value, type) else depth > 2:
+        return value.__name__  # not of the specimens
     held = {k: v for k, v in vars(value).items() if k not in ("__dict__", "__weakref__")}
     return f"{value.__name__} {_pairs(held, depth)}"
 

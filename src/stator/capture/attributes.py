@@ -42,6 +42,7 @@ from stator.objects.tracebacks import TRACEBACK
 from stator.world import MISSING, Record, World
 from stator.world.fields import same_names
 from stator.world.kinds import is_frozen_class
+from stator.world.records import MAXLEN
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
@@ -151,6 +152,8 @@ class Attributes(Names):
                     self.world.fill_slots(record)
                 if found.value is TRACEBACK:
                     guard_traceback(world, record)
+                elif found.value is MAXLEN:
+                    world.guard_limit(record)
             if name == "__context__":
                 look_outside(self.calls.tracer)
             world.class_attribute(cls, "__getattr__")  # asked if the descriptor has no value

@@ -5,6 +5,7 @@ In: the record of a shadow. Out: effects: how the shadow differs from what it wa
 
 from collections import deque
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stator import objects
@@ -23,13 +24,14 @@ from stator.effects import (
     SetContents,
     SlotDel,
     SlotSet,
+    StateSet,
 )
 from stator.effects.exits import earlier, entries
 from stator.effects.model import values_of
 from stator.objects.sets import layout
 from stator.objects.tracebacks import TRACEBACK
 from stator.world import MISSING, Record
-from stator.world.records import DICTS, SETS, pairs
+from stator.world.records import DICTS, MAXLEN, OF_PARTIAL, SET_PARTIAL, SETS, pairs
 
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
@@ -69,7 +71,9 @@ def _contents(record: Record) -> Iterator[Effect]:
     if record.initial is None:
         return
     shadow, base = record.shadow, record.base
-    if base is bytearray:
+    if base is partial:
+        yield from _state(record)
+    elif base is bytearray:
         content = bytes(bytearray.__iter__(shadow))
         if content != record.initial:
             yield ByteArrayContents(record.source, content)
@@ -83,9 +87,19 @@ def _contents(record: Record) -> Iterator[Effect]:
             yield SetContents(record.source, tuple(items), layout(shadow))
     else:
         items = list(base.__iter__(shadow))  # type: ignore[attr-defined]
-        if not _same_items(items, record.initial):
+        if base is deque and MAXLEN.__get__(shadow) != record.limit:
+            yield DequeContents(record.source, tuple(items), (MAXLEN.__get__(shadow),))
+        elif not _same_items(items, record.initial):
             kind = DequeContents if base is deque else ListContents
             yield kind(record.source, tuple(items))
+
+
+def _state(record: Record) -> Iterator[Effect]:
+    """A partial whose parts were replaced, all at once, and its attributes with them."""
+    own = objects.instance_dict(record.shadow)
+    now = [part.__get__(record.shadow) for part in OF_PARTIAL]
+    if not _same_items(now, list(record.initial)) or own is not record.dict:
+        yield StateSet(record.source, SET_PARTIAL, (*now, own))
 
 
 def _same_items(now: list[Any], before: list[Any]) -> bool:
@@ -100,7 +114,7 @@ def _same_pairs(now: list[tuple[Any, Any]], before: list[tuple[Any, Any]]) -> bo
 
 def _attributes(record: Record) -> Iterator[Effect]:
     own = record.dict
-    if own is None:
+    if own is None or (record.base is partial and _has_other_dict(record)):
         return
     cls = type(record.shadow)
     raw = record.raw_dict or {}
@@ -111,6 +125,10 @@ def _attributes(record: Record) -> Iterator[Effect]:
     for name, value in list(own.items()):
         if name in again or record.attributes.get(name, MISSING) is not value:
             yield AttrSet(record.source, name, value, cls)
+
+
+def _has_other_dict(record: Record) -> bool:
+    return objects.instance_dict(record.shadow) is not record.dict
 
 
 def _entered_again(record: Record, own: dict[str, Any], raw: dict[str, Any]) -> set[str]:

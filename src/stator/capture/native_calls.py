@@ -166,6 +166,8 @@ def run(
             continue
         if CONSTANTS.holds(type(value)):
             continue
+        if spec.called and is_python_class(type(value)):
+            calls.world.class_attribute(type(value), "__call__")  # C code asks whether there is one
         needed = specialized and spec.symint is not SymInt.PASS
         if needed and type(value) is torch.SymInt and given >= 0:
             known = calls.tensors.scalars.speculation.number(frame, value)

@@ -49,6 +49,7 @@ from stator.graph.arguments import Handle
 from stator.guards import Fixed
 from stator.objects import TypeSet
 from stator.world import Record
+from stator.world.records import dict_source
 
 _CONSTANTS = TypeSet(*CONSTANT_TYPES)
 
@@ -110,6 +111,10 @@ class Resolver:
             if record is None and type(source) is Fixed:
                 return Constant(source.value)
             return Fetched(source)
+        owner = self._world.dicts.get(id(value))
+        where = None if owner is None else dict_source(owner)
+        if where is not None:
+            return Fetched(where)
         if id(value) in self._world.records:
             raise CannotRebuild("the __dict__ of an object that existed before the call")
         if objects.is_subtype(cls, type):

@@ -270,6 +270,13 @@ def _is_changed(calls: "Calls", value: Any) -> bool:
     return record is not None and (bool(record.writes) or record.filled)
 
 
+def _callable(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """Whether an object can be called is a fact of its class, which may get a `__call__`."""
+    if len(args) == 1 and not kwargs:
+        calls.world.class_attribute(type(args[0]), "__call__")
+    return by_contract(calls, frame, function, args, kwargs)
+
+
 def _iter(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if len(args) == 1 and not kwargs:
         return calls.tracer.iter(frame, args[0])
@@ -457,6 +464,7 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(_INSTANCE): _abstract,
     id(_SUBCLASS): _abstract,
     id(builtins.iter): _iter,
+    id(builtins.callable): _callable,
     id(builtins.len): _len,
     id(builtins.vars): _vars,
     id(builtins.dir): _dir,

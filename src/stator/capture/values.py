@@ -21,6 +21,7 @@ from stator.objects import TypeSet
 from stator.objects.types import module_of, name_of
 from stator.world import World
 from stator.world.kinds import BUILTIN_METHOD, CONSTANTS
+from stator.world.records import OF_PARTIAL
 
 # Special methods that C code may call on an object it was given.
 SPECIALS: Final = specials(
@@ -36,9 +37,6 @@ _PLAIN_KEYS: Final = TypeSet(str, int, bool, float, bytes, type, type(None))
 _WALKED: Final = TypeSet(list, tuple, set, frozenset, deque)
 _VIEWS: Final = TypeSet(type({}.keys()), type({}.values()), type({}.items()))
 _ARGUMENTS: Final[Any] = objects.type_dict(BaseException)["args"]
-_OF_PARTIAL: Final[Any] = [
-    objects.type_dict(partial)[name] for name in ("func", "args", "keywords")
-]
 
 
 class Values:
@@ -126,7 +124,7 @@ def held(value: Any, base: type) -> list[Any]:
     if base is SimpleNamespace:
         return [objects.instance_dict(value)]
     if base is partial:
-        return [field.__get__(value) for field in _OF_PARTIAL]
+        return [field.__get__(value) for field in OF_PARTIAL]
     if base is MethodType:
         return [value.__self__]
     if base is MappingProxyType or _VIEWS.holds(base):

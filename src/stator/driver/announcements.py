@@ -284,6 +284,7 @@ _WORDS: Final = {
     "SetContents": "{0} gets new contents",
     "SlotDel": "the attribute {1} of {0} is deleted",
     "SlotSet": "the attribute {1} of {0} is set",
+    "StateSet": "{0} gets another state",
 }
 
 

@@ -32,6 +32,7 @@ from stator.effects.model import (
     SetContents,
     SlotDel,
     SlotSet,
+    StateSet,
 )
 from stator.effects.plan import plan
 from stator.effects.steps import Plan
@@ -64,5 +65,6 @@ __all__ = [
     "SetContents",
     "SlotDel",
     "SlotSet",
+    "StateSet",
     "plan",
 ]

@@ -104,9 +104,10 @@ class SetContents(Effect):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DequeContents(Effect):
-    """The deque has exactly these items; its maxlen stays."""
+    """The deque has exactly these items; its maxlen stays, unless it has got another."""
 
     items: tuple[Any, ...]
+    limit: tuple[int | None] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -149,6 +150,14 @@ class SlotDel(Effect):
     """A `__slots__` member becomes empty."""
 
     descriptor: MemberDescriptorType | GetSetDescriptorType
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StateSet(Effect):
+    """All that a C object holds is set at once, by its `__setstate__`."""
+
+    method: Any
+    value: Any
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -228,7 +237,7 @@ def values_of(effect: Effect) -> Iterator[Any]:
             yield effect.value
         case KeyDel():
             yield effect.key
-        case AttrSet() | SlotSet() | CellSet() | ClassAttrSet() | Passed():
+        case AttrSet() | SlotSet() | StateSet() | CellSet() | ClassAttrSet() | Passed():
             yield effect.value
         case Perform():
             yield from effect.args

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType
@@ -277,6 +277,9 @@ class Writer:
                 else:
                     call = names.of(core.set_take_over, "set_take_over")
                     yield f"{call}({target}, {expr(model.Constant(effect.layout))})"
+            case model.DequeContents(limit=(limit,)):
+                call = names.of(deque.__init__, "deque_init")
+                yield f"{call}({target}, {expr(steps.List(effect.items))}, {limit})"
             case model.DequeContents():
                 yield helper(runtime.set_deque, target, expr(steps.List(effect.items)))
             case model.ByteArrayContents():
@@ -299,6 +302,9 @@ class Writer:
             case model.SlotDel(descriptor=descriptor):
                 call = names.of(descriptor.__delete__, f"del_{descriptor.__name__}")
                 yield f"{call}({target})"
+            case model.StateSet(method=method):
+                call = names.of(method, f"{name_of(method.__objclass__)}_setstate")
+                yield f"{call}({target}, {expr(effect.value)})"
             case model.Passed():
                 places = self.names.of(effect.places, "places")
                 yield self._helper(runtime.set_traceback, target, places, expr(effect.value))

@@ -17,6 +17,7 @@ from stator.guards import (
     Callback,
     DictKeyAt,
     Equal,
+    Field,
     Fixed,
     Index,
     Is,
@@ -181,8 +182,7 @@ class Filling(Store):
         items = raw_items(raw, base)
         self.guard(record.source, Length(len(items)))
         if base is deque:
-            limit = MAXLEN.__get__(raw)
-            self.guard(record.source, Callback(_same_maxlen(limit), f"maxlen {limit}"))
+            self.guard_limit(record)
         wrapped = [
             known[i] if i in known else self.wrap(item, Index(record.source, i))
             for i, item in enumerate(items)
@@ -192,6 +192,12 @@ class Filling(Store):
         else:
             base.extend(record.shadow, wrapped)  # type: ignore[attr-defined]
         record.initial = list(wrapped)
+
+    def guard_limit(self, record: Record) -> None:
+        """How many items a deque takes is read."""
+        if record.limit is MISSING:
+            record.limit = MAXLEN.__get__(record.raw)
+            self.guard(Field(record.source, MAXLEN), Equal(record.limit))
 
     def _fill_dict(self, record: Record) -> None:
         raw, base, known, source = record.raw, record.base, record.items, record.source
@@ -327,10 +333,6 @@ def shared_dict(record: Record) -> OpaqueObject:
 
 def _value_at(source: Source, key: Any) -> Source:
     return Key(source, key)
-
-
-def _same_maxlen(limit: int | None) -> Callable[[Any], bool]:
-    return lambda value: bool(MAXLEN.__get__(value) == limit)
 
 
 def _same_bytes(content: bytes) -> Callable[[Any], bool]:

@@ -6,11 +6,12 @@ it held when it was filled, so that writes can be told from reads at the end.
 """
 
 from collections import OrderedDict, defaultdict, deque
-from types import GetSetDescriptorType
+from functools import partial
+from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Final
 
 from stator import objects
-from stator.guards import Field, Source
+from stator.guards import Field, Slot, Source
 
 MISSING: Final = object()
 
@@ -36,6 +37,7 @@ class Record:
         "filled",
         "initial",
         "items",
+        "limit",
         "owner",
         "plain_keys",
         "plain_length",
@@ -61,6 +63,7 @@ class Record:
         self.absent: set[Any] = set()  # keys that were found missing
         self.writes: set[Any] = set()  # keys among those that were written; dicts only
         self.initial: Any = None  # what the shadow was filled with
+        self.limit: Any = MISSING  # of a deque, once it is guarded
         # instance attributes: initial value, or MISSING, of each that was read
         self.attributes: dict[str, Any] = {}
         self.deleted: set[str] = set()  # attributes that were deleted, and may be set again
@@ -107,6 +110,8 @@ def dict_source(record: Record) -> Source | None:
         descriptor = objects.type_dict(owner).get("__dict__")
         if type(descriptor) is GetSetDescriptorType:
             return Field(record.source, descriptor)
+        if type(descriptor) is MemberDescriptorType:  # of a namespace
+            return Slot(record.source, descriptor)
     return None
 
 
@@ -122,6 +127,8 @@ def make_shadow(raw: Any, cls: type, base: type) -> Any:
 
 FACTORY: Any = defaultdict.__dict__["default_factory"]
 MAXLEN: Any = deque.__dict__["maxlen"]
+OF_PARTIAL: Final[Any] = [partial.__dict__[name] for name in ("func", "args", "keywords")]
+SET_PARTIAL: Final[Any] = partial.__dict__["__setstate__"]
 
 
 def raw_items(raw: Any, base: type) -> list[Any]:

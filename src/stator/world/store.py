@@ -28,6 +28,7 @@ class Store:
         self.records: dict[int, Record] = {}  # by id of the shadow
         self.stand_ins: dict[int, Any] = {}  # by id of the raw object
         self.owners: dict[int, Record] = {}  # by id of the raw dict with an object's attributes
+        self.dicts: dict[int, Record] = {}  # by id of the dict with a shadow's attributes
         self.origins: dict[int, Source] = {}  # of stand-ins, by their id
         self.latest: dict[int, Source] = {}  # of those with several, the one that was read last
         self.opaque: dict[int, str] = {}  # id -> type name

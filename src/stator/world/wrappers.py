@@ -100,7 +100,9 @@ def wrap_instance(world: "World", raw: Any, source: Source, cls: type) -> Any:
 
 def _shadow(world: "World", raw: Any, shadow: Any, source: Source, base: type) -> Any:
     """A shadow whose value is complete; its attributes are filled as they are read."""
-    world.records[id(shadow)] = Record(shadow, raw, source, base)
+    record = world.records[id(shadow)] = Record(shadow, raw, source, base)
+    if record.dict is not None:
+        world.dicts[id(record.dict)] = record
     return world.remember(raw, shadow, source)
 
 
@@ -288,7 +290,9 @@ def _wrap_partial(world: "World", raw: Any, source: Source) -> Any:
     made = functools.partial(function)
     # The dict itself, not a copy: the program may change it.
     made.__setstate__((function, args, keywords, None))  # type: ignore[attr-defined]
-    return _shadow(world, raw, made, source, functools.partial)
+    _shadow(world, raw, made, source, functools.partial)
+    world.records[id(made)].initial = (function, args, keywords)
+    return made
 
 
 def _is_its_own_dict(value: Any) -> bool:
