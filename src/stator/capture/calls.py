@@ -23,6 +23,7 @@ from stator.capture.cached import CACHED, Answer, Answers, Once, known, once
 from stator.capture.controls import CONTROLS, Errors, function_behind, is_for_dynamo
 from stator.capture.copies import COPIES
 from stator.capture.decimals import Decimals
+from stator.capture.dispatching import implementation, is_dispatch, registry
 from stator.capture.entered import evaluate, stand_in, standing
 from stator.capture.formatting import FORMATTING
 from stator.capture.getters import GETTERS, twin
@@ -323,6 +324,9 @@ class Calls:
         behind = function_behind(self, frame, function)
         if behind is not None:
             return self.call(frame, behind, args, kwnames)
+        if is_dispatch(self, function):
+            given = [registry(self, frame, function), *args]
+            return stand_in(self, frame, implementation, given, kwnames)
         drawn = self.tensors.own.draws.drawn.call(self, frame, function, *split(args, kwnames))
         if drawn is not MISSING:
             return drawn

@@ -16,6 +16,7 @@ from stator import contracts, objects
 from stator._native import _core as core
 from stator._native._core import CompiledFunction, Frame, is_python_class
 from stator.capture import text
+from stator.capture.absent import missing
 from stator.capture.decimals import is_decimal
 from stator.capture.facts import guard_mro, look_outside, module_named
 from stator.capture.locks import is_lock
@@ -88,6 +89,9 @@ class Instructions:
         package = frame.globals.get("__package__") or ""
         full = importlib.util.resolve_name("." * level + name, package) if level else name
         if full not in sys.modules:
+            error = missing(self.world, full)
+            if error is not None:
+                core.raise_user(error)
             raise Import(f"the module {full} is imported", "import it before the compiled function")
         module_named(self.world, full)
         result = core.call_native(frame, _IMPORT, name, frame.globals, None, fromlist, level)

@@ -25,6 +25,7 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.entered import evaluated
+from stator.capture.absent import missing
 from stator.capture.facts import module_named
 from stator.capture.special import Handler, _plain, _substitute
 from stator.contracts import Depth
@@ -120,6 +121,10 @@ def _import_module(
 ) -> Any:
     if len(args) == 1 and not kwargs and type(args[0]) is str and args[0] in sys.modules:
         return module_named(calls.world, args[0])
+    if len(args) == 1 and not kwargs and type(args[0]) is str:
+        error = missing(calls.world, args[0])
+        if error is not None:
+            core.raise_user(error)
     return evaluated(calls, frame, function, args, kwargs)
 
 

@@ -36,14 +36,15 @@ class Locks:
     def call(self, lock: Any, method: str, given: Any = ()) -> Any:
         """Locks are not taken, see above; but what is taken must be released.
 
-        One that is `given` a limit may not be had: whether somebody else holds it is not known.
+        One that is `given` a limit may not be had: whether somebody else holds it is not known,
+        unless the program holds it itself, as semaphores, conditions and events make sure.
         """
         held = self.held.get(id(lock), 0)
         if method == "acquire" and given:
-            if self._world.is_world(lock):
-                raise LockHeld("it is tried whether a lock can be taken")
-            if held and type(lock) is not _RLOCK:
+            if held > 0 and type(lock) is not _RLOCK:
                 return False
+            if held <= 0 and self._world.is_world(lock):
+                raise LockHeld("it is tried whether a lock can be taken")
         if method in ("locked", "_is_owned") and (held or not self._world.is_world(lock)):
             return held > 0
         if method not in ("acquire", "release", "__enter__", "__exit__"):

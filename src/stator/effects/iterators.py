@@ -260,12 +260,19 @@ def reference_node(value: Any) -> Node:
     return Node(value, Call(weakref.ref, args, "ref"))
 
 
+_UNPACKED: Final[Any] = types.GenericAlias.__dict__["__unpacked__"]
+_ALIAS_ITER: Final[Any] = types.GenericAlias.__dict__["__iter__"]
+
+
 def alias_node(value: Any) -> Node:
     """`list[int]`."""
     parts = tuple(
         types.GenericAlias.__dict__[name].__get__(value) for name in ("__origin__", "__args__")
     )
-    return Node(value, Call(types.GenericAlias, raws(parts), "GenericAlias"))
+    make = Call(types.GenericAlias, raws(parts), "GenericAlias")
+    if _UNPACKED.__get__(value):  # `*list[int]`, which iterating over the alias gives
+        make = Call(next, (Call(_ALIAS_ITER, (make,), "alias_iter"),), "next")
+    return Node(value, make)
 
 
 def union_node(value: Any) -> Node:

@@ -37,11 +37,22 @@ class Classes(Identity):
         found = self._class_attributes.get(key, MISSING)
         if found is MISSING:
             found = objects.lookup(cls, name)
-            self._class_attributes[key] = found
             self._alive.append(cls)
             if not is_frozen_class(cls):
-                self._guard_class(cls, name, found)
+                found = self._opened(cls, name, found)
+            self._class_attributes[key] = found
         return found  # type: ignore[return-value]
+
+    def _opened(self, cls: type, name: str, found: Attribute | None) -> Attribute | None:
+        """The attribute, guarded; a number that changes from call to call is left open."""
+        opened = None if found is None else self.symbolic.get(type(found.value))
+        if found is not None and opened is not None:
+            number = opened(found.value, ClassAttr(Fixed(cls), name))
+            if number is not MISSING:
+                self._class_numbers[id(number)] = number
+                return Attribute(found.owner, number)
+        self._guard_class(cls, name, found)
+        return found
 
     def _guard_class(self, cls: type, name: str, found: Attribute | None) -> None:
         if found is None:
@@ -74,7 +85,9 @@ class Classes(Identity):
 
     def class_value(self, cls: type, name: str, value: Any) -> Any:
         """What stands for a plain attribute of a class (guarded by `class_attribute`)."""
-        if CONSTANTS.holds(type(value)) or id(cls) in self.made_classes or self.is_world(value):
+        if CONSTANTS.holds(type(value)) or id(value) in self._class_numbers:
+            return value
+        if id(cls) in self.made_classes or self.is_world(value):
             return value
         key = id(cls), name
         if key in self.class_writes:

@@ -43,6 +43,7 @@ class Store:
         self._alive: list[Any] = []  # ids above stay taken
         self._class_attributes: dict[tuple[int, str], Attribute | None] = {}
         self._class_values: dict[tuple[int, str], Any] = {}
+        self._class_numbers: dict[int, Any] = {}  # those that are left open, by id
         self._pinned: set[int] = set()
         self.facts: set[tuple[int, str]] = set()  # fields of classes … that are guarded
         self._hashed: dict[int, Any] = {}  # world objects that were hashed, by id
