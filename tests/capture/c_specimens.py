@@ -418,6 +418,7 @@ def advanced_queue(made):
 
 _ADDRESS = re.compile(r"0x[0-9a-f]+")
 _ITERATED = 12
+_NOT_SHOWN = {"__traceback__", "__dict__", "__doc__", "__class__", "__weakref__"}
 
 
 def look(value: Any, depth: int = 0) -> str:
@@ -480,7 +481,7 @@ def _mapping(value, depth):
 
 
 def _exception(value, depth):
-    names = sorted(set(dir(value)) - {"__traceback__", "__dict__", "__doc__", "__class__"})
+    names = sorted(set(dir(value)) - _NOT_SHOWN)
     held = {
         n: getattr(value, n, None) for n in names if not callable(getattr(value, n, None))
     }

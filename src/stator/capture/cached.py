@@ -10,6 +10,7 @@ holds it, there is a `Break`, and it is made by the cache itself.
 import functools
 import gc
 import operator
+import sys
 import types
 import typing
 from dataclasses import dataclass
@@ -24,9 +25,10 @@ from stator.capture.scalars import SYMBOLS
 from stator.capture.special import Handler
 from stator.capture.values import is_torch_value
 from stator.diagnostics.catalogue import HiddenState, Output
-from stator.effects import CannotRebuild
+from stator.effects import Ask, CannotRebuild, Perform
 from stator.effects.recipes import is_constant, recipe
 from stator.effects.texts import Text
+from stator.graph.arguments import Arguments
 from stator.graph.memory import storage_of
 from stator.guards import Callback, Fixed
 from stator.objects.types import module_of
@@ -109,22 +111,24 @@ def known(calls: "Calls", cache: Any, args: Any, kwargs: Any) -> Any:
     """The answer that the trace has got before, or that the cache holds and somebody may have
     changed; MISSING if the function is to be evaluated.
     """
-    key = _same_call(calls, cache, args, kwargs)
-    if key in calls.answers:
-        return calls.answers[key]
-    if key is None:
+    again = _again(calls, cache, args, kwargs)
+    if again in calls.answers:
+        ask(calls, cache, args, kwargs)
+        return calls.answers[again]
+    if _same_call(calls, cache, args, kwargs) is None:
         return MISSING
-    args, kwargs = _raw(calls, args), {name: _raw(calls, each) for name, each in kwargs.items()}
-    held = _held(cache, args, kwargs)
+    raw, named = _raw(calls, args), {name: _raw(calls, each) for name, each in kwargs.items()}
+    held = _held(cache, raw, named)
     if held is MISSING or held is _UNSEEN or CONSTANTS.holds(type(held)):
         return MISSING
     fresh: list[Any] = []
     if _lasts(calls, held, fresh) and not fresh:
         return MISSING
-    _expect(calls, cache, args, kwargs, held)
+    _expect(calls, cache, raw, named, held)
+    ask(calls, cache, args, kwargs, held=True)
     written = getattr(cache, "__qualname__", None)
     name = f"{written}()" if type(written) is str else ""
-    calls.answers[key] = answer = calls.world.wrap(held, Fixed(held, name))
+    calls.answers[again] = answer = calls.world.wrap(held, Fixed(held, name))
     return answer
 
 
@@ -143,6 +147,24 @@ def _same_call(calls: "Calls", cache: Any, args: Any, kwargs: Any) -> Any:
     if not all(_is_plain(calls, each) for each in given):
         return None
     told = ((type(each), each if _is_constant(each) else id(each)) for each in given)
+    return id(cache), tuple(kwargs), tuple(told)
+
+
+def _again(calls: "Calls", cache: Any, args: Any, kwargs: Any) -> Any:
+    """What two calls in one trace have in common that ask for the same: also the same tensor, or a
+    size that is computed in the same way. None if nobody can tell.
+    """
+    told = []
+    for each in (*args, *kwargs.values()):
+        if calls.tensors.is_symbol(each):
+            told.append((type(each), each.node.expr))
+        elif _is_constant(each):
+            told.append((type(each), each))
+        elif calls.tensors.holds(type(each)) or has_plain_hash(type(each)):
+            calls.world.keep(each)
+            told.append((type(each), id(each)))
+        else:
+            return None
     return id(cache), tuple(kwargs), tuple(told)
 
 
@@ -256,7 +278,8 @@ def _ended(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
     if not call.spoke:
         if before != call.before:  # which it does not do each time that it is called
             raise HiddenState("a function with a cache changes objects from before the call")
-        _answered(calls, call, cache, given, keywords, result)
+        if _answered(calls, call, cache, given, keywords, result):
+            ask(calls, cache, given, keywords)
         return
     if result is not None or _count(calls) != call.nodes or before != call.before:
         raise Output("a function with a cache shows something, and does other things, too")
@@ -265,8 +288,34 @@ def _ended(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
     perform(calls, frame, cache, "cached", tuple(given), dict(keywords))
 
 
-def _answered(calls: "Calls", call: Once, cache: Any, args: Any, kwargs: Any, result: Any) -> None:
-    """The answer that the cache would keep, if it were asked."""
+def ask(calls: "Calls", cache: Any, args: Any, kwargs: Any, *, held: bool = False) -> None:
+    """The real cache is asked when the graph has run: it counts, and keeps its answer.
+
+    It may have to run the function then. So that is done only if the program changes nothing
+    (`asked`), and if it is asked for something that is there without the graph.
+    """
+    inside = bool(calls.once) or type(calls.tensors.graph.arguments) is not Arguments
+    given = (*args, *kwargs.values())
+    known = all(_is_open(calls, each) or calls.world.is_world(each) for each in given)
+    if inside or not known or _is_of_library(cache) or not all(map(str.isidentifier, kwargs)):
+        return
+    effect = Ask(Fixed(cache, "cached"), tuple(args), tuple(kwargs.items()), held)
+    calls.tracer.performed.append(effect)
+
+
+def asked(performed: list[Perform], *, changes: bool) -> list[Perform]:
+    """What is performed: caches are not asked if the function behind might see changes."""
+    return [each for each in performed if type(each) is not Ask or each.held or not changes]
+
+
+def _is_of_library(cache: Any) -> bool:
+    """Python's and torch's own caches: nobody looks whether they are used."""
+    module = str(cache.__module__).partition(".")[0]
+    return module == "torch" or module in sys.stdlib_module_names
+
+
+def _answered(calls: "Calls", call: Once, cache: Any, args: Any, kwargs: Any, result: Any) -> bool:
+    """The answer that the cache would keep, if it were asked; whether it can't be changed."""
     fresh: list[Any] = []
     given = _symbols((*args, *kwargs.values()))
     lasts = _lasts(calls, result, fresh, given)
@@ -276,8 +325,10 @@ def _answered(calls: "Calls", call: Once, cache: Any, args: Any, kwargs: Any, re
         raise HiddenState(f"a function with a cache answers with a new object of type {kind}")
     for each in fresh:
         calls.lent.setdefault(id(each), Answer(each, _contents(calls, each), call.step))
-    if key is not None:
-        calls.answers[key] = result
+    again = _again(calls, cache, args, kwargs)
+    if again is not None:
+        calls.answers[again] = result
+    return not fresh or key is None
 
 
 def _is_first(calls: "Calls", cache: Any, key: Any, args: Any, kwargs: Any) -> bool:

@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Final
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
-from stator.capture.entered import evaluated
 from stator.capture.absent import missing
+from stator.capture.entered import evaluated
 from stator.capture.facts import module_named
 from stator.capture.special import Handler, _plain, _substitute
 from stator.contracts import Depth

@@ -15,7 +15,7 @@ import torch
 from stator import objects
 from stator._native._core import NULL
 from stator.capture.addresses import check_told
-from stator.capture.cached import keep
+from stator.capture.cached import asked, keep
 from stator.capture.changes import changes as changes_of
 from stator.capture.distinct import guard_distinct
 from stator.capture.filters import filters
@@ -179,6 +179,15 @@ class Resolver:
 def effects(tracer: Tracer) -> Iterator[Effect]:
     """What the program changed in the world."""
     yield from tracer.ahead.effects()
+    changed = False
+    for effect in _changes(tracer):
+        changed = True
+        yield effect
+    yield from asked(tracer.performed, changes=changed)
+
+
+def _changes(tracer: Tracer) -> Iterator[Effect]:
+    """What is not performed."""
     yield from tracer.tensors.own.effects([each.code for each in tracer.suspended or ()])
     records = [record for record in tracer.world.records.values() if record.owner is None]
     for record in records:
@@ -195,7 +204,6 @@ def effects(tracer: Tracer) -> Iterator[Effect]:
         cell_target = tracer.world.origins[cell_id]
         value = tracer.cells[cell_id]
         yield CellDel(cell_target) if value is NULL else CellSet(cell_target, value)
-    yield from tracer.performed
 
 
 def state_effects(tracer: Tracer) -> Iterator[Effect]:

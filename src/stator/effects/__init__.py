@@ -7,6 +7,7 @@ data. docs/emit.md has the whole path.
 
 from stator.effects.model import (
     Advanced,
+    Ask,
     AttrDel,
     AttrSet,
     ByteArrayContents,
@@ -39,6 +40,7 @@ from stator.effects.steps import Plan
 
 __all__ = [
     "Advanced",
+    "Ask",
     "AttrDel",
     "AttrSet",
     "ByteArrayContents",

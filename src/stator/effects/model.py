@@ -221,6 +221,11 @@ class Perform(Effect):
 @dataclass(frozen=True, eq=False, repr=False)
 class Advanced(Effect):
     """An iterator has given one item more."""
+class Ask(Perform):
+    """A function with a cache is asked, so that it counts the call and keeps its answer."""
+
+    held: bool = False
+    """Whether guards say that the cache holds the answer: then the function itself does not run."""
 
 
 def values_of(effect: Effect) -> Iterator[Any]:
