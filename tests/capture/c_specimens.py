@@ -154,9 +154,12 @@ SPECIMENS = [
     specimen("range", "range(5)", "range(1, 9, 3)"),
     specimen("slice", "slice(1, 4, 2)", "slice(None)"),
     specimen("memoryview", "memoryview(bytearray(b'abcd'))", "memoryview(b'xy')"),
-    specimen("property", "property(plain_function)", "property()"),
-    specimen("staticmethod", "staticmethod(plain_function)", "staticmethod(len)"),
-    specimen("classmethod", "classmethod(plain_function)", "classmethod(len)"),
+    # Nobody calls `__init__` of a descriptor again: what it holds is guarded where it is asked for.
+    specimen("property", "property(plain_function)", "property()", skip="__init__"),
+    specimen(
+        "staticmethod", "staticmethod(plain_function)", "staticmethod(len)", skip="__init__"
+    ),
+    specimen("classmethod", "classmethod(plain_function)", "classmethod(len)", skip="__init__"),
     specimen("object", "object()"),
     specimen("instance", "Plain(1)", "Plain(5)", "Plain([1])"),
     specimen("class", "type('Made', (Plain,), {'level': 1})", "type('Other', (), {'level': 2})"),
@@ -470,6 +473,17 @@ def _items(value, depth):
     return ", ".join(look(each, depth) for each in value)
 
 
+def _elements(value, depth):
+    """In their order, unless that is a matter of addresses."""
+    found = [look(each, depth) for each in list(value)]
+    placed = all(type(part) in (int, str) for each in value for part in _parts(each))
+    return ", ".join(found if placed else sorted(found))
+
+
+def _parts(value):
+    return value if type(value) is tuple else (value,)
+
+
 def _pairs(value, depth):
     return ", ".join(f"{look(k, depth)}: {look(v, depth)}" for k, v in list(value.items()))
 
@@ -491,7 +505,8 @@ def _exception(value, depth):
 def _function(value, depth):
     names = ("__name__", "__qualname__", "__defaults__", "__kwdefaults__", "__doc__", "__module__")
     held = [getattr(value, n) for n in names]
-    return f"{_items(held, depth)} {value.__code__.co_name} {look(vars(value), depth)}"
+    own = {name: each for name, each in vars(value).items() if name != "_clear_cache"}
+    return f"{_items(held, depth)} {value.__code__.co_name} {look(own, depth)}"
 
 
 def _namespace(value, depth):
@@ -513,7 +528,7 @@ _LOOKS = [
     ((collections.deque,), lambda v, d: f"{_items(v, d)} {v.maxlen} {getattr(v, '__dict__', 0)}"),
     ((str, int, float, complex, bytes, bytearray), lambda v, d: _text(v)),
     ((list, tuple), _items),
-    ((set, frozenset, weakref.WeakSet), lambda v, d: _items(list(v), d)),
+    ((set, frozenset, weakref.WeakSet), _elements),
     ((dict, collections.UserDict, types.MappingProxyType, collections.ChainMap), _mapping),
     ((weakref.WeakKeyDictionary, weakref.WeakValueDictionary), _pairs),
     ((type({}.keys()), type({}.values()), type({}.items())), _view),

@@ -10,6 +10,7 @@ statement changes inside, seen outside: results, the object, whether it is the s
 
 import copy
 import itertools
+import random
 import types
 import warnings
 from dataclasses import dataclass
@@ -154,10 +155,12 @@ def members(specimen: Specimen) -> list[str]:
     return [n for n in unique if n not in _NOT_STATE and n not in specimen.skip and n.isidentifier()]
 
 
-def statements(specimen: Specimen) -> dict[str, list[str]]:
+def statements(
+    specimen: Specimen, names: list[str], others: tuple[str, ...]
+) -> dict[str, list[str]]:
     """Statements that work in eager, by the member that they are about."""
     found: dict[str, list[str]] = {}
-    for name in members(specimen):
+    for name in names:
         if specimen.endless and name in ("__contains__", "__length_hint__"):
             continue
         tried = [f"r = o.{name}"]
@@ -171,7 +174,7 @@ def statements(specimen: Specimen) -> dict[str, list[str]]:
             works += [each for each in (f"del o.{name}",) if attempt(specimen, each)]
         if works:
             found[name] = works
-    for each in (*_STATEMENTS, *_LOOPS, *specimen.extra):
+    for each in others:
         allowed = not specimen.endless or each in _ENDLESS
         if allowed and (each in specimen.extra or attempt(specimen, each)):
             found.setdefault(f"<{' '.join(each.split())}>", []).append(each)
@@ -208,8 +211,26 @@ def changing(specimen: Specimen, found: dict[str, list[str]]) -> list[str]:
     return changes
 
 
+def everything(specimen: Specimen) -> tuple[str, ...]:
+    return *_STATEMENTS, *_LOOPS, *specimen.extra
+
+
+def sample(specimen: Specimen, most: int) -> list[Case]:
+    """A few cases about each type, always the same ones."""
+    chance = random.Random(specimen.name)
+    names = members(specimen)
+    names = chance.sample(names, min(4, len(names)))
+    others = chance.sample(everything(specimen), 8)
+    made = _cases(specimen, statements(specimen, names, tuple(others)), thorough=False)
+    return chance.sample(made, min(most, len(made)))
+
+
 def cases(specimen: Specimen, *, thorough: bool) -> list[Case]:
-    found = statements(specimen)
+    found = statements(specimen, members(specimen), everything(specimen))
+    return _cases(specimen, found, thorough=thorough)
+
+
+def _cases(specimen: Specimen, found: dict[str, list[str]], *, thorough: bool) -> list[Case]:
     changes = changing(specimen, found)
     replace = [f"box[0] = {make}" for make in specimen.makes[1:]]
     made = []
@@ -240,6 +261,7 @@ class Outcome:
 def run(case: Case, *, compiled: bool, backend: str = "eager") -> Outcome:
     """All calls of a case, and what could be seen after each."""
     set_ = set_up()
+    c_specimens.KEPT[:] = [c_specimens.Plain(i) for i in range(4)]
     program = set_.program(case.statement, raises=case.raises, place=case.place)
     namespace = program.__globals__
     box = [set_.make(case.specimen.makes[0]), set_.make(case.specimen.makes[-1])]
@@ -256,7 +278,6 @@ def run(case: Case, *, compiled: bool, backend: str = "eager") -> Outcome:
 
         function = stator.compile(program, backend=note)
     lines: list[str] = []
-    c_specimens.KEPT[:] = [c_specimens.Plain(i) for i in range(4)]
     token = c_specimens.CONTEXT.set(3)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

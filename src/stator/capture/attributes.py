@@ -16,6 +16,7 @@ from stator.capture.facts import (
     function_part,
     guard_class_field,
     guard_mro,
+    guard_part,
     guard_traceback,
     inner_frame,
     look_outside,
@@ -33,6 +34,7 @@ from stator.diagnostics.catalogue import (
     ArrayChanged,
     ClassChanged,
     OddNamespace,
+    OpaqueObject,
     UnknownCFunction,
     ValueNeeded,
 )
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
 
 _UNREAD: Final = object()
 _PLAIN_KIND: Final = object()
+_WRAPPING: Final = objects.TypeSet(property, staticmethod, classmethod)
 _HOOKS: Final = frozenset({"__getattribute__", "__setattr__", "__delattr__"})  # of C types
 _FUNCTION_FIELDS: Final = frozenset({"__closure__", "__code__", "__name__", "__qualname__"})
 _FUNCTION_PARTS: Final = frozenset(
@@ -103,6 +106,12 @@ class Attributes(Names):
                 return inner_frame(core.getattr(frame, obj, name))
             if name == "__context__":
                 look_outside(self.calls.tracer)
+            if _WRAPPING.holds(cls) and id(obj) in self.world.origins:
+                guard_part(self.world, obj, name)
+            if id(obj) in self.world.origins and objects.instance_dict(obj) is not None:
+                if name == "__dict__":  # which the program could change behind the guards
+                    raise OpaqueObject(f"the __dict__ of an object of type {cls.__name__} is read")
+                return self.generic_getattr(frame, obj, name, None, core.getattr)
             return core.getattr(frame, obj, name)
         getter = self.world.class_attribute(cls, "__getattribute__")
         if getter is not None and type(getter.value) is types.FunctionType:
@@ -340,7 +349,8 @@ class Attributes(Names):
             return function_part(self.world, function, name)
         if name == "__globals__":
             return self.namespace(function.__globals__).shadow
-        if objects.lookup(types.FunctionType, name) is None:
+        found = objects.lookup(types.FunctionType, name)
+        if found is None or not is_data_descriptor(found.value):
             function_part(self.world, function, "__dict__")
             value = self.namespace_value(function.__dict__, name)
             if value is not MISSING:

@@ -77,6 +77,17 @@ def guard_class_field(world: World, cls: type, name: str, descriptor: Any) -> No
     _guard(world, _field(Fixed(cls), descriptor), descriptor.__get__(cls))
 
 
+def guard_part(world: World, value: Any, name: str) -> None:
+    """The program asks a property, or the like, what it is made of."""
+    descriptor: Any = type(value).__dict__.get(name)
+    key = id(value), name
+    if _FIELDS.holds(type(descriptor)) and name != "__dict__" and key not in world.facts:
+        world.facts.add(key)
+        held = descriptor.__get__(value)
+        same = Callback(lambda other: descriptor.__get__(other) is held, f"the same {name}")
+        world.guard(world.origins[id(value)], same)
+
+
 def guard_not_registered(world: World, abstract: Any, cls: type) -> None:
     """A class is no subclass of an abstract one; it may be registered as one later."""
     if world.is_made(abstract):

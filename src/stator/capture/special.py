@@ -254,6 +254,21 @@ def _dir(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: A
     return _plain(calls, frame, function, args, kwargs)
 
 
+def _own_state(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`__dir__` and `__getstate__` of all objects: what it has itself, if it is taken as it is."""
+    for value in args[:1]:
+        raw = calls.world.is_world(value) and id(value) not in calls.world.records
+        if raw and function is not _OBJECT["__dir__"] and objects.instance_dict(value) is not None:
+            reason = f"the state of an object of type {type(value).__name__} is copied"
+            raise InterpreterState(reason)
+        if raw:
+            _guard_names(calls, value)
+    return _method(calls, frame, function, args, kwargs)
+
+
+_OBJECT: Final[Any] = objects.type_dict(object)
+
+
 def _guard_names(calls: "Calls", value: Any) -> None:
     """Which attributes an object of the world has itself that is taken as it is."""
     own = objects.instance_dict(value)
@@ -465,6 +480,8 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(_SUBCLASS): _abstract,
     id(builtins.iter): _iter,
     id(builtins.callable): _callable,
+    id(_OBJECT["__dir__"]): _own_state,
+    id(_OBJECT["__getstate__"]): _own_state,
     id(builtins.len): _len,
     id(builtins.vars): _vars,
     id(builtins.dir): _dir,

@@ -87,9 +87,15 @@ def _places(hashed: int, size: int) -> Iterator[int]:
         place = (place * 5 + 1 + rest) % size
 
 
+def _is_constant(element: Any) -> bool:
+    if type(element) is tuple:
+        return all(map(_is_constant, element))
+    return _CONSTANTS.holds(type(element))
+
+
 def layout(given: Any) -> set[Any] | None:
     """A copy of a set, to be taken over; None if its order is not a matter of its elements."""
-    if not all(_CONSTANTS.holds(type(element)) for element in elements_of(given)):
+    if not all(_is_constant(element) for element in elements_of(given)):
         return None
     made: set[Any] = set()
     core.set_take_over(made, given)

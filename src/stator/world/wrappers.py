@@ -120,10 +120,19 @@ def _own_attributes(world: "World", record: Record) -> None:
 
 def _wrap_factory(world: "World", record: Record) -> bool:
     """What a `defaultdict` makes missing values with: C code calls it, so it must be known."""
-    made = world.wrap(FACTORY.__get__(record.raw), Slot(record.source, FACTORY))
+    held = FACTORY.__get__(record.raw)
+    if held is None:  # the field may as well be empty, which is told as None, too
+        world.guard(record.source, Callback(_has_no_factory, "no default_factory"))
+        record.fields.append((FACTORY, None))
+        return True
+    made = world.wrap(held, Slot(record.source, FACTORY))
     FACTORY.__set__(record.shadow, made)
     record.fields.append((FACTORY, made))
     return id(made) not in world.opaque
+
+
+def _has_no_factory(value: Any) -> bool:
+    return FACTORY.__get__(value) is None
 
 
 def _wrap_tuple(world: "World", raw: Any, source: Source) -> Any:

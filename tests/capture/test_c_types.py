@@ -1,0 +1,46 @@
+# mypy: ignore-errors
+"""Members of C types: read inside and changed from outside, changed inside and seen outside.
+
+`STATOR_C_TYPES=all` tries every member of every type (more than an hour); the normal run a few of
+each type. Programs must agree with eager; whether they are captured is counted.
+"""
+
+import collections
+import os
+
+import pytest
+
+from .c_specimens import SPECIMENS
+from .c_types import cases, difference, sample
+
+WANTED = os.environ.get("STATOR_C_TYPES", "4")
+COUNTS: collections.Counter = collections.Counter()
+
+# Differences that are known, by type and member, with the reason.
+_DICT = "whether an object of C that has no attributes has made its dict"
+KNOWN: dict[tuple[str, str], str] = {}
+
+
+@pytest.mark.parametrize("specimen", SPECIMENS, ids=lambda each: each.name)
+def test_members(specimen) -> None:
+    if WANTED == "all":
+        chosen = cases(specimen, thorough=False)
+    else:
+        chosen = sample(specimen, int(WANTED))
+    differing = []
+    for case in chosen:
+        if case.key in KNOWN:
+            continue
+        found, captured = difference(case)
+        COUNTS["cases"] += 1
+        COUNTS["captured"] += captured
+        if found is not None:
+            differing.append(f"{case}\n  {found}")
+    assert not differing, f"{len(differing)} of {len(chosen)}\n" + "\n".join(differing[:5])
+
+
+def test_most_is_captured() -> None:
+    """A compiler that does nothing would agree with eager, too."""
+    if COUNTS["cases"] < len(SPECIMENS):
+        pytest.skip("a part of the cases only")
+    assert COUNTS["captured"] > COUNTS["cases"] // 2, COUNTS
