@@ -283,7 +283,7 @@ SPECIMENS = [
     specimen("Match", "re.match('a(b)?', 'abc')", "re.match('(?P<n>x)', 'x')"),
     specimen("ref", "weakref.ref(KEPT[0])", "weakref.ref(KEPT[1])", "weakref.ref(Plain())"),
     specimen("proxy", "weakref.proxy(KEPT[0])", "weakref.proxy(KEPT[1])"),
-    specimen("WeakSet", "weakref.WeakSet(KEPT[:2])", "weakref.WeakSet()"),
+    specimen("WeakSet", "weakref.WeakSet(KEPT[:1])", "weakref.WeakSet()"),
     specimen("WeakKeyDictionary", "weakref.WeakKeyDictionary({KEPT[0]: 1})"),
     specimen("WeakValueDictionary", "weakref.WeakValueDictionary({'a': KEPT[0]})"),
     specimen("WeakMethod", "weakref.WeakMethod(KEPT[0].method)"),
@@ -293,8 +293,8 @@ SPECIMENS = [
     specimen("Token", "contextvars.ContextVar('v').set(1)"),
     specimen("local", "threading.local()"),
     # ---------------------------------------------------------------- data
-    specimen("array", "array.array('i', [1, 2, 3])", "array.array('d', [1.5])"),
-    specimen("Random", "random.Random(1)", "random.Random(2)"),
+    specimen("array", "array.array('i', [1, 2, 3])", "array.array('d', [1.5])", skip="buffer_info"),
+    specimen("Random", "random.Random(1)", "random.Random(2)", skip="seed __init__"),
     specimen("date", "datetime.date(2020, 1, 2)", "datetime.date(1999, 12, 31)", skip="today"),
     specimen("time", "datetime.time(1, 2, 3)", "datetime.time(4)"),
     specimen(

@@ -152,7 +152,12 @@ def members(specimen: Specimen) -> list[str]:
     if isinstance(value, (type, types.ModuleType)):
         own = {"level": 1, "__name__": 1, "__doc__": 1}
     unique = dict.fromkeys([*found, *own])
-    return [n for n in unique if n not in _NOT_STATE and n not in specimen.skip and n.isidentifier()]
+    return [n for n in unique if n.isidentifier() and not _is_left_out(n, specimen)]
+
+
+def _is_left_out(name: str, specimen: Specimen) -> bool:
+    private = name.startswith("_") and not name.startswith("__")
+    return private or name in _NOT_STATE or name in specimen.skip
 
 
 def statements(

@@ -153,12 +153,28 @@ def _make(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
         kind = type(target).__qualname__
         reason = f"a weak reference with a callback is made, to a new object of type {kind}"
         raise Finalizer(reason, whole=True)
+    elif rest and rest[0] is not None:
+        args = [*args[: len(args) - len(rest)], _silenced(calls, rest[0]), *rest[1:]]
     contract = lookup(function)
     assert contract is not None
     result = run(calls, frame, function, [*args, *kwargs.values()], tuple(kwargs), contract)
     if made and objects.is_subtype(type(result), weakref.ref):
         calls.references.append(result)
     return result
+
+
+def _silenced(calls: "Calls", callback: Any) -> Any:
+    """What stands for a callback: what stands for an object dies with the trace, and the program
+    must not hear of that.
+    """
+
+    def silent(reference: Any) -> None:
+        """Nobody has died."""
+
+    calls.made[id(silent)] = silent  # type: ignore[assignment]
+    calls.stand_ins[id(silent)] = callback
+    calls.world.keep(silent)
+    return silent
 
 
 WEAK: Final[dict[int, Handler]] = {id(each): _make for each in (weakref.ref, _NEW, weakref.proxy)}
