@@ -33,7 +33,7 @@ help:
 	@echo "make lint          ruff and mypy"
 	@echo "make conformance   CPython's own test suite through the evaluator (long)"
 	@echo "make conformance-compiled   the same, compiled as full graphs (long)"
-	@echo "make stress        leaks, all mutations and operators, a minute of threads (long)"
+	@echo "make stress        leaks, all mutations, operators and C types, a minute of threads (long)"
 	@echo "make fuzz          breaks anywhere in random programs, all tests of breaks (long)"
 	@echo "make asan          tests of the native core under AddressSanitizer and UBSan"
 	@echo "make bench         speed of the evaluator against CPython"
@@ -73,9 +73,10 @@ conformance-compiled: $(TORCH)
 stress: $(TORCH)
 	STATOR_STRESS=100000 $(BIN)/python -m pytest tests/native -k "leak or stress"
 	STATOR_STRESS=2000 PYTHONMALLOC=debug $(BIN)/python -X dev -m pytest tests/native
-	$(if $(filter .venv,$(VENV)),STATOR_MUTATIONS=all STATOR_THREAD_SECONDS=60 \
+	$(if $(filter .venv,$(VENV)),STATOR_MUTATIONS=all STATOR_C_TYPES=all STATOR_THREAD_SECONDS=60 \
 	    STATOR_OPERATORS=all $(BIN)/python -m pytest tests/capture/test_mutation.py \
-	    tests/capture/test_54_grads.py tests/api/test_threads.py tests/graph/test_layouts.py)
+	    tests/capture/test_54_grads.py tests/capture/test_c_types.py tests/api/test_threads.py \
+	    tests/graph/test_layouts.py)
 
 # A break at 20,000 places of random programs; every construct, kind of break and depth.
 fuzz: $(TORCH)

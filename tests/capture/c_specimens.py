@@ -5,23 +5,16 @@ A `Specimen` is how to make one (and others of the type, in another state), and 
 tried because it would never return. How two of them are compared is in `look`.
 """
 
-import array
 import collections
 import contextlib
 import contextvars
-import datetime
-import decimal
 import enum
-import fractions
 import functools
 import hashlib
 import io
-import itertools
-import operator
 import queue
 import random
 import re
-import struct
 import threading
 import types
 import weakref
@@ -45,14 +38,12 @@ class Plain:
         return f"Plain({self.n})"
 
 
-class Colour(enum.Enum):
-    RED = 1
-    BLUE = 2
+def colours():
+    return enum.Enum("Colour", "RED BLUE", module=__name__)
 
 
-class Bits(enum.Flag):
-    A = 1
-    B = 2
+def bits():
+    return enum.Flag("Bits", "A B", module=__name__)
 
 
 Point = collections.namedtuple("Point", "a b")
@@ -137,7 +128,10 @@ def specimen(name, *makes, endless=False, skip="", extra=()):
     return Specimen(name, makes, endless, frozenset(skip.split()), tuple(extra))
 
 
-_WAITS = "acquire wait wait_for get put join __enter__ __exit__ notify notify_all release start run"
+_WAITS = (
+    "__init__ acquire acquire_lock release_lock wait wait_for get put join __enter__ __exit__ "
+    "notify notify_all release start run"
+)
 SPECIMENS = [
     # ---------------------------------------------------------------- builtins
     specimen("list", "[3, 1, 2]", "[]", "[1, 'a']"),
@@ -156,9 +150,7 @@ SPECIMENS = [
     specimen("memoryview", "memoryview(bytearray(b'abcd'))", "memoryview(b'xy')"),
     # Nobody calls `__init__` of a descriptor again: what it holds is guarded where it is asked for.
     specimen("property", "property(plain_function)", "property()", skip="__init__"),
-    specimen(
-        "staticmethod", "staticmethod(plain_function)", "staticmethod(len)", skip="__init__"
-    ),
+    specimen("staticmethod", "staticmethod(plain_function)", "staticmethod(len)", skip="__init__"),
     specimen("classmethod", "classmethod(plain_function)", "classmethod(len)", skip="__init__"),
     specimen("object", "object()"),
     specimen("instance", "Plain(1)", "Plain(5)", "Plain([1])"),
@@ -308,8 +300,8 @@ SPECIMENS = [
     specimen("Decimal", "decimal.Decimal('1.50')", "decimal.Decimal('NaN')"),
     specimen("DecimalContext", "decimal.Context(prec=5)", "decimal.Context(prec=9)"),
     specimen("Fraction", "fractions.Fraction(1, 2)", "fractions.Fraction(5)"),
-    specimen("Enum", "Colour.RED", "Colour.BLUE"),
-    specimen("Flag", "Bits.A", "Bits.A | Bits.B"),
+    specimen("Enum", "colours().RED", "colours().BLUE"),
+    specimen("Flag", "bits().A", "bits()(3)"),
     specimen("Struct", "struct.Struct('ih')", "struct.Struct('>d')"),
     specimen("StringIO", "io.StringIO('a\\nb\\nc')", "io.StringIO()"),
     specimen("BytesIO", "io.BytesIO(b'a\\nb\\nc')", "io.BytesIO()"),
@@ -329,15 +321,15 @@ SPECIMENS = [
     ),
     specimen(
         "Semaphore",
-        "threading.Semaphore(2)",
-        "threading.Semaphore(5)",
+        "threading.Semaphore(50)",
+        "threading.Semaphore(60)",
         skip=_WAITS,
         extra=["with o: pass", "o.acquire()", "o.release()", "o.acquire(False)", "o.release(2)"],
     ),
     specimen(
         "BoundedSemaphore",
-        "threading.BoundedSemaphore(2)",
-        "threading.BoundedSemaphore(3)",
+        "threading.BoundedSemaphore(50)",
+        "threading.BoundedSemaphore(60)",
         skip=_WAITS,
         extra=["with o: pass", "o.acquire()", "o.release()", "o.acquire(); o.release()"],
     ),
@@ -355,7 +347,7 @@ SPECIMENS = [
         extra=["o.set()", "o.clear()", "r = o.is_set()", "r = o.wait(0)"],
     ),
     specimen("Barrier", "threading.Barrier(1)", skip=_WAITS, extra=["o.wait()", "o.abort()"]),
-    specimen("Thread", "threading.Thread(target=len)", skip=_WAITS),
+    specimen("Thread", "threading.Thread(target=len, name='t')", skip=_WAITS),
     specimen(
         "Queue",
         "queue.Queue()",
@@ -496,9 +488,7 @@ def _mapping(value, depth):
 
 def _exception(value, depth):
     names = sorted(set(dir(value)) - _NOT_SHOWN)
-    held = {
-        n: getattr(value, n, None) for n in names if not callable(getattr(value, n, None))
-    }
+    held = {n: getattr(value, n, None) for n in names if not callable(getattr(value, n, None))}
     return f"{_text(value)} {_pairs(held, depth)} {vars(value)} {value.__traceback__ is not None}"
 
 

@@ -8,7 +8,9 @@ trying in eager which statements work; and how a case differs compiled from eage
 statement changes inside, seen outside: results, the object, whether it is the same, exceptions.
 """
 
+import bisect
 import copy
+import heapq
 import itertools
 import random
 import types
@@ -22,7 +24,7 @@ import torch
 import stator
 
 from . import c_specimens
-from .c_specimens import SPECIMENS, Specimen, look
+from .c_specimens import Specimen, look
 
 # Arguments that are tried, in this order, until a call of a method works.
 _ARGUMENTS = (
@@ -82,9 +84,6 @@ class SetUp:
     """The namespace in which programs are made."""
 
     def __init__(self) -> None:
-        import bisect
-        import heapq
-
         self.names = {
             **vars(c_specimens),
             "stator": stator,
@@ -348,4 +347,5 @@ def _apart(a: str, b: str) -> str:
     """Two lines, from shortly before where they differ."""
     place = next((i for i, (c, d) in enumerate(zip(a, b, strict=False)) if c != d), len(a))
     start = max(0, place - 60)
-    return f"eager    {a[:12]} … {a[start : place + 160]}\n compiled {b[:12]} … {b[start : place + 160]}"
+    end = place + 160
+    return f"eager    {a[:12]} … {a[start:end]}\n compiled {b[:12]} … {b[start:end]}"

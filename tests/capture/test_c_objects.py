@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""C objects from before the call, in programs: what they hold, what is done to them, what counts."""
+"""C objects from before the call, in programs: what they hold, and what is done to them."""
 
 import collections
 import functools
@@ -36,7 +36,8 @@ def outcomes(make, program, changes, compiled, backend="eager", **options):
             graphs.append(module)
             return module.forward
 
-        function = stator.compile(program, backend=note if backend == "eager" else backend, **options)
+        chosen = note if backend == "eager" else backend
+        function = stator.compile(program, backend=chosen, **options)
     world = make()
     lines = []
     for number in range(len(changes) + 1):

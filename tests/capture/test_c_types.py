@@ -16,9 +16,16 @@ from .c_types import cases, difference, sample
 WANTED = os.environ.get("STATOR_C_TYPES", "4")
 COUNTS: collections.Counter = collections.Counter()
 
-# Differences that are known, by type and member, with the reason.
-_DICT = "whether an object of C that has no attributes has made its dict"
-KNOWN: dict[tuple[str, str], str] = {}
+# An exception or a partial without attributes makes its dict when somebody asks, which a trace
+# does, too; whether it has one is told by these alone.
+_TELL_OF_DICTS = frozenset({"__reduce__", "__reduce_ex__"})
+
+
+def is_known(case) -> bool:
+    """Whether a difference is expected."""
+    name = case.specimen.name
+    lazy = name == "partial" or name.endswith(("Error", "Exit", "Iteration", "Group"))
+    return lazy and case.member in _TELL_OF_DICTS
 
 
 @pytest.mark.parametrize("specimen", SPECIMENS, ids=lambda each: each.name)
@@ -29,7 +36,7 @@ def test_members(specimen) -> None:
         chosen = sample(specimen, int(WANTED))
     differing = []
     for case in chosen:
-        if case.key in KNOWN:
+        if is_known(case):
             continue
         found, captured = difference(case)
         COUNTS["cases"] += 1

@@ -109,8 +109,6 @@ class Attributes(Names):
             if _WRAPPING.holds(cls) and id(obj) in self.world.origins:
                 guard_part(self.world, obj, name)
             if id(obj) in self.world.origins and objects.instance_dict(obj) is not None:
-                if name == "__dict__":  # which the program could change behind the guards
-                    raise OpaqueObject(f"the __dict__ of an object of type {cls.__name__} is read")
                 return self.generic_getattr(frame, obj, name, None, core.getattr)
             return core.getattr(frame, obj, name)
         getter = self.world.class_attribute(cls, "__getattribute__")
@@ -163,6 +161,8 @@ class Attributes(Names):
                     guard_traceback(world, record)
                 elif found.value is MAXLEN:
                     world.guard_limit(record)
+            elif name == "__dict__" and type(found.value) is types.GetSetDescriptorType:
+                self._refuse_dict(obj)
             if name == "__context__":
                 look_outside(self.calls.tracer)
             world.class_attribute(cls, "__getattr__")  # asked if the descriptor has no value
@@ -191,6 +191,12 @@ class Attributes(Names):
             world.class_attribute(cls, "__getattr__")
             return native(frame, obj, name)
         return self.world.class_value(found.owner, name, found.value)
+
+    def _refuse_dict(self, obj: Any) -> None:
+        """An object that is taken as it is: its dict could be changed behind the guards."""
+        if id(obj) in self.world.origins:
+            kind = type(obj).__name__
+            raise OpaqueObject(f"the __dict__ of an object of type {kind} is read")
 
     def _raw_attribute(self, obj: Any, name: str) -> Any:
         """What an object has in its own dict: one made in the trace, or held raw (an enum's)."""

@@ -153,7 +153,7 @@ def _make(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
         kind = type(target).__qualname__
         reason = f"a weak reference with a callback is made, to a new object of type {kind}"
         raise Finalizer(reason, whole=True)
-    elif rest and rest[0] is not None:
+    if rest and rest[0] is not None:
         args = [*args[: len(args) - len(rest)], _silenced(calls, rest[0]), *rest[1:]]
     contract = lookup(function)
     assert contract is not None

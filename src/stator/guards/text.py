@@ -44,7 +44,7 @@ def full(value: Any) -> str:
     if kind is FunctionType or kind is BuiltinFunctionType:
         return f"function {value.__qualname__}"
     if kind is ModuleType:
-        return f"module {value.__name__}"
+        return f"module {value.__dict__.get('__name__')}"  # which may be deleted
     if kind is WrapperDescriptorType or kind is MethodDescriptorType:
         return f"method {value.__objclass__.__qualname__}.{value.__name__}"
     if kind is CodeType:
