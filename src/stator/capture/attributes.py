@@ -33,12 +33,13 @@ from stator.contracts import Depth
 from stator.diagnostics.catalogue import (
     ArrayChanged,
     ClassChanged,
+    InterpreterState,
     OddNamespace,
     OpaqueObject,
     UnknownCFunction,
     ValueNeeded,
 )
-from stator.guards import Attr, Fixed, NoAttr, TypeIs
+from stator.guards import Attr, AttrKeys, Fixed, NoAttr, TypeIs
 from stator.objects.attributes import is_data_descriptor, is_descriptor
 from stator.objects.tracebacks import TRACEBACK
 from stator.world import MISSING, Record, World
@@ -314,6 +315,11 @@ class Attributes(Names):
             self.store_namespace(namespace, name, made)
             return made
         self.namespace_value(namespace, "__getattr__")
+        if name == "__dir__":  # C code, bound to the module itself
+            record = self.namespace(namespace)
+            if record.writes or record.filled:
+                raise InterpreterState("dir() of a module that the call has changed")
+            self.world.guard(Fixed(module), AttrKeys(tuple(dict.__iter__(namespace))))
         return core.getattr(frame, module, name)
 
     def _method_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
@@ -447,6 +453,9 @@ class Attributes(Names):
         if objects.is_subtype(cls, types.ModuleType):
             namespace = objects.instance_dict(obj)
             assert namespace is not None
+            if value is NULL and self.namespace_value(namespace, name) is MISSING:
+                text = f"{cls.__name__!r} object has no attribute {name!r}"
+                core.raise_user(AttributeError(text))
             self.store_namespace(namespace, name, value)
             return False
         if cls is types.CellType and name == "cell_contents":

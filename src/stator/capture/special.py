@@ -258,9 +258,12 @@ def _own_state(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwa
     """`__dir__` and `__getstate__` of all objects: what it has itself, if it is taken as it is."""
     for value in args[:1]:
         raw = calls.world.is_world(value) and id(value) not in calls.world.records
-        if raw and function is not _OBJECT["__dir__"] and objects.instance_dict(value) is not None:
+        names = function.__name__ == "__dir__"
+        if raw and not names and objects.instance_dict(value) is not None:
             reason = f"the state of an object of type {type(value).__name__} is copied"
             raise InterpreterState(reason)
+        if raw and _is_changed(calls, value):
+            raise InterpreterState("dir() of a function, module or class that the call has changed")
         if raw:
             _guard_names(calls, value)
     return _method(calls, frame, function, args, kwargs)

@@ -92,7 +92,8 @@ def wrap_instance(world: "World", raw: Any, source: Source, cls: type) -> Any:
         if DICTS.holds(base) and is_python_class(cls) and objects.instance_dict(raw) is raw:
             _own_attributes(world, world.records[id(shadow)])
         if base is defaultdict and not _wrap_factory(world, world.records[id(shadow)]):
-            del world.records[id(shadow)]
+            record = world.records.pop(id(shadow))
+            world.dicts.pop(id(record.dict), None)
             return world.wrap_opaque(raw, source)
         return shadow
     return world.wrap_opaque(raw, source)
@@ -114,6 +115,7 @@ def _own_attributes(world: "World", record: Record) -> None:
     world.guard(record.source, Callback(_is_its_own_dict, "its own __dict__"))
     world.fill(record)
     _set_dict(record.shadow)
+    world.dicts.pop(id(record.dict), None)
     record.dict = None
     record.attributes_filled = True
 
