@@ -77,6 +77,7 @@ _NOT_STATE = frozenset(
     | {"__array_interface__", "__array_struct__", "__text_signature__", "__getattribute__"}
     | {"__weakrefoffset__", "__basicsize__", "__flags__", "__array_wrap__", "__traceback__"}
     | {"__dictoffset__", "__itemsize__", "__release_buffer__", "__class__", "__type_params__"}
+    | {"__array_namespace__"}
 )
 
 
