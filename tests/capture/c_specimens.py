@@ -1,20 +1,28 @@
 # mypy: ignore-errors
+# ruff: noqa: F401 - programs name these modules
 """Objects of every C type that a program can hold, as source text, for `c_types`.
 
 A `Specimen` is how to make one (and others of the type, in another state), and what must not be
 tried because it would never return. How two of them are compared is in `look`.
 """
 
+import array
 import collections
 import contextlib
 import contextvars
+import datetime
+import decimal
 import enum
+import fractions
 import functools
 import hashlib
 import io
+import itertools
+import operator
 import queue
 import random
 import re
+import struct
 import threading
 import types
 import weakref
