@@ -387,7 +387,8 @@ SPECIMENS = [
     specimen("Size", "torch.Size([2, 3])", "torch.Size([])"),
     specimen("torch_dtype", "torch.float32", "torch.int64"),
     specimen("device", "torch.device('cpu')", "torch.device('meta')", skip="__enter__ __exit__"),
-    specimen("torch_Generator", "torch.Generator().manual_seed(1)", skip="seed"),
+    # torch crashes if its state is set to something else.
+    specimen("torch_Generator", "torch.Generator().manual_seed(1)", skip="seed __setstate__"),
 ]
 
 
