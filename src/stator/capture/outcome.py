@@ -178,7 +178,6 @@ class Resolver:
 
 def effects(tracer: Tracer) -> Iterator[Effect]:
     """What the program changed in the world."""
-    yield from tracer.ahead.effects()
     changed = False
     for effect in _changes(tracer):
         changed = True
@@ -188,6 +187,7 @@ def effects(tracer: Tracer) -> Iterator[Effect]:
 
 def _changes(tracer: Tracer) -> Iterator[Effect]:
     """What is not performed."""
+    yield from tracer.ahead.effects()
     yield from tracer.tensors.own.effects([each.code for each in tracer.suspended or ()])
     records = [record for record in tracer.world.records.values() if record.owner is None]
     for record in records:

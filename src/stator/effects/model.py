@@ -221,6 +221,9 @@ class Perform(Effect):
 @dataclass(frozen=True, eq=False, repr=False)
 class Advanced(Effect):
     """An iterator has given one item more."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Ask(Perform):
     """A function with a cache is asked, so that it counts the call and keeps its answer."""
 
