@@ -23,13 +23,15 @@ REASONS = [pytest.param(reason, id=f"{reason.id}_{reason.__name__}") for reason 
 
 @pytest.fixture(autouse=True)
 def settings() -> Iterator[None]:
-    """Some examples leave settings of torch or Python changed: that is what they show."""
+    """Some examples leave settings of stator, torch or Python changed: that is what they show."""
+    budget = stator.config.trace_budget
     dtype, filters, state = torch.get_default_dtype(), warnings.filters[:], random.getstate()
     yield
     torch.set_default_dtype(dtype)
     warnings.filters[:] = filters  # type: ignore[index]
     warnings._filters_mutated()  # type: ignore[attr-defined]
     random.setstate(state)
+    stator.config.trace_budget = budget
 
 
 def program(reason: type[Break], source: str) -> Program:

@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any
 
 from stator.bytecode import decode
+from stator.capture.budget import Splits
 from stator.capture.shapes import Shapes
 from stator.capture.wanted import Wanted
 from stator.diagnostics.breaks import Break, Place
@@ -103,6 +104,10 @@ class Task:
     """Instructions of the program at which something turned out to be otherwise."""
     wanted: Wanted = field(default_factory=Wanted)
     """Which sizes and ints are left open."""
+    whole: bool = False
+    """It is to be one graph, or none."""
+    splits: Splits = field(default_factory=dict)
+    """Loops that are not unrolled; those that take too long are added."""
 
     @property
     def place(self) -> Place:

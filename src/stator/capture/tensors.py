@@ -20,6 +20,7 @@ from stator._native._core import Frame, is_python_class
 from stator.capture import arrays, ranges
 from stator.capture.always_called import asks_for_hooks
 from stator.capture.applied import Applied
+from stator.capture.budget import Budget
 from stator.capture.grads import Grads
 from stator.capture.handled import Handled
 from stator.capture.indexing import Indexing
@@ -127,6 +128,7 @@ class Tensors:
         self.leaf_views = LeafViews()
         self.applied = Applied()
         self.replaced = Replaced(self)
+        self.budget = Budget({})
 
     # ------------------------------------------------------------------ from the world
 
@@ -181,6 +183,7 @@ class Tensors:
     def record(self, frame: Frame | None, target: Any, args: Any, kwargs: Any = None) -> Any:
         """One node, or an answer."""
         self.replaced.check(target)
+        self.budget.records(frame)
         if self.overrides.concerns(*args, kwargs or {}):
             raise TensorSubclass(f"{operator_name(target)} of a tensor of a subclass")
         if target is operator.getitem and self.own.settings.modes:

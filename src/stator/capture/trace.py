@@ -20,6 +20,7 @@ from stator._native import _core as core
 from stator.capture import controls
 from stator.capture.beginning import parameters, resumed_values
 from stator.capture.blame import blame
+from stator.capture.budget import Budget
 from stator.capture.entered import note, ours
 from stator.capture.finish import finish, operators_of
 from stator.capture.held import Held
@@ -92,6 +93,7 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
                 tracer.hooks = Hooks(tracer, task.wanted.hooks)
             if task.wanted.held:
                 world.symbolic[str] = Held(tracer, task.wanted.held).wrap
+            tensors.budget = Budget(task.splits, patient=task.whole)
             tensors.scalars.careful = task.trust is Trust.NOTHING
             if task.trust is not Trust.NOTHING:
                 tensors.scalars.speculation.start = state_before

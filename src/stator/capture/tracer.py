@@ -493,10 +493,16 @@ class Tracer(Attributes):
     def next(self, frame: Frame, iterator: Any) -> Any:
         if id(iterator) in self.world.opaque:
             return self.ahead.next(frame, iterator)
+            raise unseen(self.world, iterator, "{} is advanced")
+        budget = self.tensors.budget
+        budget.iterates(frame)
         if type(iterator) is types.GeneratorType:
-            return self.texts.passed(frame, core.next, iterator)
-        self.world.protocol(type(iterator), ("__next__",))
-        return core.next(frame, iterator)
+            item = self.texts.passed(frame, core.next, iterator)
+        else:
+            self.world.protocol(type(iterator), ("__next__",))
+            item = core.next(frame, iterator)
+        budget.ended(frame, item)
+        return item
 
     def send(self, frame: Frame, receiver: Any, value: Any) -> tuple[bool, Any]:
         if id(receiver) in self.world.opaque:

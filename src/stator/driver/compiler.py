@@ -391,7 +391,8 @@ class Compiler:
     def _attempt(self, function: FunctionType, ledger: Ledger, bound: Any, wanted: Wanted) -> Any:
         label, options = self.label, self.options
         varied = frozenset(ledger.continuations.varied) if self.trust else frozenset[object]()
-        task = Task(function, bound, self.points, self.trust, varied, wanted)
+        whole, splits = options.fullgraph, ledger.continuations.splits
+        task = Task(function, bound, self.points, self.trust, varied, wanted, whole, splits)
         found = captured(task, label, options, ledger)
         trace = found.trace
         if found.failed is not None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from stator._native._core import CompiledFunction
 from stator.bytecode import decode
+from stator.capture.budget import Splits
 from stator.capture.task import Trust
 from stator.emit.forward import forward
 from stator.emit.resume import resume
@@ -30,6 +31,7 @@ class Continuations:
         self._known: dict[tuple[Any, ...], CompiledFunction] = {}
         self.varied: set[object] = set()
         """Instructions at which something that was taken for granted turned out otherwise."""
+        self.splits: Splits = {}  # loops that took too long to unroll
 
     def __len__(self) -> int:
         return len(self._known)
@@ -40,6 +42,7 @@ class Continuations:
     def clear(self) -> None:
         self._known.clear()
         self.varied.clear()
+        self.splits.clear()
 
     def at(
         self, points: tuple[Point, ...], make: Make, *, trust: Trust = Trust.SEEN

@@ -26,6 +26,7 @@ from stator.diagnostics.catalogue import (
     BranchOnValues,
     FunctionDisabled,
     GraphBreakAsked,
+    LoopUnrolled,
     SkipAsked,
 )
 from stator.driver import announcements
@@ -69,6 +70,8 @@ def captured(task: Task, label: Label, options: Options, ledger: Ledger) -> Capt
     began = time.perf_counter()
     watch = announcements.Watch(label)
     task, whole, failed = _opened(task, label, options, ledger.dynamics)
+    if isinstance(whole.broken, LoopUnrolled) and not options.fullgraph:
+        whole = _traced(task, options)  # again, up to the first iteration
     shapes = whole.shapes
     ledger.dynamics.in_use = shapes is not None and shapes.in_use
     part = None

@@ -42,6 +42,7 @@ from stator.diagnostics.catalogue.regions import RegionContents, Transform
 from stator.diagnostics.catalogue.requests import (
     FunctionDisabled,
     GraphBreakAsked,
+    LoopUnrolled,
     MarkMisfit,
     SkipAsked,
 )
@@ -84,6 +85,7 @@ __all__ = [
     "KeyOfItsOwn",
     "LengthOfValues",
     "LockHeld",
+    "LoopUnrolled",
     "MarkMisfit",
     "NoGraphOperation",
     "NotRebuilt",
@@ -158,6 +160,7 @@ _REASONS: Final[tuple[type[Break], ...]] = (
     WarningControl,
     RegionContents,
     Transform,
+    LoopUnrolled,
 )
 _BY_ID: Final = {reason.id: reason for reason in _REASONS}
 

@@ -1,4 +1,4 @@
-"""Breaks that the user has asked for, and marks that don't fit."""
+"""Breaks that the user has asked for, marks that don't fit, and what takes too long."""
 
 from stator.diagnostics.breaks import Break
 
@@ -147,6 +147,55 @@ def scale(dims):
 
 def program(x):
     return x * scale(x.dim())
+
+def arguments():
+    return (torch.ones(3),)
+"""
+
+
+class LoopUnrolled(Break):
+    """`config.trace_budget`."""
+
+    id = "SB0043"
+    title = "a loop takes too long to unroll"
+    what = (
+        "The program has a loop, or calls itself, and tracing it has taken longer than "
+        "`stator.config.trace_budget` says: each iteration is traced, and put into the graph."
+    )
+    why = (
+        "A graph has no loops. One of a thousand iterations is a graph of a thousand times as many "
+        "operations, and backends take even longer. The program is split where the loop goes on, "
+        "and what an iteration does is compiled once for all of them."
+    )
+    fix = """\
+compute all iterations at once, as one operation on larger tensors, or compile what one of them does
+
+If one graph is worth the time, set `stator.config.trace_budget` to more seconds.
+"""
+    example = """\
+import stator
+import torch
+
+stator.config.trace_budget = 0  # in seconds
+
+def program(x):
+    for step in range(40):
+        x = torch.cos(x * step)
+    return x
+
+def arguments():
+    return (torch.ones(3),)
+"""
+    fixed = """\
+import stator
+import torch
+
+stator.config.trace_budget = 60  # in seconds
+
+def program(x):
+    for step in range(40):
+        x = torch.cos(x * step)
+    return x
 
 def arguments():
     return (torch.ones(3),)
