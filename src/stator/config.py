@@ -36,8 +36,8 @@ suppress_errors: bool = False
 Never with `fullgraph=True`."""
 
 trace_budget: int = 60
-"""Seconds for which a loop is unrolled into one graph (with `fullgraph=True`: ten times as long);
-then the program is split there, and each iteration is a graph of its own."""
+"""Seconds of the processor's time for which a loop is unrolled into one graph, ten times as many
+with `fullgraph=True`. Then the program is split there, and one iteration is a graph of its own."""
 
 inductor_shortcuts: bool = True
 """Call Inductor's code directly, and without its own asserts, where that is provably the same."""

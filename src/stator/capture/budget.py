@@ -5,6 +5,7 @@ longer than it may (`config.trace_budget`), at the loop that it is in. Where tha
 the function (`Splits`), and from then on the loop is split there in each iteration: what is behind
 is compiled once for all of them, as behind any other break.
 
+What counts is the time of the processor, so that a busy machine captures no less than an idle one.
 A `for` loop is split where it takes the next item, the outermost of those that it is in; anything
 else that repeats itself (`while`, recursion) at an operator of torch that is met again.
 """
@@ -32,7 +33,7 @@ class Budget:
         """A patient one waits longer, where the alternative is an error."""
         self._splits = splits
         self._seconds = config.trace_budget * (_WITH_FULLGRAPH if patient else 1)
-        self._ends = time.perf_counter() + self._seconds
+        self._ends = time.thread_time() + self._seconds
         self._loops: dict[_At, int] = {}  # those that run, the outermost first
         self._late: set[_At] = set()  # operators met when it was over
 
@@ -43,7 +44,7 @@ class Budget:
             self._loops.pop(key, None)
             raise self._signal()
         count = self._loops[key] = self._loops.get(key, 0) + 1
-        if count > 1 and time.perf_counter() > self._ends and self._is_outermost(key):
+        if count > 1 and time.thread_time() > self._ends and self._is_outermost(key):
             self._splits[key] = frame.code
             raise self._signal()
 
@@ -62,7 +63,7 @@ class Budget:
             return
         if self._splits and (id(frame.code), int(frame.ip)) in self._splits:
             raise self._signal()
-        if time.perf_counter() > self._ends:
+        if time.thread_time() > self._ends:
             key = id(frame.code), int(frame.ip)
             if key in self._late and not self._loops:
                 self._splits[key] = frame.code

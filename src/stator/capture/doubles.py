@@ -43,6 +43,7 @@ _FLOAT: Final[dict[Any, Any]] = {
 PLAIN: Final = TypeSet(int, float, bool)
 _EXACT: Final = 1 << 53  # as far as float64 tells integers apart
 _CPU: Final = torch.device("cpu")
+WIDE: Final = 8  # numbers of which torch writes the greatest as an expression
 
 
 class Doubles:
@@ -99,10 +100,15 @@ class Doubles:
         self._tensors.shapes.floats.define(number, function, operands)
         return number
 
-    def extreme(self, frame: Frame, compare: Any, choose: Any, found: Any, value: Any) -> Any:
+    def extreme(
+        self, frame: Frame, compare: Any, choose: Any, found: Any, value: Any, *, many: bool = False
+    ) -> Any:
         """The greater (smaller) of two numbers: the first, unless the second is `compare` to it."""
         kinds = {type(found), type(value)}
         if kinds <= {int, torch.SymInt}:
+            if (many or _is_wide(found)) and has_value(found) and has_value(value):
+                # Of many, torch compares each with each whenever there is one more.
+                return value if self._scalars.operate(frame, compare, value, found) else found
             return self._scalars.known(lambda: choose(found, value))
         if has_value(found) and has_value(value):
             return self._extreme(frame, compare, found, value, kinds)
@@ -151,3 +157,8 @@ class Doubles:
             return function is torch.isfinite
         double = self.of(frame, self._scalars.to_float(frame, value))
         return self._scalars.item(frame, self.record(frame, function, double))
+
+
+def _is_wide(number: Any) -> bool:
+    """Whether it is the greatest or smallest of many."""
+    return type(number) is torch.SymInt and len(number.node.expr.args) > WIDE

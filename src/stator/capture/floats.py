@@ -18,17 +18,18 @@ import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
 
 from stator._native._core import Frame
+from stator.capture.wanted import MOST_OPEN, Wanted
 from stator.diagnostics.breaks import stack
 from stator.diagnostics.places import users_own
 from stator.graph.scalars import symbol_of
 from stator.guards import Equal, Guard, Source, TypeIs
 from stator.guards.checks import Relation
 from stator.guards.expressions import Binary, Expr, Float, Real, Unary
+from stator.guards.symbolic import DEEPEST, MOST_LEAVES
 from stator.world import MISSING
 
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
-    from stator.capture.wanted import Wanted
 
 _OPERATORS: Final[Mapping[Any, str]] = {
     operator.add: "FADD",
@@ -51,9 +52,11 @@ class _Known(NamedTuple):
     """A number that follows from floats of the world: how, what it is now, and from which."""
 
     expr: Expr | None
-    """None if guards can't compute it: something in it is infinite, or no number."""
+    """None if guards can't compute it: something in it is infinite, or no number, or too much."""
     value: Any
     roots: Mapping[Source, float]
+    depth: int = 1
+    """How many values its evaluation keeps at once."""
 
 
 class Floats:
@@ -71,7 +74,7 @@ class Floats:
 
     def number(self, raw: float, source: Source) -> Any:
         """A float of the world; MISSING if it is not left open."""
-        if not self._wanted.opens_float(str(source)):
+        if len(self.inputs) >= MOST_OPEN or not self._wanted.opens_float(str(source)):
             return MISSING
         tensors = self._tensors
         with torch._C.DisableTorchFunction():
@@ -109,10 +112,12 @@ class Floats:
             return
         exprs = [part.expr for part in known if part.expr is not None]
         expr: Expr | None = None
-        if len(exprs) == len(known) and (type(value) is bool or math.isfinite(value)):
-            expr = Unary(op, *exprs) if len(exprs) == 1 else Binary(op, *exprs)
         roots = {source: raw for part in known for source, raw in part.roots.items()}
-        self._known[symbol] = _Known(expr, value, roots)
+        depth = max(index + part.depth for index, part in enumerate(known))
+        usual = type(value) is bool or math.isfinite(value)
+        if len(exprs) == len(known) and usual and len(roots) <= MOST_LEAVES and depth < DEEPEST:
+            expr = Unary(op, *exprs) if len(exprs) == 1 else Binary(op, *exprs)
+        self._known[symbol] = _Known(expr, value, roots, depth)
 
     def _symbol(self, number: Any) -> sympy.Symbol | None:
         if type(number) is not torch.SymFloat and type(number) is not torch.SymBool:

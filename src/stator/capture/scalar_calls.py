@@ -15,6 +15,7 @@ import torch.fx.experimental.symbolic_shapes as symbolic_shapes
 from torch._subclasses.fake_tensor import FakeTensor
 
 from stator._native._core import Frame
+from stator.capture.doubles import WIDE
 from stator.capture.entered import evaluated
 from stator.capture.native_calls import by_contract
 from stator.capture.scalars import SYMBOLS
@@ -117,9 +118,9 @@ def _extreme(compare: Any, choose: Any) -> Answer:
     def answer(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
         if len(args) < 2:
             return MISSING
-        found = args[0]
+        found, many = args[0], len(args) > WIDE
         for value in args[1:]:
-            found = scalars.doubles.extreme(frame, compare, choose, found, value)
+            found = scalars.doubles.extreme(frame, compare, choose, found, value, many=many)
         return found
 
     return answer

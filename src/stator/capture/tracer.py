@@ -14,6 +14,8 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
 from typing import Any, Final
 
+from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
+
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
@@ -37,6 +39,7 @@ from stator.capture.text import Texts
 from stator.capture.writes import Write, Writes
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break, Failed, Place
+from stator.diagnostics.catalogue import ValueNeeded
 from stator.diagnostics.places import lines
 from stator.effects import Perform
 from stator.effects.texts import Text
@@ -188,6 +191,8 @@ class Tracer(Attributes):
         if is_interrupt(exc):
             self.interrupted = exc
             return Interrupted()
+        if isinstance(exc, GuardOnDataDependentSymNode):
+            return self.stop(frame, ValueNeeded("torch asks for a size or number in a tensor"))
         return self.failed(frame, exc) if is_failure(exc) else exc
 
     def failed(self, frame: Frame, exc: BaseException) -> BaseException:

@@ -15,6 +15,8 @@ code and guards compute."""
 NEXT_ITEM: Final = "next item"
 """How the source of what an iterator gives next is called, in a trace that begins in a loop: an
 int there is a counter, which is another one each time. No variable has such a name."""
+MOST_OPEN: Final = 1024
+"""Of ints, and of floats, in one trace: what torch does with a sum grows faster than the sum."""
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ from typing import Any, Final
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 from torch.utils._sympy import functions
 
-from .expressions import MAXIMUM, MINIMUM, Binary, Constant, Expr, Real, Unary
+from .expressions import MAXIMUM, MINIMUM, Binary, Constant, Expr, Leaf, Real, Unary
 
-_DEEPEST: Final = 48  # values on the native stack, which has room for 64
+DEEPEST: Final = 48  # values on the native stack, which has room for 64
 _LARGEST_POWER: Final = 8
+MOST_LEAVES: Final = 64  # places that one native relation reads
 
 _FOLDED: Final[dict[Any, str]] = {
     sympy.Add: "ADD",
@@ -90,7 +91,7 @@ class Translator:
             made = self._part(expr)
         except _Unknown:
             return None
-        return made if self._depth(made) <= _DEEPEST else None
+        return made if self._depth(made) <= DEEPEST and _is_narrow(made) else None
 
     def _part(self, expr: sympy.Basic) -> Expr:
         if expr not in self._known:
@@ -109,6 +110,14 @@ class Translator:
             found = max((index + depth for index, depth in enumerate(inner)), default=1)
             self._depths[id(expr)] = found
         return found
+
+
+def _is_narrow(expr: Expr) -> bool:
+    """Whether the native tree can hold all that it reads."""
+    leaves = [step for step in expr.postfix() if isinstance(step, Leaf)]
+    if len(leaves) <= MOST_LEAVES:
+        return True
+    return len({(step.op, id(step.source), step.dim) for step in leaves}) <= MOST_LEAVES
 
 
 def translated(expr: sympy.Basic, place: Callable[[Any], Expr | None]) -> Expr | None:
