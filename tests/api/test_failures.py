@@ -237,3 +237,130 @@ def test_errors_of_the_program_are_its_own():
         for _ in range(2):
             with pytest.raises(KeyError, match="3"):
                 compiled(torch.ones(3))
+
+
+def in_a_call(x, log):
+    def inner(y):
+        log.seen.append("inner")
+        return -y * 2
+
+    return inner(x + 1) + 1
+
+
+def in_a_loop(x, log):
+    for step in range(5):
+        log.seen.append(step)
+        x = -x + step
+    return x
+
+
+def in_a_with(x, log):
+    with torch.no_grad():
+        log.seen.append(torch.is_grad_enabled())
+        y = -x
+        log.seen.append(torch.is_grad_enabled())
+    return y + x
+
+
+def in_a_try(x, log):
+    try:
+        y = -x
+        raise ValueError("the program's own")
+    except ValueError as error:
+        log.seen.append(str(error))
+    finally:
+        log.seen.append("finally")
+    return y * 2
+
+
+def in_a_handler(x, log):
+    try:
+        raise KeyError(1)
+    except LookupError:  # also what is injected is one
+        y = -x
+    return y
+
+
+def not_caught(x, log):
+    try:
+        return -x
+    except LookupError:  # ours is none of the program's
+        log.seen.append("caught")
+        return x
+
+
+def in_a_generator(x, log):
+    def rows():
+        for step in range(3):
+            log.seen.append(step)
+            yield -x + step
+
+    return sum(rows())
+
+
+def in_a_key(x, log):
+    return sorted([3, 1, 2], key=lambda n: float((-x)[0]) * n)
+
+
+def after_random_numbers(x, log):
+    y = x + torch.rand(3)
+    return -y + torch.rand(3)
+
+
+def after_a_change(x, log):
+    x.add_(1)
+    log.seen.append(x.sum().item() > 3)
+    return -x
+
+
+PLACES = [
+    in_a_call,
+    in_a_loop,
+    in_a_with,
+    in_a_try,
+    in_a_handler,
+    not_caught,
+    in_a_generator,
+    in_a_key,
+    after_random_numbers,
+    after_a_change,
+]
+
+
+@pytest.mark.parametrize("program", PLACES, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("stage", ["an instruction", "the end"])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.usefixtures("broken", "lenient")
+@pytest.mark.filterwarnings("ignore")
+def test_anywhere(program, stage, backend):
+    compiled = stator.compile(program, backend=backend)
+    found = []
+    for function in (program, compiled):
+        torch.manual_seed(0)
+        for start in range(3):
+            log, x = Log(), torch.arange(3.0) + start
+            found.append((repr(function(x, log)), x.tolist(), log.seen, torch.rand(1).tolist()))
+    assert found[:3] == found[3:]
+
+
+@pytest.mark.usefixtures("lenient")
+@pytest.mark.parametrize("stage", ["an instruction"])
+@pytest.mark.usefixtures("broken")
+def test_what_is_around_is_captured():
+    graphs = []
+
+    def backend(module, inputs):
+        graphs.append([node.name for node in module.graph.nodes if node.op == "call_function"])
+        return module.forward
+
+    def program(x):
+        y = x.sin() + 1
+        z = -y
+        return z.cos() * 2
+
+    compiled = stator.compile(program, backend=backend)
+    with pytest.warns(UserWarning, match="The program is split there") as caught:
+        for _ in range(3):
+            assert torch.equal(compiled(torch.ones(3)), program(torch.ones(3)))
+    assert len(caught) == 1
+    assert graphs == [["add"], ["mul"]]
