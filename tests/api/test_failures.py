@@ -92,8 +92,11 @@ STAGES = {
     "lowering guards": ("stator.guards.compile", lambda old: fault()),
     "a guard that does not hold": ("stator.capture.task.Trace.all_guards", falsified),
     "installing": ("stator.driver.entries.is_steady", lambda old: fault()),
+    "learning": ("stator.driver.dynamics.Dynamics.learn", lambda old: fault()),
     "tracing": ("stator.driver.tracing.trace", lambda old: fault()),
 }
+AGAIN = {"learning"}
+"""Of calls that differ from those before."""
 OPEN = {"comparing sizes", "a range of sizes", "translating guards"}
 """Only with something left open there is anything to fail."""
 EACH = pytest.mark.parametrize("stage", STAGES)
@@ -174,7 +177,7 @@ def test_who_wants_to_see_it_does(stage, how):
         compiled = stator.compile(step, backend="eager", dynamic=True, fullgraph=how == "fullgraph")
         x = torch.arange(3.0)
         # With nothing open, all goes well; and what fails in a kernel is a reason for a break.
-        if (how == "fullgraph" and stage in OPEN) or stage == "comparing sizes":
+        if (how == "fullgraph" and stage in OPEN) or stage in ("comparing sizes", *AGAIN):
             assert outcome(compiled, x, 3) == outcome(step, x, 3)
             return
         with pytest.raises(stator.InternalError) as caught:
@@ -364,3 +367,12 @@ def test_what_is_around_is_captured():
             assert torch.equal(compiled(torch.ones(3)), program(torch.ones(3)))
     assert len(caught) == 1
     assert graphs == [["add"], ["mul"]]
+
+
+@pytest.mark.usefixtures("lenient")
+def test_why_it_is_compiled_again_need_not_be_known(monkeypatch):
+    monkeypatch.setattr("stator.driver.compiler.reasons", fault())
+    compiled = stator.compile(step, backend="eager", dynamic=False)
+    for n in (1, 2, 3, 4):
+        assert outcome(compiled, torch.ones(3), n) == outcome(step, torch.ones(3), n)
+    assert stator.testing.count(compiled).compiles == 4

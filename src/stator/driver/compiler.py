@@ -338,7 +338,12 @@ class Compiler:
         self, compiled: CompiledFunction, function: FunctionType, bound: tuple[Any, ...]
     ) -> Recompile:
         ledgers = [self.ledger] if self.shared is None else [self.ledger, self.shared]
-        return reasons(self.label, compiled, function, bound, ledgers)
+        try:
+            return reasons(self.label, compiled, function, bound, ledgers)
+        except Exception as error:
+            if is_interrupt(error) or (config.strict and not config.suppress_errors):
+                raise
+            return Recompile(self.label, ())  # it is for the user's eyes only
 
     def _limit_is_an_error(self) -> bool:
         return self.options.fullgraph or config.fail_on_recompile_limit_hit
