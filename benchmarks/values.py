@@ -74,7 +74,7 @@ def measured(compiler: Callable[..., Any], classes: int) -> tuple[int, int, floa
 def main(arguments: list[str]) -> None:
     dynamo: Any = torch._dynamo.config
     dynamo.capture_dynamic_output_shape_ops = dynamo.capture_scalar_outputs = True
-    engines = {"torch": torch.compile, "stator": stator.compile}
+    engines: dict[str, Callable[..., Any]] = {"torch": torch.compile, "stator": stator.compile}
     for compiler in engines.values():
         measured(compiler, 2)  # what is loaded and made once
     print(f"{'classes':>7}  {'engine':8} {'graphs':>6} {'nodes':>6} {'s':>7} {'ms/node':>8} ratio")
