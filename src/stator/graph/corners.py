@@ -20,6 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .corner_memory import form_of
 from .fakes import tensors_in
 from .interrupts import is_interrupt
 from .memory import storage_of
@@ -43,6 +44,7 @@ class Corners:
 
     def __init__(self, env: Any) -> None:
         self._env = env
+        self._settled: set[Any] = set()  # forms of operations for which nothing has to be checked
 
     @functools.cached_property
     def _mode(self) -> FakeTensorMode:
@@ -60,6 +62,26 @@ class Corners:
         """Conditions that have to be checked, for the result to be right."""
         operands = list(tensors_in((args, kwargs)))
         symbols = self._unknown(operands, (args, kwargs))
+        target = run.args if isinstance(run, functools.partial) else ()
+        form = form_of(self._env, target, (args, kwargs), result, asked, symbols)
+        if form is not None and form in self._settled:
+            return
+        sure = True
+        for condition in self._doubtful(run, args, kwargs, result, asked, symbols):
+            sure = False
+            yield condition
+        if sure and form is not None:
+            self._settled.add(form)
+
+    def _doubtful(
+        self,
+        run: Run,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        result: Any,
+        asked: Sequence[Question],
+        symbols: set[Any],
+    ) -> Iterator[Any]:
         for number in (0, 1):
             for part in _each(symbols) if len(symbols) <= _MANY else (symbols,):
                 point = self._point(symbols, dict.fromkeys(part, number))
