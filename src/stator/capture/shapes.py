@@ -28,8 +28,7 @@ from stator.capture.dimensions import marks_of
 from stator.capture.floats import Floats
 from stator.capture.operators import NOT_IN_PLACE
 from stator.capture.reals import Reals, hint
-from stator.capture.wanted import LARGEST, NEXT_ITEM, Wanted
-from stator.capture.wanted import LARGEST, MOST_OPEN, Wanted
+from stator.capture.wanted import LARGEST, MOST_OPEN, NEXT_ITEM, Wanted
 from stator.diagnostics.catalogue import ValueNeeded
 from stator.effects.texts import Text
 from stator.graph.fakes import Dynamic
@@ -161,7 +160,8 @@ class Shapes:
         wanted = self._wanted
         counts = not wanted.never and _is_next_item(source)
         if not (wanted or counts) or not -LARGEST <= raw <= LARGEST:
-        if not wanted or not -LARGEST <= raw <= LARGEST or len(self._ints) >= MOST_OPEN:
+            return MISSING
+        if len(self._ints) >= MOST_OPEN:
             return MISSING
         text = str(source)
         named = counts or (wanted.named is not None and wanted.named(text))

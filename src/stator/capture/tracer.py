@@ -498,7 +498,6 @@ class Tracer(Attributes):
     def next(self, frame: Frame, iterator: Any) -> Any:
         if id(iterator) in self.world.opaque:
             return self.ahead.next(frame, iterator)
-            raise unseen(self.world, iterator, "{} is advanced")
         budget = self.tensors.budget
         budget.iterates(frame)
         if type(iterator) is types.GeneratorType:
