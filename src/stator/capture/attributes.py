@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import NULL, Frame, is_python_class
+from stator.capture import number_methods
 from stator.capture.facts import (
     function_field,
     function_part,
@@ -37,7 +38,6 @@ from stator.diagnostics.catalogue import (
     OddNamespace,
     OpaqueObject,
     UnknownCFunction,
-    ValueNeeded,
 )
 from stator.guards import Attr, AttrKeys, Fixed, NoAttr, TypeIs
 from stator.objects.attributes import is_data_descriptor, is_descriptor
@@ -273,7 +273,7 @@ class Attributes(Names):
         return self.world.class_value(on_meta.owner, name, on_meta.value)
 
     def _symbol_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
-        raise ValueNeeded(f"an attribute of a size that depends on values is read: {name}")
+        return number_methods.attribute(self.calls, frame, obj, name)
 
     def _class_dict(self, cls: type) -> Any:
         """A class's own namespace, as a view of a copy whose values are wrapped."""

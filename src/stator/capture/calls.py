@@ -40,6 +40,7 @@ from stator.capture.native_calls import (
     describe,
     run,
 )
+from stator.capture.number_methods import IN_BASES, METHODS
 from stator.capture.number_tensors import NUMBER_TENSORS
 from stator.capture.overridden import OVERRIDDEN
 from stator.capture.printing import PRINTING
@@ -77,6 +78,8 @@ SPECIAL.update(CACHED)
 SPECIAL.update(WEAK)
 SPECIAL.update(LOGGING)
 SPECIAL.update(SCALARS)
+SPECIAL.update(METHODS)
+SPECIAL.update(IN_BASES)
 SPECIAL.update(CONTROLS)
 SPECIAL.update(VMAP)
 SPECIAL.update(TRANSFORMS)

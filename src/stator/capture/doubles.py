@@ -88,6 +88,9 @@ class Doubles:
         """An operator between numbers, one of which is such a float or becomes one."""
         target = _FLOAT.get(function)
         if target is None:
+            found = self._scalars.computed.operate(frame, function, operands)
+            if found is not MISSING:
+                return found
             floats = self._tensors.shapes.floats
             known = [floats.fixed(value) for value in operands]
             if all(PLAIN.holds(type(value)) for value in known):
@@ -102,6 +105,7 @@ class Doubles:
 
     def extreme(
         self, frame: Frame, compare: Any, choose: Any, found: Any, value: Any, *, many: bool = False
+        self, frame: Frame | None, compare: Any, choose: Any, found: Any, value: Any
     ) -> Any:
         """The greater (smaller) of two numbers: the first, unless the second is `compare` to it."""
         kinds = {type(found), type(value)}
@@ -112,13 +116,16 @@ class Doubles:
             return self._scalars.known(lambda: choose(found, value))
         if has_value(found) and has_value(value):
             return self._extreme(frame, compare, found, value, kinds)
-        if not kinds <= {float, torch.SymFloat}:
-            raise ValueNeeded("the greatest of several numbers, of different types")
+        if not kinds <= {float, torch.SymFloat}:  # of which type the answer is depends on it, too
+            greater = self._scalars.operate(frame, compare, value, found)
+            return value if self._scalars.truth(frame, greater) else found
         first, second = self.of(frame, found), self.of(frame, value)
         second_wins = self.record(frame, COMPARE[compare], second, first)
         return self.number(frame, self.record(frame, torch.where, second_wins, second, first))
 
-    def _extreme(self, frame: Frame, compare: Any, found: Any, value: Any, kinds: set[type]) -> Any:
+    def _extreme(
+        self, frame: Frame | None, compare: Any, found: Any, value: Any, kinds: set[type]
+    ) -> Any:
         """The same of numbers that follow from sizes."""
         if kinds <= {float, torch.SymFloat}:
             op = "FMAX" if compare is operator.gt else "FMIN"
@@ -127,7 +134,7 @@ class Doubles:
                 return real
         return value if self._scalars.operate(frame, compare, value, found) else found
 
-    def sqrt(self, frame: Frame, value: Any) -> Any:
+    def sqrt(self, frame: Frame | None, value: Any) -> Any:
         """`math.sqrt`."""
         value = self._read(frame, value)
         if has_value(value):
@@ -143,7 +150,7 @@ class Doubles:
     def _read(self, frame: Frame | None, value: Any) -> Any:
         return self._scalars.item(frame, value) if type(value) is FakeTensor else value
 
-    def _compute(self, frame: Frame, function: Any, value: Any, least: float) -> Any:
+    def _compute(self, frame: Frame | None, function: Any, value: Any, least: float) -> Any:
         """A function of a float that is no less than a bound."""
         value = self._scalars.to_float(frame, value)
         why = f"{function.__name__} of a number that is out of range"

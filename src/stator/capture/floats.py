@@ -147,6 +147,11 @@ class Floats:
         self._tensors.world.guards.append(Guard(None, Relation(holds, _line(frame))))
         return known.value
 
+    def knows(self, number: Any) -> bool:
+        """Whether a number follows from floats of the world."""
+        symbol = self._symbol(number)
+        return symbol is not None and symbol in self._known
+
     def fixed(self, number: Any) -> Any:
         """The number itself, which it has to be from now on; as it is, if that is unknown."""
         symbol = self._symbol(number)

@@ -15,9 +15,11 @@ import torch.fx.experimental.symbolic_shapes as symbolic_shapes
 from torch._subclasses.fake_tensor import FakeTensor
 
 from stator._native._core import Frame
+from stator.capture.computed import OF_MATH
 from stator.capture.doubles import WIDE
 from stator.capture.entered import evaluated
 from stator.capture.native_calls import by_contract
+from stator.capture.operators import ARITHMETIC
 from stator.capture.scalars import SYMBOLS
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import ValueNeeded
@@ -93,8 +95,21 @@ def _divmod(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
     return tuple(scalars.operate(frame, function, *args) for function in functions)
 
 
-def _round(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
-    return scalars.to_int(frame, args[0], torch.round) if len(args) == 1 else MISSING
+def _round(
+    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: dict[str, Any]
+) -> Any:
+    """`round(n)` is an int, `round(n, 2)` of the number's own kind."""
+    scalars = calls.tensors.scalars
+    given = {**dict(zip(("number", "ndigits"), args, strict=False)), **kwargs}
+    number, digits = given.get("number"), given.get("ndigits")
+    if len(given) == len(args) + len(kwargs) <= 2 and SYMBOLS.holds(type(number)):
+        if digits is None:
+            return scalars.to_int(frame, number, torch.round)
+        whole = type(digits) is not torch.SymFloat and type(digits) is not float
+        if whole and scalars.computed.concerns((number, digits)):
+            kind = "float" if type(number) is torch.SymFloat else "int"
+            return scalars.computed.call(frame, "round", kind, (number, digits))
+    return by_contract(calls, frame, function, args, kwargs)
 
 
 def _sqrt(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
@@ -102,7 +117,51 @@ def _sqrt(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
 
 
 def _log2(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
-    return scalars.doubles.log2(frame, args[0]) if len(args) == 1 else MISSING
+    found = scalars.doubles.log2(frame, args[0]) if len(args) == 1 else MISSING
+    return _of_math("log2", "float")(scalars, frame, args) if found is MISSING else found
+
+
+def _of_math(name: str, kind: str) -> Answer:
+    """A function of `math` that the graph calls; a tensor is asked for a float first."""
+
+    def answer(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
+        numbers = [scalars.to_float(frame, v) if type(v) is FakeTensor else v for v in args]
+        if not scalars.computed.concerns(numbers):
+            return MISSING
+        return scalars.computed.call(frame, f"math.{name}", kind, numbers)
+
+    return answer
+
+
+def _in_parts(name: str, kinds: tuple[str, str]) -> Answer:
+    """A function that answers with two numbers."""
+
+    def answer(scalars: "Scalars", frame: Frame, args: list[Any]) -> Any:
+        if len(args) != 1 or not scalars.computed.concerns(args):
+            return MISSING
+        return tuple(
+            scalars.computed.call(frame, f"{name}.{index}", kind, args)
+            for index, kind in enumerate(kinds)
+        )
+
+    return answer
+
+
+def _of_all(name: str) -> Handler:
+    """`sum` and `math.fsum` of floats: they don't round as one addition after the other does."""
+
+    def handle(
+        calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: dict[str, Any]
+    ) -> Any:
+        computed = calls.tensors.scalars.computed
+        if 0 < len(args) < 3 and not kwargs and type(args[0]) in (list, tuple):
+            calls.values.ready(args[0], Depth.SHALLOW)
+            items = [*args[1:], *args[0]] if name == "sum" else list(args[0])
+            if torch.SymFloat in map(type, items) and computed.concerns(items):
+                return computed.call(frame, name, "float", items)
+        return by_contract(calls, frame, function, args, kwargs)
+
+    return handle
 
 
 def _test(function: Any) -> Answer:
@@ -132,6 +191,10 @@ def _power(
     """`pow` with a modulus wants the numbers themselves."""
     if len(args) == 2 and not kwargs and calls.tensors.is_symbol(*args):
         return calls.tensors.scalars.operate(frame, operator.pow, *args)
+    scalars = calls.tensors.scalars
+    whole = not any(type(value) in (float, torch.SymFloat) for value in args)
+    if len(args) == 3 and not kwargs and whole and scalars.computed.concerns(args):
+        return scalars.computed.call(frame, "pow", "int", args)
     plain = [calls.tensors.shapes.plain(frame, value) for value in args]
     return by_contract(calls, frame, function, plain, kwargs)
 
@@ -167,6 +230,9 @@ def _of_items(handler: Handler) -> Handler:
     return handle
 
 
+_OPERATORS: Final = tuple(
+    getattr(operator, f"__{name}__") for name in (*ARITHMETIC, "neg", "pos", "abs", "invert")
+)
 SCALARS: Final[dict[int, Handler]] = {
     id(builtins.int): _on_numbers(_to_int(torch.trunc), tensors=True),
     id(builtins.float): _on_numbers(_to_float, tensors=True),
@@ -174,7 +240,17 @@ SCALARS: Final[dict[int, Handler]] = {
     id(builtins.abs): _on_numbers(_operator(operator.abs), tensors=False),
     id(builtins.divmod): _on_numbers(_divmod, tensors=False),
     id(builtins.pow): _power,
-    id(builtins.round): _on_numbers(_round, tensors=False),
+    id(builtins.round): _round,
+    id(builtins.sum): _of_all("sum"),
+    id(math.fsum): _of_all("math.fsum"),
+    id(math.frexp): _on_numbers(_in_parts("math.frexp", ("float", "int")), tensors=False),
+    id(math.modf): _on_numbers(_in_parts("math.modf", ("float", "float")), tensors=False),
+    **{
+        id(getattr(math, name)): _on_numbers(_of_math(name, kind), tensors=True)
+        for name, kind in OF_MATH.items()
+        if name != "fsum"
+    },
+    **{id(function): _on_numbers(_operator(function), tensors=False) for function in _OPERATORS},
     id(builtins.max): _of_items(_on_numbers(_extreme(operator.gt, torch.sym_max), tensors=False)),
     id(builtins.min): _of_items(_on_numbers(_extreme(operator.lt, torch.sym_min), tensors=False)),
     id(operator.index): _on_numbers(_index, tensors=True),
@@ -182,7 +258,7 @@ SCALARS: Final[dict[int, Handler]] = {
     id(math.ceil): _on_numbers(_to_int(torch.ceil, by_float=True), tensors=True),
     id(math.trunc): _on_numbers(_to_int(torch.trunc), tensors=False),
     id(math.sqrt): _on_numbers(_sqrt, tensors=True),
-    id(math.log2): _on_numbers(_log2, tensors=False),
+    id(math.log2): _on_numbers(_log2, tensors=True),
     id(math.isnan): _on_numbers(_test(torch.isnan), tensors=True),
     id(math.isinf): _on_numbers(_test(torch.isinf), tensors=True),
     id(symbolic_shapes.expect_true): _expect_true,

@@ -23,10 +23,12 @@ from stator._native._core import Frame
 from stator.capture import branches
 from stator.capture.autograd_leaves import user_call
 from stator.capture.causes import described
+from stator.capture.computed import Computed
 from stator.capture.doubles import COMPARE, PLAIN, Doubles
 from stator.capture.operators import ARITHMETIC, NOT_IN_PLACE
-from stator.capture.shapes import EXACT, has_value
+from stator.capture.shapes import EXACT, SMALL, has_value
 from stator.capture.speculation import Speculation, negated
+from stator.capture.sym_functions import SYM_FUNCTIONS
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import BranchOnValues, LengthOfValues, ValueNeeded
 from stator.diagnostics.places import lines
@@ -91,6 +93,7 @@ class Scalars:
         self.speculation = Speculation(self)
         self.careful = False  # what the program insists on is not taken for granted
         self.doubles = Doubles(self)
+        self.computed = Computed(self)
 
     # ------------------------------------------------------------------ reading
 
@@ -101,7 +104,7 @@ class Scalars:
         name = leaves.tensor_method(function)
         if name is None:
             known = _TORCH.get(id(function))
-            if known is None or not args or not self.tensors.has_symbols(args[0], Depth.DEEP):
+            if known is None or not self.tensors.has_symbols(args, Depth.DEEP):
                 return MISSING
             return known(self, frame, *args, **kwargs)
         if name not in _READERS or kwargs:
@@ -290,6 +293,9 @@ class Scalars:
             return self.known(lambda: _sym_max(number, -number))
         power = function is operator.pow and type(numbers[1]) is int and 0 <= numbers[1] <= 8
         if not (function in _INT or power):
+            found = self.computed.operate(frame, function, operands)
+            if found is not MISSING:
+                return found
             name = getattr(function, "__name__", "?")
             raise ValueNeeded(f"the operator {name} on a number that is read from a tensor")
         return self.known(lambda: function(*numbers))
@@ -402,6 +408,22 @@ class Scalars:
             raise BranchOnValues("a branch depends on the value of a tensor")
         return side
 
+    def identical(self, frame: Frame, a: Any, b: Any) -> bool:
+        """`a is b`: there are two bools, and one of each small int; other numbers are new ones."""
+        kinds = {_PYTHON_TYPES.get(type(value), type(value)) for value in (a, b)}
+        if kinds == {bool}:
+            return self.truth(frame, self.operate(frame, operator.eq, a, b))
+        if kinds == {int} and not (has_value(a) and has_value(b)):
+            a, b = (
+                self.speculation.number(frame, v) if SYMBOLS.holds(type(v)) else v for v in (a, b)
+            )
+            if a is None or b is None:
+                raise ValueNeeded("whether two ints are the same object")
+            if a != b or a in SMALL:
+                return bool(a == b)
+            raise ValueNeeded("whether two equal ints are the same object")
+        return self.tensors.shapes.identical(frame, a, b)
+
     def expect(self, frame: Frame | None, condition: Any) -> bool:
         """`torch._check`: what the program says holds, unless it is known not to."""
         try:
@@ -498,4 +520,5 @@ _TORCH: Final[dict[int, Callable[..., Any]]] = {
     id(torch.as_tensor): Scalars.tensor,
     id(torch.sym_int): _sym_int,
     id(torch.sym_float): _sym_float,
+    **SYM_FUNCTIONS,
 }

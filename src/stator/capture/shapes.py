@@ -41,7 +41,7 @@ from stator.world import MISSING
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
 
-_SMALL: Final = range(-5, 257)  # of these CPython has one object each
+SMALL: Final = range(-5, 257)  # of these CPython has one object each
 _STEPS: Final = (Index, Key)  # from an argument to what is given in it
 _HELD: Final = frozenset({"_buffers", "_parameters"})
 # Whole numbers give whole numbers.
@@ -291,6 +291,8 @@ class Shapes:
             return torch.Size([self.plain(frame, item) for item in value])
         if kind is slice:
             parts = value.start, value.stop, value.step
+            if any(type(part) is torch.SymBool for part in parts):
+                raise ValueNeeded("a bool that is read from a tensor is used as an index")
             if any(map(_may_hold, parts)):
                 return slice(*(self.plain(frame, part) for part in parts))
         return value
@@ -344,7 +346,7 @@ class Shapes:
         a, b = self.plain(frame, a), self.plain(frame, b)
         if type(a) is not int or type(b) is not int or a != b:
             return False
-        if a not in _SMALL:
+        if a not in SMALL:
             raise ValueNeeded("whether two equal ints are the same object")
         return True
 

@@ -240,6 +240,7 @@ def _vars(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
 
 def _dir(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     args = [calls.tensors.shapes.plain(frame, value) for value in args]
+    args = [scalars.python_type(v) if calls.tensors.is_symbol(v) else v for v in args]
     for value in args:
         calls.values.ready(value, Depth.SHALLOW, attributes=True)
         if _is_changed(calls, value):

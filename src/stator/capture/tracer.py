@@ -300,7 +300,7 @@ class Tracer(Attributes):
 
     def identical(self, frame: Frame, a: Any, b: Any) -> bool:
         if self.tensors.is_symbol(a, b):
-            return self.tensors.shapes.identical(frame, a, b)
+            return self.tensors.scalars.identical(frame, a, b)
         if type(a) is Text and _STRINGS.holds(type(b)):
             raise unseen(self.world, a, "{} is compared by identity")
         if type(b) is Text and type(a) is str:

@@ -27,6 +27,8 @@ class How(Enum):
     """`format(value, spec)`"""
     PERCENT = "percent"
     """`spec % (value,)`"""
+    HEX = "hex"
+    """`float.hex(value)`"""
 
 
 @dataclass(eq=False, repr=False)
@@ -106,6 +108,7 @@ _FUNCTIONS: Final[dict[How, Any]] = {
     How.ASCII: ascii,
     How.FORMAT: builtins.format,
     How.PERCENT: str.__mod__,
+    How.HEX: float.hex,
 }
 
 

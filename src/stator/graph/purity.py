@@ -119,9 +119,12 @@ def _of_torch(module: object) -> bool:
 
 
 def is_torch_function(target: object) -> bool:
-    """Whether a callable belongs to torch itself, `operator`, or is `getattr`/`setattr`."""
+    """Whether a callable belongs to torch itself, `operator`, or is `getattr`/`setattr`.
+
+    stator's own operator (`numbers`) only computes, as torch's do.
+    """
     if isinstance(target, OpOverload | OpOverloadPacket):
-        return str(target).partition(".")[0] in {"aten", "prims"}
+        return str(target).partition(".")[0] in {"aten", "prims", "stator"}
     if target is builtins.getattr or target is builtins.setattr:
         return True
     owner = getattr(target, "__self__", None)
