@@ -320,6 +320,15 @@ def rows_of_an_array(a):
     return total, [v * 2 for v in a[0]], len(a)
 
 
+@programs(
+    lambda: (t(3), np.ones(3)),
+    free=True,
+    changes={"values": lambda: (t(3), np.array([1.0, -2.0, 0.5]))},
+)
+def values_of_an_array_in_python(x, a):
+    return x * len([v for v in a.tolist() if v > 0])
+
+
 @programs(lambda: (t(2, 3),), free=True)
 def array_of_a_tensor(x):
     a = x.numpy()
@@ -387,11 +396,6 @@ def array_copied_into_a_known_one(x, a):
 def array_as_an_output(x, a):
     np.add(a, 1, out=a)
     return x * 2
-
-
-@refused(lambda: (t(3), np.ones(3)))
-def values_of_an_array_in_python(x, a):
-    return x * len([v for v in a.tolist() if v > 0])
 
 
 @refused(lambda: (t(3), np.ones(3)))

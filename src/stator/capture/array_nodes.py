@@ -176,21 +176,73 @@ class ArrayNodes:
         kwargs: dict[str, Any],
     ) -> Any:
         """A node of torch's numpy layer, checked against numpy on models."""
-        if unknown := set(kwargs) - array_tables.KEYWORDS:
-            raise ArrayFunction(f"numpy's {name} is called with {', '.join(sorted(unknown))}")
+        unknown = set(kwargs) - array_tables.KEYWORDS
+        if unknown or self.has_symbols(tuple(kwargs.values())):
+            raise ArrayFunction(
+                f"numpy's {name} is called with {', '.join(sorted(unknown or kwargs))}"
+            )
         used: list[Symbolic] = []
-        models = self._mapped(args, used, lambda entry: entry.model, lambda value: value)
+        if name == "where" and len(args) == 1:
+            raise ArrayFunction("how many items numpy's where finds depends on the values")
+        model_of = self._regular if name.startswith("linalg.") else _model_of
+        models = self._mapped(args, used, model_of, lambda value: value)
         model = self.modelled(function, models, kwargs)
-        if not self.holds(type(model)):
+        several = type(model) in (list, tuple)
+        if not several and not self.holds(type(model)):
             raise ArrayFunction(f"numpy's {name} makes more than one array, or none")
+        if several:
+            return self._several(frame, name, args, kwargs, model, used)
         self._check_total(name, args, model)
+        self._check_kernels(name, function, args, used)
         # A ufunc makes floats of integers before it computes.
         floats = type(function) is self.numpy.ufunc or function in OPERATORS
         wanted = model.dtype if floats and model.dtype.kind == "f" else None
         given = self._mapped(args, used, lambda e: self._cast(frame, e, wanted), self._argument)
         options = {key: self._argument(value) for key, value in kwargs.items()}
         made = self.node(frame, numpy_function(name), given, options)
-        return self.adopt(name, made, model, used)
+        return self.adopt(name, self._own(frame, made, model, used), model, used)
+
+    def _own(self, frame: Frame, made: Any, model: Any, used: list[Symbolic]) -> Any:
+        """A copy, where torch's layer answers with a view, or by columns, and numpy does not."""
+        if type(made) is not FakeTensor:
+            return made
+        with torch._C.DisableTorchFunction():
+            shared = [
+                entry
+                for entry in used
+                if entry.fake is not None and storage_of(entry.fake) == storage_of(made)
+            ]
+        if any(self.numpy.may_share_memory(model, entry.model) for entry in used):
+            return made
+        if shared:
+            return self.node(frame, ("method", "clone"), (made,), {})
+        if type(model) is self.numpy.ndarray and model.flags.c_contiguous:
+            with torch._C.DisableTorchFunction():
+                same = made.shape == model.shape and same_strides(made, model)
+            if not same:
+                return self.node(frame, ("method", "contiguous"), (made,), {})
+        return made
+
+    def _regular(self, entry: Symbolic) -> Any:
+        """A model of the same layout that has an inverse and a Cholesky factor."""
+        model = entry.model.copy(order="K")
+        if model.ndim > 1 and model.dtype.kind in "fciu":
+            model += self.numpy.eye(*model.shape[-2:], dtype=model.dtype)
+        return model
+
+    def _several(
+        self, frame: Frame, name: str, args: Any, kwargs: Any, models: Any, used: list[Symbolic]
+    ) -> Any:
+        """A function that makes several arrays."""
+        if not all(self.holds(type(model)) for model in models):
+            raise ArrayFunction(f"numpy's {name} makes more than arrays")
+        given = self._mapped(args, used, self.fake, self._argument)
+        options = {key: self._argument(value) for key, value in kwargs.items()}
+        made = self.node(frame, numpy_function(name), given, options)
+        if type(made) not in (list, tuple) or len(made) != len(models):
+            raise ArrayFunction(f"numpy's {name} makes something else than torch's does")
+        pairs = zip(made, models, strict=True)
+        return type(models)(self.adopt(name, each, model, used) for each, model in pairs)
 
     def _cast(self, frame: Frame, entry: Symbolic, wanted: Any) -> torch.Tensor:
         fake = self.fake(entry)
@@ -214,6 +266,21 @@ class ArrayNodes:
             second = args[1] if len(args) > 1 else 0
             if type(second) is not int or not 0 < second < 8:
                 raise ArrayFunction(f"{name} of integers that may differ between numpy and torch")
+
+    def _check_kernels(self, name: str, function: Any, args: list[Any], used: Any) -> None:
+        """Halves are rounded after each step, or only at the end. Not all kernels know bools."""
+        dtypes = {entry.model.dtype.name for entry in used}
+        ufunc = type(function) is self.numpy.ufunc or function in OPERATORS
+        elementwise = ufunc and name != "matmul"
+        if "float16" in dtypes and not (elementwise or name in array_tables.MOVES):
+            raise ArrayFunction(f"numpy's {name} rounds halves in its own way")
+        if "bool" in dtypes and not (name in array_tables.MOVES or name in array_tables.LOGIC):
+            raise ArrayFunction(f"not all of torch's kernels do numpy's {name} on bools")
+        if name == "clip" and any(entry.model.dtype.kind in "iu" for entry in used):
+            info = self.numpy.iinfo(used[0].model.dtype)
+            bounds = [bound for bound in args[1:] if bound is not None]
+            if not all(type(b) is int and info.min <= b <= info.max for b in bounds):
+                raise ArrayFunction("numpy's clip with bounds that the array's dtype may not hold")
 
     def _mapped(
         self,
@@ -293,6 +360,10 @@ class ArrayNodes:
         self.world.opaque[id(model)] = f"numpy.{type(model).__name__}"
         self.world.keep(model)
         return model
+
+
+def _model_of(entry: Symbolic) -> Any:
+    return entry.model
 
 
 def raise_user(error: BaseException) -> Any:

@@ -59,7 +59,8 @@ PARTS: Final = frozenset({"T", "mT", "real", "imag"})  # views of an array, as a
 
 # Functions that torch's numpy layer has, whose results have a shape and a dtype that follow from
 # those of the arguments. Elementwise ones first; the rest takes numbers as further arguments. Left
-# out are those that compute something else for zeros, infinities or NaN (`sign`, `remainder`).
+# out are those that compute something else for zeros, infinities or NaN
+# (`sign`, `remainder`, `heaviside`, `cbrt`), and factors whose signs are a matter of taste (`svd`).
 SYMBOLIC: Final = _words(
     "absolute add arccos arcsin arctan arctan2 bitwise_and bitwise_or bitwise_xor ceil conjugate "
     "cos cosh deg2rad divide equal exp exp2 expm1 floor floor_divide fmax fmin fmod greater "
@@ -69,21 +70,67 @@ SYMBOLIC: Final = _words(
     "square subtract tan tanh trunc all amax amin any argmax argmin broadcast_to clip "
     "concatenate cumprod cumsum diagonal dot expand_dims flip hstack inner max mean min moveaxis "
     "outer prod ravel repeat reshape roll sort squeeze stack std sum swapaxes take tile trace "
-    "transpose tril triu var vstack where"
+    "transpose tril triu var vstack where "
+    "arccosh arcsinh arctanh copysign degrees radians fabs float_power isneginf isposinf "
+    "isreal logaddexp2 nextafter reciprocal append array_split atleast_1d atleast_2d atleast_3d "
+    "average column_stack convolve correlate corrcoef cov cross diag diagflat diff dsplit dstack "
+    "einsum full_like gradient hsplit isclose kron median meshgrid nan_to_num ones_like pad "
+    "percentile ptp quantile rollaxis round searchsorted sinc split "
+    "take_along_axis tensordot unwrap vander vdot vsplit zeros_like around "
+    "linalg.cholesky linalg.det linalg.inv linalg.matmul linalg.matrix_power linalg.multi_dot "
+    "linalg.norm linalg.slogdet linalg.solve linalg.eigvalsh"
 )
+# These make an array of an array, or of a tensor.
+CONVERTED: Final = frozenset({"array", "asarray", "ascontiguousarray", "asfortranarray", "copy"})
+# These compute nothing: all values are those of the arguments.
+MOVES: Final = frozenset(
+    _words(
+        "amax amin append argmax argmin array_split atleast_1d atleast_2d atleast_3d broadcast_to "
+        "clip column_stack concatenate diag diagflat diagonal dsplit dstack expand_dims flip "
+        "full_like hsplit hstack max meshgrid min moveaxis ones_like pad ravel repeat reshape "
+        "roll rollaxis sort split squeeze stack swapaxes take take_along_axis tile transpose tril "
+        "triu vsplit vstack where zeros_like"
+    )
+)
+# These are known to work on bools.
+LOGIC: Final = frozenset(
+    _words(
+        "add all any bitwise_and bitwise_or bitwise_xor equal greater greater_equal invert isnan "
+        "less less_equal logical_and logical_not logical_or logical_xor mean multiply not_equal "
+        "sum prod cumsum std var"
+    )
+)
+# What these tell follows from shapes and dtypes.
+ABOUT: Final = _words(
+    "shape size ndim iscomplexobj isrealobj isscalar result_type can_cast common_type "
+    "min_scalar_type issubdtype"
+)
+# Ufuncs whose `reduce` and `accumulate` are functions, along the first axis if none is named.
+REDUCED: Final = {
+    ("add", "reduce"): "sum",
+    ("multiply", "reduce"): "prod",
+    ("maximum", "reduce"): "max",
+    ("minimum", "reduce"): "min",
+    ("logical_and", "reduce"): "all",
+    ("logical_or", "reduce"): "any",
+    ("add", "accumulate"): "cumsum",
+    ("multiply", "accumulate"): "cumprod",
+}
 # Methods that are functions with the array in front.
 SYMBOLIC_METHODS: Final = {
     name: name
     for name in _words(
         "all any argmax argmin clip cumprod cumsum diagonal dot max mean min prod ravel repeat "
-        "reshape squeeze std sum swapaxes take trace transpose var"
+        "reshape round squeeze std sum swapaxes take trace transpose var"
     )
 } | {"conj": "conjugate", "conjugate": "conjugate"}
 
 # These differ from torch's, or raise, for some integers: the second operand must be known.
 PARTIAL: Final = frozenset({"floor_divide", "fmod", "power", "left_shift", "right_shift"})
 # Keywords that mean the same in both.
-KEYWORDS: Final = frozenset({"axis", "dtype", "keepdims", "ddof"})
+KEYWORDS: Final = frozenset(
+    {"axis", "dtype", "keepdims", "ddof", "decimals", "k", "n", "ord", "rtol", "atol", "equal_nan"}
+)
 
 OPERATORS: Final = {
     "__add__": "add",
@@ -107,6 +154,7 @@ OPERATORS: Final = {
     "__neg__": "negative",
     "__pos__": "positive",
     "__invert__": "invert",
+    "__abs__": "absolute",
 }
 
 _NUMBER_CODES: Final = "bhilqBHILQefd"  # of numpy's integers and floats that Python's can stand for
@@ -133,6 +181,8 @@ class Tables:
         self._alive = list(found.values())
         symbolic = {name: _find(numpy, name) for name in SYMBOLIC}
         self.symbolic = {id(f): name for name, f in symbolic.items() if f is not None}
+        about = {name: _find(numpy, name) for name in ABOUT}
+        self.about = {id(f) for f in about.values() if f is not None}
         self.constructors = {id(cls) for cls in (numpy.dtype, *self.scalar_types)}
         # numpy's C code asks these Python functions what a dtype is called.
         for function in vars(numpy._core._dtype).values():

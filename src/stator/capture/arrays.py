@@ -26,6 +26,7 @@ from stator.capture.array_nodes import (
     ArrayNodes,
     Symbolic,
     raise_user,
+    same_strides,
 )
 from stator.diagnostics.catalogue import ArrayChanged, ArrayFunction, ArrayKind
 from stator.graph.fakes import version
@@ -45,6 +46,7 @@ _CONVERSIONS: Final = {
 }
 _NEW_TENSOR: Final = ("method", "new_tensor")
 _NUMBER_TYPES: Final = frozenset(map(id, (bool, int, float, complex)))
+_BUILTIN: Final = {id(abs): operator.abs}
 _COPY_HINT: Final = "return a copy of the array, or make the array before the compiled function"
 
 
@@ -107,12 +109,13 @@ class Arrays(ArrayNodes):
         tables = self.tables
         if tables is None:
             return False
-        if id(callable) in _NUMBER_TYPES:
-            return len(args) == 1 and self.holds(type(args[0]))
+        if id(callable) in _NUMBER_TYPES or id(callable) in _BUILTIN:
+            return 0 < len(args) < 3 and self.holds(type(args[0]))
         if id(callable) in tables.pure or id(callable) in tables.constructors:
             return True
         if type(callable) is types.BuiltinFunctionType:
-            return tables.types.holds(type(callable.__self__))
+            owner = callable.__self__
+            return tables.types.holds(type(owner)) or self._reduction(callable) is not None
         return tables.functions.holds(type(callable))
 
     def call(self, frame: Frame, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -123,20 +126,94 @@ class Arrays(ArrayNodes):
             owner = function.__self__
             if tables.types.holds(type(owner)):
                 return self._method(frame, owner, function.__name__, args, kwargs)
+            reduced = self._reduction(function)
+            if reduced is not None:
+                return self._reduced(frame, reduced, function, args, kwargs)
+        if id(function) in _BUILTIN and not kwargs:
+            return self.operator(frame, _BUILTIN[id(function)], *args)
         name = tables.pure.get(id(function))
         known = id(function) in tables.constructors or id(function) in _NUMBER_TYPES
         if name is None and not known:
             text = getattr(function, "__name__", type(function).__qualname__)
             raise ArrayFunction(f"numpy's {text} is called: no table says that it is pure")
-        if name == "asarray" and len(args) == 1 and not kwargs and type(args[0]) is FakeTensor:
-            return self._array_of(frame, args[0])
+        if name in array_tables.CONVERTED:
+            made = self._converted(frame, function, args, kwargs)
+            if made is not MISSING:
+                return made
         if not self.has_symbols((args, kwargs)):
             return self.native(function, args, kwargs)
+        if id(function) in tables.about:
+            used: list[Symbolic] = []
+            models = self._mapped(args, used, lambda entry: entry.model, lambda value: value)
+            return self.modelled(function, models, kwargs)
+        if id(function) in _NUMBER_TYPES:
+            return self._number(frame, function, args)
         name = tables.symbolic.get(id(function))
         if name is None:
             what = getattr(function, "__name__", "?")
             raise ArrayFunction(f"numpy's {what} is called on an array whose values are not known")
         return self.record(frame, name, function, args, kwargs)
+
+    def _reduction(self, method: Any) -> str | None:
+        """The function that is a method of a ufunc: `np.add.reduce` is `np.sum`."""
+        owner = method.__self__
+        if type(owner) is not self.numpy.ufunc:
+            return None
+        return array_tables.REDUCED.get((owner.__name__, method.__name__))
+
+    def _reduced(self, frame: Frame, name: str, method: Any, args: list[Any], kwargs: Any) -> Any:
+        if not self.has_symbols((args, kwargs)):
+            return self.native(method, args, kwargs)
+        if len(args) > 1:
+            raise ArrayFunction(f"the method {method.__name__} of a ufunc is called with options")
+        return self.record(frame, name, method, args, {"axis": 0, **kwargs})
+
+    def _converted(self, frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+        """An array made of an array or a tensor; MISSING if it is made of something else."""
+        if not args or set(kwargs) - {"dtype", "copy"} or len(args) > 2:
+            return MISSING
+        given = args[0]
+        if type(given) is FakeTensor:
+            copies = function in (self.numpy.array, self.numpy.copy)
+            if kwargs.get("copy", True if copies else None) is not None:
+                raise ArrayFunction("numpy copies a tensor, and warns of that")
+            given = self._array_of(frame, given)
+        entry = self.entry(given)
+        if entry is None or type(entry.model) is not type(self.numpy.ones(1)):
+            return MISSING
+        model = self.modelled(function, [entry.model, *args[1:]], kwargs)
+        if model is entry.model:
+            return entry.stand_in
+        if model.dtype.kind in "iub" and entry.model.dtype.kind not in "iub":
+            raise ArrayFunction("floats in an array are made into integers, which not all fit")
+        options = {"dtype": self.torch_dtype(model.dtype), "copy": True}
+        if not same_strides(self.fake(entry), model):
+            options["memory_format"] = torch.contiguous_format
+        made = self.node(frame, ("method", "to"), (self.fake(entry),), options)
+        return self.adopt(function.__name__, made, model, [entry])
+
+    def _number(self, frame: Frame, kind: Any, args: list[Any]) -> Any:
+        """`float(x)`, of an array or scalar with one value."""
+        entry = self.entry(args[0]) if len(args) == 1 else None
+        if entry is None or entry.model.ndim or kind is complex:
+            raise ArrayFunction(f"{kind.__name__} of an array whose values are not known")
+        scalars, fake = self.tensors.scalars, self.fake(entry)
+        if kind is bool:
+            return scalars.tensor_truth(frame, fake)
+        return scalars.to_int(frame, fake) if kind is int else scalars.to_float(frame, fake)
+
+    def _listed(self, frame: Frame, owner: Any, name: str, args: list[Any]) -> Any:
+        """`item` and `tolist`: Python's own numbers."""
+        entry = self.entry(owner)
+        assert entry is not None
+        self.modelled(getattr(entry.model, name), args)  # which may raise
+        fake = self.fake(entry)
+        if name == "tolist":
+            return self.tensors.scalars.tolist(frame, fake)
+        if args:
+            flat = self.node(frame, ("method", "reshape"), (fake, -1), {})
+            fake = self.node(frame, operator.getitem, (flat, args[0]), {})
+        return self.tensors.scalars.item(frame, fake)
 
     def native(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """numpy's own result on known values; a warning would be given only once, so it breaks."""
@@ -182,8 +259,11 @@ class Arrays(ArrayNodes):
             )
         if symbolic and name == "astype":
             return self._astype(frame, owner, args, kwargs)
-        if symbolic and name == "copy" and not args and not kwargs:
-            return self._copy(frame, owner)
+        if symbolic and name in ("copy", "flatten") and not args and not kwargs:
+            return self._copy(frame, owner, name)
+        numbers = name in ("item", "tolist") and all(type(arg) is int for arg in args)
+        if symbolic and numbers and len(args) < 2 and not kwargs:
+            return self._listed(frame, owner, name, args)
         twin = array_tables.SYMBOLIC_METHODS.get(name)
         if twin is None or not symbolic:
             raise ArrayFunction(
@@ -205,12 +285,14 @@ class Arrays(ArrayNodes):
         made = self.node(frame, ("method", "to"), (self.fake(entry), wanted), {"copy": True})
         return self.adopt("astype", made, model, [entry])
 
-    def _copy(self, frame: Frame, owner: Any) -> Any:
+    def _copy(self, frame: Frame, owner: Any, name: str) -> Any:
         entry = self.entry(owner)
         assert entry is not None
         form = {"memory_format": torch.contiguous_format}
         made = self.node(frame, ("method", "clone"), (self.fake(entry),), form)
-        return self.adopt("copy", made, entry.model.copy(), [entry])
+        if name == "flatten":
+            made = self.node(frame, ("method", "reshape"), (made, -1), {})
+        return self.adopt(name, made, getattr(entry.model, name)(), [entry])
 
     # ------------------------------------------------------------------ operators and items
 
@@ -233,14 +315,38 @@ class Arrays(ArrayNodes):
         key = self.numbers(key)
         parts = key if type(key) is tuple else (key,)
         if not all(_is_simple_key(part) for part in parts):
-            raise ArrayFunction(
-                "an array whose values are not known is indexed with more than slices"
-            )
+            return self._gathered(frame, entry, parts)
         model = self.modelled(operator.getitem, (entry.model, key))
         made = self.node(frame, operator.getitem, (self.fake(entry), key), {})
         if self.tables is not None and type(model) is not self.tables.array:
             made = self.node(frame, ("method", "clone"), (made,), {})
         return self.adopt("indexing", made, model, [entry])
+
+    def _gathered(self, frame: Frame, entry: Symbolic, parts: tuple[Any, ...]) -> Any:
+        """An array indexed with arrays of integers. Whether they are in range the kernel checks."""
+        models, given, used = [], [], [entry]
+        for part in parts:
+            known = self.entry(part)
+            is_list = type(part) is list and part and all(type(each) is int for each in part)
+            index = self.numpy.asarray(part) if is_list else part
+            if _is_simple_key(part):
+                models.append(part)
+                given.append(part)
+            elif type(index) is self.numpy.ndarray and index.dtype.kind == "i" and index.ndim:
+                symbolic = known is not None
+                models.append(self.numpy.zeros(index.shape, index.dtype) if symbolic else index)
+                given.append(self.fake(known) if known is not None else self.constant(index))
+            else:
+                raise ArrayFunction(
+                    "an array whose values are not known is indexed with more than slices"
+                )
+            if known is not None:
+                used.append(known)
+        if any(type(part) is slice and (part.step or 1) < 0 for part in parts):
+            raise ArrayFunction("an array is indexed with arrays and a negative step")
+        model = self.modelled(operator.getitem, (entry.model, tuple(models)))
+        made = self.node(frame, operator.getitem, (self.fake(entry), tuple(given)), {})
+        return self.adopt("indexing", made, model, used)
 
     def setitem(self, frame: Frame, obj: Any, key: Any, value: Any) -> None:
         if self.has_symbols((obj, key, value)):

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import torch
 
+from .purity import COMPUTES
+
 _AS_SUBCLASS: Final = torch._C.TensorBase.as_subclass
 
 
@@ -20,12 +22,13 @@ _AS_SUBCLASS: Final = torch._C.TensorBase.as_subclass
 def numpy_function(name: str) -> Callable[..., Any]:
     """The node target for a numpy function: always the same one for a name."""
     layer: Any = importlib.import_module("torch._numpy")
-    function = getattr(layer, name)
+    function: Any = functools.reduce(getattr, name.split("."), layer)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return _tensors(layer, function(*_arrays(layer, args), **_arrays(layer, kwargs)))
 
-    call.__name__ = call.__qualname__ = f"numpy_{name}"
+    setattr(call, COMPUTES, True)
+    call.__name__ = call.__qualname__ = f"numpy_{name.replace('.', '_')}"
     return call
 
 
@@ -40,6 +43,8 @@ def _arrays(layer: Any, value: Any) -> Any:
 
 
 def _tensors(layer: Any, value: Any) -> Any:
+    if type(value) in (tuple, list):
+        return [_tensors(layer, item) for item in value]
     return value.tensor if isinstance(value, layer.ndarray) else value
 
 

@@ -7,6 +7,7 @@ that are not torch's. That a call changed a tensor in place is seen when it is r
 
 import builtins
 import operator
+import types
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ import torch
 import torch.fx as fx
 from torch._ops import OpOverload, OpOverloadPacket
 
+COMPUTES: Final = "stator_computes"  # attribute of functions of ours that call torch's, no more
 KEEP: Final = "stator_keep"  # in node.meta: the recorder saw an effect
 
 # They advance the random number generator. The names are those of functions and methods; a test
@@ -126,6 +128,8 @@ def is_torch_function(target: object) -> bool:
     if isinstance(target, OpOverload | OpOverloadPacket):
         return str(target).partition(".")[0] in {"aten", "prims", "stator"}
     if target is builtins.getattr or target is builtins.setattr:
+        return True
+    if type(target) is types.FunctionType and COMPUTES in vars(target):
         return True
     owner = getattr(target, "__self__", None)
     if isinstance(owner, type) and _of_torch(owner.__module__):
