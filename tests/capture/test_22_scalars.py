@@ -503,11 +503,6 @@ def member_of_a_set(x, n):
 
 
 @refuses
-def bits(x, n):
-    return n.item() << 2  # break
-
-
-@refuses
 def packed_sequence(x, n):
     lengths = torch.stack([n + 1, n])
     return torch.nn.utils.rnn.pack_padded_sequence(x.view(2, 3, 4), lengths, True).data  # break

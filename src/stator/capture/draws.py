@@ -17,7 +17,7 @@ import functools
 import random
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -29,11 +29,11 @@ from stator._native._core import Frame
 from stator.capture.autograd_leaves import user_call
 from stator.capture.causes import DRAWN
 from stator.capture.drawn import Drawn
-from stator.capture.seeded import Seeded
+from stator.capture.seeded import MOST_BYTES, Seeded
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import RandomState, RegionContents
 from stator.effects import Effect, Perform
-from stator.graph.fakes import version_unseen
+from stator.graph.fakes import tensors_in, version_unseen
 from stator.graph.prologue import Given, Made, Step
 from stator.graph.purity import RANDOM, is_torch_function
 from stator.guards import Callback, Fixed
@@ -111,6 +111,7 @@ _NUMPY: Final = frozenset(
         "zipf",
     ]
 )
+_CALLS: Final = frozenset({"call_function", "call_method"})
 _PICKERS: Final = frozenset({"choice", "choices", "sample"})
 _LARGEST: Final = 2**63 - 1
 
@@ -135,8 +136,12 @@ class Draws:
         """Whether a callable is a method of a random number generator."""
         cls = type(callable)
         if cls is not types.MethodType and cls is not types.BuiltinFunctionType:
-            numpy = sys.modules.get("numpy.random")
-            return numpy is not None and callable is numpy.seed  # the only one that is a function
+            if callable is torch.Generator:
+                return True
+            numpy = sys.modules.get("numpy.random")  # these are functions, the others methods
+            if numpy is None or cls is not _cython():
+                return False
+            return callable is numpy.mtrand.seed or callable is numpy._generator.default_rng
         return _kind(type(callable.__self__)) is not None
 
     def method(self, generator: Any, found: Any) -> Any:
@@ -147,6 +152,8 @@ class Draws:
         return found.__get__(generator, cls)
 
     def call(self, frame: Frame, method: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        if method is torch.Generator or method.__name__ == "default_rng":
+            return self._new(method, args, kwargs)
         owner, name = getattr(method, "__self__", None), method.__name__
         kind = _kind(type(owner))
         if kind is None:  # np.random.seed
@@ -179,10 +186,33 @@ class Draws:
             raise RandomState("a random integer of more than 63 bits is drawn")
         return self._stand_in(frame, _call, (where, name, args, kwargs), example)
 
+    def _new(self, maker: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A generator that begins as it does in every call: it is asked in the trace."""
+        args, kwargs = self._constants((args, kwargs))
+        if maker is torch.Generator:
+            made = user_call(maker, *args, **kwargs)
+            if made.device.type != "cpu":
+                raise RandomState("a random number generator is made on a device")
+        else:
+            if kwargs or len(args) != 1 or type(args[0]) is not int:
+                raise RandomState("a random number generator is seeded by more than an int")
+            made = user_call(maker, *args)
+        self._world.keep(made)
+        self._seeded[id(made)] = made
+        return made
+
     def _of_new(
         self, owner: Any, kind: str, name: str, args: list[Any], kwargs: dict[str, Any]
     ) -> Any:
         """A generator made in the call: with a constant seed it draws the same in every call."""
+        if id(owner) in self._seeded and kind == "torch":
+            if name == "manual_seed" and len(args) == 1 and not kwargs and type(args[0]) is int:
+                return user_call(owner.manual_seed, args[0])
+            if name == "initial_seed" and not args and not kwargs:
+                return owner.initial_seed()
+        if id(owner) in self._seeded and kind == "numpy" and name in _NUMPY:
+            args, kwargs = self._constants((args, kwargs))
+            return self._tensors.arrays.native(_call, (owner, name, args, kwargs), {})
         if kind == "python" and (name == "seed" or name in _PYTHON):
             args, kwargs = self._constants((args, kwargs))
             if name == "seed" and not kwargs and args and args[0] is not None:
@@ -239,6 +269,11 @@ class Draws:
             arrays.inputs.add(id(real))
             self._step(draw, args, real)
             return arrays.add(arrays.model(example.shape, example.dtype, example.strides), fake)
+        if arrays.tables is not None and arrays.tables.numbers.holds(cls):
+            real = _scalar(example)
+            fake = self._input(real)
+            self._step(functools.partial(_draw_scalar, draw), args, real)
+            return arrays.add(cls(example), fake)
         raise RandomState(f"a random {cls.__name__} is drawn")
 
     # ------------------------------------------------------------------ whole functions
@@ -284,7 +319,8 @@ class Draws:
         """A torch function that draws from a generator of the program's: before the graph."""
         owner = kwargs["generator"]
         options = {key: value for key, value in kwargs.items() if key != "generator"}
-        if not self._world.is_world(owner) or owner is torch.default_generator:
+        mine = id(owner) in self._seeded and not self._world.is_world(owner)
+        if (not mine and not self._world.is_world(owner)) or owner is torch.default_generator:
             raise RandomState(
                 "a generator made in the call, or torch's own, is passed to an operator"
             )
@@ -298,6 +334,8 @@ class Draws:
             raise RandomState("an operator draws from a generator and works on tensors")
         grad = options.pop("requires_grad", False)
         args, options = copy.deepcopy((tuple(args), options))
+        if mine:
+            return self._constant(frame, owner, target, args, options, grad)
         device = owner.device
         check = Callback(lambda g: g.device == device, f"a generator on {device}")
         self._world.guard(self._world.origins[id(owner)], check)
@@ -308,6 +346,19 @@ class Draws:
         if grad is True:
             return self._tensors.own.requires_grad_(frame, fake)
         return fake
+
+    def _constant(
+        self, frame: Frame | None, owner: Any, target: Any, args: Any, options: Any, grad: Any
+    ) -> Any:
+        """What a generator made in the call draws: the same in every call."""
+        if self._tensors.graph.graph is not self._tensors.graph.symbols.graph:
+            raise RegionContents("a generator is used inside of a region of the graph")
+        with _disable_current_modes():
+            real = user_call(_operator, owner, target, args, options)
+        if real.nbytes > MOST_BYTES:
+            raise RandomState("very many random numbers are drawn by a generator made in the call")
+        fake = self._tensors.graph.constant(real)
+        return self._tensors.own.requires_grad_(frame, fake) if grad is True else fake
 
     # ------------------------------------------------------------------ torch's own generator
 
@@ -365,6 +416,24 @@ class Draws:
         for last in self.seeded.effects():
             yield Perform(Fixed(last), ())
 
+    def unused(self, outputs: Sequence[Any]) -> list[torch.Tensor]:
+        """What is drawn and not used, if the graph has these results: it is one, too.
+
+        Backends leave out what is none, and the generator would not be where it is in eager.
+        """
+        graph = self._tensors.graph
+        random = [each for each in graph.graph.nodes if each.op in _CALLS and _may_be_random(each)]
+        if not random:
+            return []
+        dropped = graph.unused(outputs)
+        needed = {graph.arguments.node(tensor) for tensor in tensors_in(list(outputs))}
+        results = [
+            each.meta["example_value"]
+            for each in random
+            if each not in needed and dropped.issuperset(each.users)
+        ]
+        return [tensor for result in results for tensor in [*tensors_in(result)][:1]]
+
     def _is_random(self) -> bool:
         return self._random_nodes() > 0
 
@@ -410,7 +479,7 @@ def _may_be_random(node: fx.Node) -> bool:
 
 def _cython() -> type:
     """The type of numpy's own methods; asked late, since numpy.random may be loaded late."""
-    return type(getattr(sys.modules.get("numpy.random"), "seed", None))
+    return type(getattr(sys.modules.get("numpy.random.mtrand"), "seed", None))
 
 
 def _kind(cls: type) -> str | None:
@@ -488,6 +557,16 @@ def _number(value: Any) -> torch.Tensor:
 
 def _draw_number(draw: Callable[..., Any], *args: Any) -> Any:
     return _number(draw(*args))
+
+
+def _scalar(value: Any) -> torch.Tensor:
+    """A scalar of numpy as a tensor of its dtype."""
+    with _disable_current_modes(), torch._C.DisableTorchFunction():
+        return torch.from_numpy(value.reshape(1).copy())[0]
+
+
+def _draw_scalar(draw: Callable[..., Any], *args: Any) -> torch.Tensor:
+    return _scalar(draw(*args))
 
 
 def _operator(generator: Any, target: Any, args: Any, kwargs: dict[str, Any]) -> torch.Tensor:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _FACTORIES: Final = frozenset(map(id, (torch.rand, torch.randn, torch.randint, torch.randperm)))
 _OPTIONS: Final = frozenset({"size", "low", "high", "n", "dtype", "device", "layout"})
-_MOST_BYTES: Final = 1 << 24  # of one constant
+MOST_BYTES: Final = 1 << 24  # of one constant
 _CPU: Final = torch.device("cpu")
 
 
@@ -64,7 +64,7 @@ class Seeded:
             raise RegionContents("torch's generator is used inside of a region of the graph")
         with _disable_current_modes():
             real: torch.Tensor = user_call(_draw, target, args, options, self._twin)
-        if real.nbytes > _MOST_BYTES:
+        if real.nbytes > MOST_BYTES:
             raise RandomState("very many random numbers are drawn behind a seed")
         self._drawn = True
         fake = tensors.graph.constant(real)

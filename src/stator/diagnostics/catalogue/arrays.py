@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 def program(x):
-    return torch.from_numpy(np.convolve(x.numpy(), [1.0, 2.0])) + 1
+    return torch.from_numpy(np.unique(x.numpy())) + 1
 
 def arguments():
     return (torch.ones(4),)
@@ -31,8 +31,7 @@ def arguments():
 import torch
 
 def program(x):
-    kernel = torch.tensor([[[2.0, 1.0]]])
-    return torch.nn.functional.conv1d(x[None, None], kernel, padding=1)[0, 0].double() + 1
+    return torch.unique(x) + 1
 
 def arguments():
     return (torch.ones(4),)

@@ -49,24 +49,25 @@ class RandomState(Break):
     id = "SB0033"
     title = "a random number generator is used in a way that a graph can't follow"
     what = (
-        "The program makes a generator, asks for its state or seed after it was used, or draws "
-        "something else than numbers, such as a shuffled list."
+        "The program keeps a generator that it has made, asks for the state or seed of one after it "
+        "was used, or draws something else than numbers, such as a shuffled list."
     )
     why = (
         "Numbers are drawn at run time: by the operations of a graph, or before it, from the real "
         "generators, in the order of the program. The state in between exists in neither."
     )
-    fix = "make generators, and save their state, outside of the function; draw numbers or tensors"
+    fix = "keep generators, and save their state, outside of the function; draw numbers or tensors"
     example = """\
 import torch
 
-def program(x):
-    generator = torch.Generator()
-    generator.manual_seed(0)
-    return x + torch.rand(3, generator=generator)
+def program(x, generator):
+    state = generator.get_state()
+    first = torch.rand(3, generator=generator)
+    generator.set_state(state)
+    return x + first
 
 def arguments():
-    return (torch.ones(3),)
+    return torch.ones(3), torch.Generator()
 """
     fixed = """\
 import torch
