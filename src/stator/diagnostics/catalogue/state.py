@@ -49,7 +49,7 @@ class RandomState(Break):
     id = "SB0033"
     title = "a random number generator is used in a way that a graph can't follow"
     what = (
-        "The program keeps a generator that it has made, asks for the state or seed of one after it "
+        "The program keeps a generator that it has made, asks for the state or seed of one that "
         "was used, or draws something else than numbers, such as a shuffled list."
     )
     why = (
