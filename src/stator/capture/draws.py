@@ -425,13 +425,8 @@ class Draws:
         random = [each for each in graph.graph.nodes if each.op in _CALLS and _may_be_random(each)]
         if not random:
             return []
-        dropped = graph.unused(outputs)
-        needed = {graph.arguments.node(tensor) for tensor in tensors_in(list(outputs))}
-        results = [
-            each.meta["example_value"]
-            for each in random
-            if each not in needed and dropped.issuperset(each.users)
-        ]
+        dropped = graph.without_result(outputs)
+        results = [each.meta.get("example_value") for each in random if each in dropped]
         return [tensor for result in results for tensor in [*tensors_in(result)][:1]]
 
     def _is_random(self) -> bool:
