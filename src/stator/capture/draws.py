@@ -17,7 +17,7 @@ import functools
 import random
 import sys
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -33,7 +33,7 @@ from stator.capture.seeded import MOST_BYTES, Seeded
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import RandomState, RegionContents
 from stator.effects import Effect, Perform
-from stator.graph.fakes import tensors_in, version_unseen
+from stator.graph.fakes import version_unseen
 from stator.graph.prologue import Given, Made, Step
 from stator.graph.purity import RANDOM, is_torch_function
 from stator.guards import Callback, Fixed
@@ -111,7 +111,6 @@ _NUMPY: Final = frozenset(
         "zipf",
     ]
 )
-_CALLS: Final = frozenset({"call_function", "call_method"})
 _PICKERS: Final = frozenset({"choice", "choices", "sample"})
 _LARGEST: Final = 2**63 - 1
 
@@ -415,19 +414,6 @@ class Draws:
             yield Perform(Fixed(run), args)
         for last in self.seeded.effects():
             yield Perform(Fixed(last), ())
-
-    def unused(self, outputs: Sequence[Any]) -> list[torch.Tensor]:
-        """What is drawn and not used, if the graph has these results: it is one, too.
-
-        Backends leave out what is none, and the generator would not be where it is in eager.
-        """
-        graph = self._tensors.graph
-        random = [each for each in graph.graph.nodes if each.op in _CALLS and _may_be_random(each)]
-        if not random:
-            return []
-        dropped = graph.without_result(outputs)
-        results = [each.meta.get("example_value") for each in random if each in dropped]
-        return [tensor for result in results for tensor in [*tensors_in(result)][:1]]
 
     def _is_random(self) -> bool:
         return self._random_nodes() > 0
