@@ -104,8 +104,14 @@ class Doubles:
         return number
 
     def extreme(
-        self, frame: Frame, compare: Any, choose: Any, found: Any, value: Any, *, many: bool = False
-        self, frame: Frame | None, compare: Any, choose: Any, found: Any, value: Any
+        self,
+        frame: Frame | None,
+        compare: Any,
+        choose: Any,
+        found: Any,
+        value: Any,
+        *,
+        many: bool = False,
     ) -> Any:
         """The greater (smaller) of two numbers: the first, unless the second is `compare` to it."""
         kinds = {type(found), type(value)}
