@@ -35,7 +35,7 @@ class Verdict:
     """The id of the graph break, of the recompile or of the decision, if that is why."""
     compiles: int = 0
     eager: int = 0
-    """Calls that no graph served, since their values go another way than the graph."""
+    """Calls that no one graph served, since their values go another way than the graph."""
     graphs: list[list[str]] = field(default_factory=list)
 
 
@@ -60,7 +60,7 @@ def check(
     verdict.eager = eager_calls(fixed)
     if verdict.eager:
         verdict.reason, where = _decision(fixed)
-        verdict.why = f"{verdict.eager} calls ran eagerly: which way they go depends on values"
+        verdict.why = f"{verdict.eager} calls need another graph: it depends on values which one"
         verdict.why += f"\n{where}" if where else ""
     else:
         verdict.why = _with_backend(fixed, expected, backend)
@@ -123,6 +123,8 @@ def _complaint(
     if watched.compiles > compiles:
         times = f"it was compiled {watched.compiles} times, {compiles} allowed"
         return "\n".join([times, *map(str, watched.recompiles)])
+    if watched.others:
+        return ""  # which is the reason to give
     fewest = min(map(len, backend.graphs), default=0)
     if fewest < ops:
         return f"a graph has {fewest} operations, at least {ops} are expected: where is the work?"

@@ -37,12 +37,15 @@ class Watched:
         options = {**options, "fullgraph": True, "backend": backend, "isolate_recompiles": True}
         self._compiled = stator.compile(step, **options)
         self.calls = 0
+        self._returned = 0
         self.failure: Exception | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         self.calls += 1
         try:
-            return self._compiled(*args, **kwargs)
+            result = self._compiled(*args, **kwargs)
+            self._returned += 1
+            return result
         except (
             stator.CaptureError,
             stator.RecompileError,
@@ -55,6 +58,12 @@ class Watched:
     @property
     def compiles(self) -> int:
         return stator.testing.count(self._compiled).compiles
+
+    @property
+    def others(self) -> int:
+        """Calls that have returned, and were served by more than one graph, or by none."""
+        served = stator.testing.count(self._compiled)
+        return max(0, self._returned - served.compiles - served.hits)
 
     @property
     def recompiles(self) -> tuple[Any, ...]:
@@ -102,23 +111,14 @@ def _spoiled(value: Any) -> Any:
 
 
 def eager_calls(target: str, main: str = "main") -> int:
-    """How often the function ran as it is, and returned: a graph that was made for one side of a
-    branch gives way to it where the values are on the other side. Where an exception is raised, it
-    always does.
+    """How many calls no one graph has served, and returned: one that was made for one side of a
+    branch gives way where the values are on the other side.
     """
-    count = 0
-
-    def noting(*args: Any, **kwargs: Any) -> Any:
-        nonlocal count
-        result = program.step(*args, **kwargs)
-        if not stator.is_compiling():
-            count += 1
-        return result
-
     with quiet():
         program = programs.load(target, main)
-        outcome(program.main, Watched(noting, program.options, Recording()), SEEDS[0])
-    return count
+        watched = Watched(program.step, program.options, Recording())
+        outcome(program.main, watched, SEEDS[0])
+    return watched.others
 
 
 @contextlib.contextmanager
