@@ -14,6 +14,12 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "slow: takes seconds, runs a real compiler backend")
 
 
+@pytest.fixture(autouse=True)
+def nothing_compiled() -> None:
+    """Each test starts with nothing compiled: functions made of the same code share it."""
+    stator.reset()
+
+
 @pytest.fixture
 def leaves_no_trace() -> Iterator[None]:
     """Nothing is compiled when the test begins; torch's generator is as it was afterwards."""

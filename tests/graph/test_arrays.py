@@ -11,6 +11,38 @@ from stator.capture.array_tables import KEYWORDS, PARTIAL, SYMBOLIC
 from stator.graph.arrays import Edges, numpy_function
 
 # These take other arguments: they have tests of their own below.
+# With other arguments, or several results: tests/capture/test_numpy_functions.py.
+_CALLED_OTHERWISE = frozenset(
+    [
+        "array_split",
+        "convolve",
+        "correlate",
+        "cross",
+        "dsplit",
+        "gradient",
+        "hsplit",
+        "linalg.cholesky",
+        "linalg.det",
+        "linalg.eigvalsh",
+        "linalg.inv",
+        "linalg.matmul",
+        "linalg.matrix_power",
+        "linalg.multi_dot",
+        "linalg.norm",
+        "linalg.slogdet",
+        "linalg.solve",
+        "median",
+        "meshgrid",
+        "quantile",
+        "rollaxis",
+        "searchsorted",
+        "split",
+        "take_along_axis",
+        "unwrap",
+        "vander",
+        "vsplit",
+    ]
+)
 _OTHERWISE: Final = frozenset(
     {
         "broadcast_to",
@@ -63,7 +95,7 @@ def test_agrees_with_numpy(name: str) -> None:
                 continue
             compared += 1
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-    assert compared or name in _OTHERWISE
+    assert compared or name in _OTHERWISE or name in _CALLED_OTHERWISE
 
 
 @pytest.mark.parametrize(

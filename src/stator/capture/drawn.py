@@ -45,6 +45,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+_DRAWN: Final = "what a function draws"  # no place in the program: wherever it is called
 _OPCODES: Final = _words(
     """BINARY_OP BINARY_SLICE BINARY_SUBSCR CHECK_EXC_MATCH LOAD_ASSERTION_ERROR LOAD_SMALL_INT
     LOAD_FAST_BORROW LOAD_FAST_BORROW_LOAD_FAST_BORROW NOT_TAKEN POP_EXCEPT POP_ITER PUSH_EXC_INFO
@@ -95,7 +96,8 @@ class Drawn:
         """A stand-in for what a function returns that draws, and nothing else."""
         if function.__closure__ or not _mentions_random(function.__code__):
             return MISSING
-        if calls.tensors.scalars.careful:
+        scalars = calls.tensors.scalars
+        if scalars.careful or _DRAWN in scalars.speculation.varied:
             return MISSING  # it was called before a graph, and did not return what was expected
         given = [*args, *kwargs.values()]
         defaults = [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
@@ -334,7 +336,7 @@ def _checked(
     except Exception:
         result = MISSING
     if not same(result):
-        raise Refused
+        raise Refused(_DRAWN)
     return result
 
 

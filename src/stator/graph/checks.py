@@ -31,6 +31,8 @@ def insert_checks(graph: fx.Graph, symbols: Symbols, conditions: Sequence[Any]) 
     places: dict[fx.Node, fx.Node] = {}  # behind which node -> the last one that was put there
     tracer = GraphAppendingTracer(graph)
     for number, condition in enumerate(conditions):
+        if not all(map(symbols.defines, condition.free_symbols)):
+            continue  # of a number inside of an operator, which makes sure of it when it runs
         free = sorted(condition.free_symbols, key=str)
         truth = symbols.truth_of(free[0]) if len(free) == 1 else None
         known = {symbol: symbols.node_of(symbol) if truth is None else truth for symbol in free}

@@ -7,7 +7,7 @@ each. What it knows is also what must hold for other inputs: `shape_guards`.
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -42,6 +42,14 @@ def _function(target: Callable[..., Any], typed: bool = False) -> Any:
     return staticmethod(write)
 
 
+def _chosen(pairs: Sequence[tuple[Any, Any]]) -> Any:
+    """The value of the first pair whose condition holds; that of the last one always does."""
+    *others, (made, _) = pairs
+    for value, condition in reversed(others):
+        made = _function(torch.sym_ite).__func__(condition, value, made)
+    return made
+
+
 class Written(OptimizedPythonReferenceAnalysis):  # type: ignore[misc, unused-ignore]
     """An expression as nodes.
 
@@ -51,6 +59,7 @@ class Written(OptimizedPythonReferenceAnalysis):  # type: ignore[misc, unused-ig
     not_ = _function(torch.sym_not)
     maximum = _function(torch.sym_max)
     minimum = _function(torch.sym_min)
+    piecewise = staticmethod(lambda *pairs: _chosen(pairs))
     sqrt = _function(torch.sym_sqrt)
     log2 = _function(torch._sym_log2)  # type: ignore[attr-defined, unused-ignore]
     to_dtype = _function(torch.sym_float, typed=True)  # float64, or it is not written at all
@@ -215,6 +224,11 @@ class Symbols:
         if expr in (sympy.true, sympy.false):
             return bool(expr)
         return self._node(expr)
+
+    def defines(self, symbol: sympy.Symbol) -> bool:
+        """Whether a node of the graph tells the number."""
+        tables = (self._nodes, self._defined, self._results, self._scalars, self._derived)
+        return any(symbol in table for table in tables)
 
     def truth_of(self, symbol: sympy.Symbol) -> fx.Node | None:
         """The node of the bool whose symbol this is, if it is one."""
