@@ -51,7 +51,7 @@ from .scalars import (
     Assumptions,
     assuming,
     forget,
-    forget_settled,
+    forget_bindings,
     has_numbers,
     take,
 )
@@ -554,7 +554,7 @@ class OutputGraph:
         module._param_name_to_source = {  # type: ignore[assignment, unused-ignore]
             attribute: InputSource(f"self.{attribute}") for attribute in attributes
         }
-        forget_settled(self.graph, self.shape_env)
+        forget_bindings(self.graph, self.shape_env)
         self.shape_env.handed_over = True
         return Recorded(module, inputs, examples, mode)
 

@@ -26,6 +26,10 @@ _SIZING_FUNCTIONS: Final = frozenset(
 )
 _SIZING_METHODS: Final = frozenset({"nonzero", "masked_select", "select"})
 _MEMOS: Final = ("item_memo", "nonzero_memo", "unique_memo", "unique_consecutive_memo")
+# Their sizes are those of parts of a tensor, unless another tensor tells which.
+_PARTS: Final = frozenset(
+    {"getitem", "narrow", "select", "slice", "split", "split_with_sizes", "tensor_split", "chunk"}
+)
 _QUESTIONS: Final = 8  # of one operation
 _check: Final[Any] = torch._check
 
@@ -155,17 +159,29 @@ def _is_range(expr: sympy.Basic) -> bool:
     )
 
 
-def forget_settled(graph: fx.Graph, shape_env: Any) -> None:
-    """Symbols that are taken to be a number, or another symbol, are bound to no node any more.
+def forget_bindings(graph: fx.Graph, shape_env: Any) -> None:
+    """Symbols that a backend must not take for those that it finds itself.
 
-    A backend that traces the graph again calls new symbols by the names that they are bound by. For
-    these it would know the answer without asking, and drop the check.
+    A backend that traces the graph again calls new symbols by the names that they are bound by. Of
+    one that is taken to be a number, or another symbol, it would know the answer without asking,
+    and drop the check. Of the size of a part (`x[:n]`) it may know by then what it is computed
+    from: that is no symbol any more.
     """
     for node in graph.nodes:
         bindings = node.meta.get("unbacked_bindings")
         if bindings:
+            part = _is_part(node)
             node.meta["unbacked_bindings"] = {
                 symbol: path
                 for symbol, path in bindings.items()
-                if symbol not in shape_env.replacements
+                if symbol not in shape_env.replacements and not part
             }
+
+
+def _is_part(node: fx.Node) -> bool:
+    """Whether the sizes of a result follow from numbers, and not from values in tensors."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    if name.strip("_") not in _PARTS:
+        return False
+    given = [each.meta.get("example_value") for each in node.all_input_nodes]
+    return sum(isinstance(each, torch.Tensor) for each in given) == 1
