@@ -77,6 +77,8 @@ stress: $(TORCH)
 	    STATOR_OPERATORS=all $(BIN)/python -m pytest tests/capture/test_mutation.py \
 	    tests/capture/test_54_grads.py tests/capture/test_c_types.py tests/api/test_threads.py \
 	    tests/graph/test_layouts.py)
+	$(if $(filter .venv,$(VENV)),STATOR_PROGRAMS=20000 $(BIN)/python -m pytest \
+	    tests/unknown/test_generated.py)
 
 # A break at 20,000 places of random programs; every construct, kind of break and depth.
 fuzz: $(TORCH)

@@ -18,7 +18,16 @@ from typing import Final
 
 TESTS: Final = Path(__file__).parents[1] / "tests"
 # The folders of one half; everything else, also what is added later, is in the other.
-FIRST: Final = ("breaks", "native", "evaluator", "emit", "dynamic")
+FIRST: Final = (
+    "breaks",
+    "native",
+    "evaluator",
+    "emit",
+    "dynamic",
+    "unknown",
+    "recompiles",
+    "graph",
+)
 
 
 def halves() -> list[list[str]]:

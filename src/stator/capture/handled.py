@@ -54,6 +54,8 @@ _REFUSING_TOO: Final = frozenset({"inv", "inv_ex", "masked_select", "normal", "p
 _EXTREMES: Final = frozenset(
     {"max", "min", "amax", "amin", "aminmax", "argmax", "argmin", "median", "nanmedian", "mode"}
 )
+# The fake kernel takes integers, the real one does not.
+_OF_FLOATS: Final = frozenset({"softmax", "log_softmax", "softmin"})
 _FEW: Final = 4  # inputs
 _SMALL: Final = 1 << 15  # bytes of all
 # Of these, only some: items by index tensors, divisions of integers.
@@ -155,6 +157,8 @@ def _may_refuse(target: Any, args: Any) -> bool:
         with torch._C.DisableTorchFunction():
             return not any(each.is_floating_point() or each.is_complex() for each in given)
     name = name.strip("_")
+    if name in _OF_FLOATS:
+        return not any(each.is_floating_point() for each in tensors_in(args))
     if name in _EXTREMES:
         sizes: Any = [size for each in tensors_in(args) for size in each.shape]
         return any(type(size) is torch.SymInt for size in sizes)
