@@ -496,11 +496,11 @@ class Tracer(Attributes):
         return made
 
     def next(self, frame: Frame, iterator: Any) -> Any:
-        if id(iterator) in self.world.opaque:
-            return self.ahead.next(frame, iterator)
         budget = self.tensors.budget
         budget.iterates(frame)
-        if type(iterator) is types.GeneratorType:
+        if id(iterator) in self.world.opaque:
+            item = self.ahead.next(frame, iterator)
+        elif type(iterator) is types.GeneratorType:
             item = self.texts.passed(frame, core.next, iterator)
         else:
             self.world.protocol(type(iterator), ("__next__",))
