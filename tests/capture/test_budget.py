@@ -102,6 +102,25 @@ def filtered(x):
     return torch.cat(rows)
 
 
+def broken(x):
+    for step in range(N):
+        x = x * step
+        stator.graph_break()
+        x = x + 1
+    return x
+
+
+def broken_at_times(x):
+    rows = []
+    for step, row in enumerate([x] * N):
+        for inner in range(3):
+            x = x + inner
+        rows.append(x * step + row)
+        if step % 7 == 3:
+            stator.graph_break()
+    return torch.stack(rows)
+
+
 PROGRAMS = [
     counted,
     conditional,
@@ -116,9 +135,11 @@ PROGRAMS = [
     recursive,
     filtered,
 ]
+# Behind these breaks, loops go on with iterators that have begun before.
+BROKEN = [broken, broken_at_times]
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.__name__)
+@pytest.mark.parametrize("program", [*PROGRAMS, *BROKEN], ids=lambda each: each.__name__)
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.filterwarnings("ignore")
 def test_split_and_right(program, backend):
@@ -138,6 +159,18 @@ def test_one_iteration_is_compiled_for_all(program):
             compiled(torch.ones(3))
     assert 1 < len(backend.graphs) <= 4
     assert all(len(graph) < N for graph in backend.graphs)
+
+
+@pytest.mark.parametrize("program", BROKEN)
+def test_other_breaks_in_the_loop(program):
+    """A graph for the first iteration, for the others, and for parts of them."""
+    backend = Recording()
+    with config.patch(trace_budget=0):
+        compiled = stator.compile(program, backend=backend)
+        for _ in range(2):
+            compiled(torch.ones(3))
+    assert len(backend.graphs) <= 8
+    assert all(len(graph) < 5 for graph in backend.graphs)
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda each: each.__name__)
