@@ -12,8 +12,8 @@ from .generate import generate
 
 COUNT: Final = int(os.environ.get("STATOR_PROGRAMS", "48"))
 _TOGETHER: Final = 12
-# Known limits (docs/capture.md): AOTAutograd lets pass that one of several views is changed, or has not
-# changed inputs yet when a kernel refuses values; what nobody uses is not computed.
+# Known limits (docs/capture.md): AOTAutograd lets pass that one of several views is changed, or has
+# not changed inputs yet when a kernel refuses values; what nobody uses is not computed.
 KNOWN: Final = frozenset(
     {3610, 11060, 11743, 12893, 13622, 16848, 17149, 19231, 19858}  # of the first 20,000
 )
