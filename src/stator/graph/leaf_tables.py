@@ -50,9 +50,13 @@ INDEXING_MODE: Final = "torch._dynamo._trace_wrapped_higher_order_op.TransformGe
 # Once torch.compile was used, modules are made and copied by wrappers of Dynamo's, which note for
 # its own use that they are new. They are evaluated; the note, on objects of a trace, is left out.
 _NOTES: Final = "torch._dynamo.mutation_guard"
+# So is what `nested_compile_region` returns: the region is captured where it is called.
 WRAPPERS: Final[frozenset[str]] = frozenset(
-    f"{_NOTES}.install_generation_tagging_init.<locals>.{name}"
-    for name in ("patched_init", "patched_setstate")
+    {
+        f"{_NOTES}.install_generation_tagging_init.<locals>.patched_init",
+        f"{_NOTES}.install_generation_tagging_init.<locals>.patched_setstate",
+        "torch._higher_order_ops.invoke_subgraph.mark_compile_region.<locals>.wrap.<locals>.inner",
+    }
 )
 LEFT_OUT: Final[frozenset[str]] = frozenset(
     {
