@@ -6,6 +6,7 @@ into, the classes' included. What runs code (properties, `__getattr__`) is left 
 
 import functools
 import types
+import typing
 from typing import TYPE_CHECKING, Any, Final
 
 from stator import objects
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from stator.capture.calls import Calls
 
 _UNREAD: Final = object()
+_TYPING: Final = objects.instance_dict(typing)
 _PLAIN_KIND: Final = object()
 _WRAPPING: Final = objects.TypeSet(property, staticmethod, classmethod)
 _HOOKS: Final = frozenset({"__getattribute__", "__setattr__", "__delattr__"})  # of C types
@@ -163,7 +165,7 @@ class Attributes(Names):
                 elif found.value is MAXLEN:
                     world.guard_limit(record)
             elif name == "__dict__" and type(found.value) is types.GetSetDescriptorType:
-                self._refuse_dict(obj)
+                self._refuse_dict(frame, obj)
             if name == "__context__":
                 look_outside(self.calls.tracer)
             world.class_attribute(cls, "__getattr__")  # asked if the descriptor has no value
@@ -193,9 +195,12 @@ class Attributes(Names):
             return native(frame, obj, name)
         return self.world.class_value(found.owner, name, found.value)
 
-    def _refuse_dict(self, obj: Any) -> None:
-        """An object that is taken as it is: its dict could be changed behind the guards."""
-        if id(obj) in self.world.origins:
+    def _refuse_dict(self, frame: Frame, obj: Any) -> None:
+        """An object that is taken as it is: its dict could be changed behind the guards.
+
+        The module typing looks into the dicts of its own objects, and changes nothing there.
+        """
+        if id(obj) in self.world.origins and frame.globals is not _TYPING:
             kind = type(obj).__name__
             raise OpaqueObject(f"the __dict__ of an object of type {kind} is read")
 
