@@ -225,7 +225,7 @@ def test_elements_that_stay_keep_their_place_in_a_set() -> None:
 # ---------------------------------------------------------------- containers that hold themselves
 
 
-@scenario(graphs=4)
+@scenario(graphs=2)
 def open_numbers_in_what_holds_itself(compile):
     items = {"n": 1}
     items["self"] = items

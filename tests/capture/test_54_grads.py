@@ -236,7 +236,7 @@ def test_an_array_is_made_of_what_requires_no_grad() -> None:
     def fn(x, w, b):
         y = F.linear(x, w, b)
         try:
-            return y, w.numpy().sum()
+            return y, w.numpy().max()
         except RuntimeError:
             return y, None
 
