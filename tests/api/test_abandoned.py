@@ -126,6 +126,127 @@ def test_in_a_loop() -> None:
         assert ends in ([0], [0, 1], [0, 1, 2])
 
 
+class Noting:
+    def __init__(self, ends: list[Any]) -> None:
+        self.ends = ends
+
+    def __enter__(self) -> None:
+        time.sleep(0)
+
+    def __exit__(self, *_: object) -> None:
+        self.ends.append("with")
+
+
+def fails() -> None:
+    raise KeyError
+
+
+def last_of_the_block(x: torch.Tensor, ends: list[Any]) -> torch.Tensor:
+    try:
+        x = x * 2
+        time.sleep(0)
+    finally:
+        ends.append("finally")
+    return x + 1
+
+
+def stored_last(x: torch.Tensor, ends: list[Any]) -> Any:
+    try:
+        x = x * 2
+        now = time.time()
+    finally:
+        ends.append("finally")
+    return x + 1, now
+
+
+def returned(x: torch.Tensor, ends: list[Any]) -> Any:
+    try:
+        x = x * 2
+        return time.sleep(0)
+    finally:
+        ends.append("finally")
+        ends.append(x + 1)
+
+
+def returned_in_with(x: torch.Tensor, ends: list[Any]) -> Any:
+    with Noting(ends):
+        x = x * 2
+        for _ in range(2):
+            return time.sleep(0), x + 1
+
+
+def entered(x: torch.Tensor, ends: list[Any]) -> torch.Tensor:
+    x = x * 2
+    with Noting(ends):
+        return x + 1
+
+
+def nested(x: torch.Tensor, ends: list[Any]) -> torch.Tensor:
+    try:
+        try:
+            x = x * 2
+            time.sleep(0)
+        finally:
+            ends.append("inner")
+        x = x + 1
+    finally:
+        ends.append("finally")
+    return x
+
+
+def in_a_call(x: torch.Tensor, ends: list[Any]) -> torch.Tensor:
+    def sleeps() -> None:
+        time.sleep(0)
+
+    try:
+        x = x * 2
+        sleeps()
+    finally:
+        ends.append("finally")
+    return x + 1
+
+
+def raised(x: torch.Tensor, ends: list[Any]) -> torch.Tensor:
+    try:
+        x = x * 2
+        stator.disable(fails)()
+    except KeyError:
+        x = x + 1
+    finally:
+        ends.append("finally")
+    return x
+
+
+def raised_out(x: torch.Tensor, ends: list[Any]) -> None:
+    try:
+        x = x * 2
+        stator.disable(fails)()
+    finally:
+        ends.append("finally")
+        ends.append(x + 1)
+
+
+BLOCKS = {
+    last_of_the_block: ["finally"],
+    stored_last: ["finally"],
+    returned: ["finally"],
+    returned_in_with: ["with"],
+    entered: ["with"],
+    nested: ["inner", "finally"],
+    in_a_call: ["finally"],
+    raised: ["finally"],
+    raised_out: ["finally"],
+}
+
+
+@pytest.mark.parametrize("function", BLOCKS)
+def test_blocks_that_end_where_it_is_left(function: Any) -> None:
+    ends: list[Any] = []
+    with pytest.raises(stator.BackendError):
+        compiled(function)(X, ends)
+    assert [each for each in ends if type(each) is str] == BLOCKS[function]
+
+
 def test_a_handled_exception_stays_as_it_was() -> None:
     seen = []
 

@@ -83,6 +83,7 @@ def suspension(frames: Sequence[Activation]) -> Suspension | None:
         return None
     numbers = _Numbers()
     callers = frames[:-1]
+    unit = _current(innermost, innermost=True)
     handled = None
     for frame in frames if found.text else ():
         for value in frame.stack:
@@ -91,10 +92,10 @@ def suspension(frames: Sequence[Activation]) -> Suspension | None:
     if found.raises:
         way = Exit((), (numbers.of(None),))
     else:
-        way = _exit(numbers, callers, innermost, found.way)
+        way = _exit(numbers, callers, innermost, found.way, unit)
     other = None
     if found.other is not None:
-        other = _exit(numbers, callers, innermost, found.other)
+        other = _exit(numbers, callers, innermost, found.other, unit)
     caught, catcher = None, -1
     for index in reversed(range(len(frames) if found.text else 0)):
         frame = frames[index]
@@ -105,7 +106,7 @@ def suspension(frames: Sequence[Activation]) -> Suspension | None:
             if handler.lasti:
                 stack.append(Lasti(unit))
             target = Way(handler.target, (*stack, CAUGHT))
-            caught, catcher = _exit(numbers, frames[:index], frame, target), index
+            caught, catcher = _exit(numbers, frames[:index], frame, target, unit), index
             break
     operands = tuple(None if value is NULL else numbers.of(value) for value in found.operands)
     places = tuple(_place(frame, frame is innermost) for frame in frames)
@@ -144,19 +145,22 @@ class _Numbers:
 
 
 def _exit(
-    numbers: _Numbers, callers: Sequence[Activation], innermost: Activation, way: Way
+    numbers: _Numbers, callers: Sequence[Activation], innermost: Activation, way: Way, run: int
 ) -> Exit:
+    """A way to go on behind an instruction of the innermost frame, which has run then."""
     frames = [*callers, _on(_moved(innermost, way.unit, way.stack))]
     while (result := _returned(frames[-1])) is not NULL:
         frames.pop()
         if not frames:
             return Exit((), (numbers.argument(result),))
         caller = frames[-1]
+        run = _current(caller, innermost=False)
         frames[-1] = _on(_moved(caller, caller.unit, (*caller.stack, result)))
     points: list[Point] = []
     arguments: list[Argument] = []
     for frame in frames:
-        point = frame.point(_needed(frame, frame is frames[-1]))
+        last = frame is frames[-1]
+        point = frame.point(_needed(frame, last, run), _behind(frame, run) if last else None)
         points.append(point)
         arguments += map(numbers.argument, frame.values(point))
     for frame in frames:
@@ -164,7 +168,23 @@ def _exit(
     return Exit(tuple(points), tuple(arguments))
 
 
-def _needed(frame: Activation, innermost: bool) -> frozenset[int]:
+def _behind(frame: Activation, run: int) -> int | None:
+    """The unit of the instruction that has run, if its block ends behind it.
+
+    What `try … finally` does at the end of the block is code behind the block; so is the call of
+    `__exit__`, and so are handlers. Left there, the program would do neither. But where a block
+    begins behind the instruction, as behind the one that enters a `with` block, that one is left.
+    """
+    decoded = decode(frame.code)
+    before, now = decoded.handler_for(run), decoded.handler_for(frame.unit)
+    if before is None:
+        return None
+    if frame.unit == before.target or now is None:
+        return run
+    return None if now.target == before.target or now.depth > before.depth else run
+
+
+def _needed(frame: Activation, innermost: bool, run: int) -> frozenset[int]:
     """The variables that a frame still needs; a caller also those of its call's handler.
 
     And those with a generator: it is closed when the last variable that holds it is gone.
@@ -172,9 +192,8 @@ def _needed(frame: Activation, innermost: bool) -> frozenset[int]:
     needed = live(frame.code, frame.unit) | {
         index for index, value in frame.locals.items() if _is_generator(value)
     }
-    handler = None
-    if not innermost:
-        handler = decode(frame.code).handler_for(_current(frame, innermost=False))
+    place = _behind(frame, run) if innermost else _current(frame, innermost=False)
+    handler = None if place is None else decode(frame.code).handler_for(place)
     return needed if handler is None else needed | live(frame.code, handler.target)
 
 

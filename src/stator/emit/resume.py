@@ -219,7 +219,8 @@ def _function(
         Handler(start + ends.shift, end + ends.shift, target + ends.shift, depth, lasti)
         for start, end, target, depth, lasti in layout.handlers
     ]
-    cover = find_handler(layout.handlers, step.unit)
+    place = point.behind if thrown and point.behind is not None else step.unit
+    cover = find_handler(layout.handlers, place)
     if begun and cover is not None:
         target = cover.target + ends.shift
         handlers.insert(0, Handler(ends.hidden, ends.visible, target, cover.depth, cover.lasti))

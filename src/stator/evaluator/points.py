@@ -80,6 +80,9 @@ class Point(NamedTuple):
     """The variables (in localsplus) that are bound; of cells, the cell itself is the value."""
     stack: tuple[Kind, ...]
     """From the bottom."""
+    behind: int | None = None
+    """An instruction that has run and is in a block that the next one is not in: it is left, at its
+    handler, if the program can't go on."""
 
     @property
     def size(self) -> int:
@@ -89,7 +92,7 @@ class Point(NamedTuple):
     @property
     def key(self) -> tuple[Any, ...]:
         """Equal for points that are the same; code and globals count by identity."""
-        return id(self.code), id(self.globals), self.unit, self.locals, self.stack
+        return id(self.code), id(self.globals), self.unit, self.locals, self.stack, self.behind
 
 
 _GIVEN: Final = (Slot.VALUE, Slot.ITERATOR, Slot.HANDLED)
@@ -124,10 +127,11 @@ class Activation:
     stack: list[Any]
     """From the bottom, with NULL, `Handled` and `Lasti`."""
 
-    def point(self, live: Iterable[int]) -> Point:
+    def point(self, live: Iterable[int], behind: int | None = None) -> Point:
         """Where it stands, with those of its variables that are still needed."""
         bound = tuple(index for index in sorted(live) if index in self.locals)  # own: ints
-        return Point(self.code, self.globals, self.unit, bound, tuple(map(_kind, self.stack)))
+        stack = tuple(map(_kind, self.stack))
+        return Point(self.code, self.globals, self.unit, bound, stack, behind)
 
     def values(self, point: Point) -> list[Any]:
         """The values that its point needs."""
