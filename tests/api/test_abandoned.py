@@ -172,7 +172,8 @@ def returned_in_with(x: torch.Tensor, ends: list[Any]) -> Any:
     with Noting(ends):
         x = x * 2
         for _ in range(2):
-            return time.sleep(0), x + 1
+            return time.time(), x + 1
+    return None
 
 
 def entered(x: torch.Tensor, ends: list[Any]) -> torch.Tensor:
