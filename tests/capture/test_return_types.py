@@ -9,6 +9,8 @@ import torch.utils._pytree as pytree
 
 import stator
 
+pytestmark = pytest.mark.usefixtures("leaves_no_trace")
+
 # A call for each type that there is on the CPU without a library of its own.
 RESULTS: Final = {
     "aminmax": lambda x: torch.aminmax(x, dim=0),
