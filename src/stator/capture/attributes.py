@@ -282,7 +282,7 @@ class Attributes(Names):
 
     def _class_dict(self, cls: type) -> Any:
         """A class's own namespace, as a view of a copy whose values are wrapped."""
-        if id(cls) in self.world.made_classes:
+        if self.world.is_made(cls):
             return objects.type_dict(cls)
         namespace = {}
         for name in objects.type_dict(cls):
