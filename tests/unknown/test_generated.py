@@ -10,7 +10,7 @@ import pytest
 from .compared import checked
 from .generate import generate
 
-COUNT: Final = int(os.environ.get("STATOR_PROGRAMS", "48"))
+COUNT: Final = int(os.environ.get("STATOR_PROGRAMS", "24"))
 _TOGETHER: Final = 12
 # Known limits (docs/capture.md): AOTAutograd lets pass that one of several views is changed, or has
 # not changed inputs yet when a kernel refuses values; what nobody uses is not computed.
