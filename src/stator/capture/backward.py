@@ -23,6 +23,7 @@ from stator.capture.autograd import CheckpointRegion
 from stator.capture.autograd_leaves import is_leaf
 from stator.capture.gradients import has_no_hooks, leaves_of
 from stator.diagnostics.catalogue import AutogradInside, TensorSubclass
+from stator.graph.ancestry import computed_from
 from stator.graph.fakes import tensors_in
 from stator.graph.memory import extent, storage_of
 from stator.graph.output import OutputGraph
@@ -276,15 +277,9 @@ def _span(tensor: torch.Tensor) -> tuple[Any, Any]:
 
 def _regions_behind(graph: OutputGraph, tensors: Iterable[torch.Tensor]) -> Iterator[Any]:
     """The regions that tensors are computed from."""
-    pending = list(map(graph.node, tensors))
-    seen = set(pending)
-    while pending:
-        node = pending.pop()
+    for node in computed_from(map(graph.node, tensors)):
         if node.op == "call_module":
             yield graph.attribute(str(node.target))
-        new = set(node.all_input_nodes) - seen
-        seen |= new
-        pending += new
 
 
 def _is_reentrant(region: torch.nn.Module) -> bool:

@@ -13,6 +13,7 @@ import torch.fx as fx
 
 from stator.diagnostics.places import Place
 from stator.graph import OutputGraph
+from stator.graph.ancestry import computed_from
 
 DRAWN: Final = "drawn"
 """What placeholders for random numbers are called."""
@@ -37,15 +38,7 @@ def _bound(node: fx.Node) -> set[Any]:
 
 def _is_drawn(node: fx.Node) -> bool:
     """Whether a node reads what was drawn before the graph, and nothing else."""
-    waiting, seen = [node], set()
-    inputs = []
-    while waiting:
-        each = waiting.pop()
-        if each not in seen:
-            seen.add(each)
-            waiting += each.all_input_nodes
-            if each.op == "placeholder":
-                inputs.append(str(each.target))
+    inputs = [str(each.target) for each in computed_from([node]) if each.op == "placeholder"]
     return bool(inputs) and all(name.startswith(DRAWN) for name in inputs)
 
 

@@ -33,6 +33,7 @@ from stator.contracts import Depth
 from stator.diagnostics.catalogue import BranchOnValues, LengthOfValues, ValueNeeded
 from stator.diagnostics.places import lines
 from stator.graph import leaves
+from stator.graph.ancestry import computed_from
 from stator.graph.scalars import symbol_of
 from stator.guards import Key
 from stator.objects import TypeSet
@@ -148,17 +149,11 @@ class Scalars:
     def _is_setting(self, tensor: torch.Tensor) -> bool:
         graph = self.tensors.graph
         reals = graph.real_inputs()
-        seen, left = set(), [graph.node(tensor)]
-        while left:
-            node = left.pop()
-            if node in seen:
-                continue
-            seen.add(node)
+        for node in computed_from([graph.node(tensor)]):
             if node.op == "placeholder":
                 source = self.tensors.sources.get(id(reals.get(node)))
                 if type(source) is not Key or getattr(source.of, "name", "") != "_buffers":
                     return False
-            left += node.all_input_nodes
         return True
 
     def tolist(self, frame: Frame | None, tensor: torch.Tensor) -> Any:

@@ -20,7 +20,7 @@ from torch.fx.proxy import GraphAppendingTracer
 from torch.utils._sympy.interp import sympy_interp
 
 from .purity import KEEP
-from .symbols import Symbols, Written
+from .symbols import Symbols, Written, describe
 
 CHECK: Final = torch.ops.aten._assert_scalar.default
 _NUMBER: Final = re.compile(r"check (\d+): .* is taken for granted")
@@ -28,43 +28,52 @@ _NUMBER: Final = re.compile(r"check (\d+): .* is taken for granted")
 
 def insert_checks(graph: fx.Graph, symbols: Symbols, conditions: Sequence[Any]) -> None:
     """Writes conditions over symbols into the graph, in the order in which they were assumed."""
+    checks = [
+        _Check(number, condition, symbols)
+        for number, condition in enumerate(conditions)
+        # Not of a number inside of an operator, which makes sure of it when it runs.
+        if all(map(symbols.defines, condition.free_symbols))
+    ]
+    order = {node: position for position, node in enumerate(graph.nodes)}
     places: dict[fx.Node, fx.Node] = {}  # behind which node -> the last one that was put there
-    tracer = GraphAppendingTracer(graph)
-    for number, condition in enumerate(conditions):
-        if not all(map(symbols.defines, condition.free_symbols)):
-            continue  # of a number inside of an operator, which makes sure of it when it runs
+    for check in checks:
+        last = max(check.known.values(), key=order.__getitem__)
+        behind = _behind_inputs(places.get(last, last))
+        with graph.inserting_before(behind.next):
+            made = graph.call_function(CHECK, (check.written(graph), check.message))
+        made.meta[KEEP] = True
+        describe(_between(behind, made))
+        places[last] = made
+
+
+class _Check:
+    """A condition, and the nodes from which its numbers are known."""
+
+    def __init__(self, number: int, condition: Any, symbols: Symbols) -> None:
         free = sorted(condition.free_symbols, key=str)
-        truth = symbols.truth_of(free[0]) if len(free) == 1 else None
-        known = {symbol: symbols.node_of(symbol) if truth is None else truth for symbol in free}
-        order = {node: position for position, node in enumerate(graph.nodes)}
-        last = max(known.values(), key=order.__getitem__)
-        behind = places.get(last, last)
-        before = _behind_inputs(behind).next
-        with graph.inserting_before(before):
-            if truth is not None:
-                made = _of_bool(graph, condition, truth)
-            else:
-                env = {symbol: fx.Proxy(node, tracer) for symbol, node in known.items()}
-                made = sympy_interp(Written, env, condition).node
-            check = graph.call_function(CHECK, (made, _message(number, condition)))
-        check.meta[KEEP] = True
-        _describe(_between(behind, check))
-        places[last] = check
+        self.message = f"check {number}: {condition} is taken for granted"
+        self._condition = condition
+        self._truth = symbols.truth_of(free[0]) if len(free) == 1 else None
+        self.known = {
+            symbol: symbols.node_of(symbol) if self._truth is None else self._truth
+            for symbol in free
+        }
 
+    def written(self, graph: fx.Graph) -> fx.Node:
+        """The condition as nodes.
 
-def _of_bool(graph: fx.Graph, condition: Any, truth: fx.Node) -> fx.Node:
-    """A condition on a bool's symbol, which is 1 if it is true, by the bool itself.
-
-    When a backend traces it again, torch may take a number made of a bool for known.
-    """
-    (symbol,) = condition.free_symbols
-    if condition.xreplace({symbol: sympy.Integer(1)}) == sympy.true:
-        return truth
-    return graph.call_function(torch.sym_not, (truth,))
-
-
-def _message(number: int, condition: Any) -> str:
-    return f"check {number}: {condition} is taken for granted"
+        That on a bool's symbol, which is 1 if it is true, is written with the bool itself: when a
+        backend traces it again, torch may take a number made of a bool for known.
+        """
+        if self._truth is None:
+            tracer = GraphAppendingTracer(graph)
+            env = {symbol: fx.Proxy(node, tracer) for symbol, node in self.known.items()}
+            node: fx.Node = sympy_interp(Written, env, self._condition).node
+            return node
+        (symbol,) = self.known
+        if self._condition.xreplace({symbol: sympy.Integer(1)}) == sympy.true:
+            return self._truth
+        return graph.call_function(torch.sym_not, (self._truth,))
 
 
 def failed_check(error: BaseException) -> int | None:
@@ -85,13 +94,3 @@ def _between(first: fx.Node, last: fx.Node) -> Iterable[fx.Node]:
     while node is not last:
         yield node
         node = node.next
-
-
-def _describe(nodes: Iterable[fx.Node]) -> None:
-    """Metadata for new nodes: their values follow from their arguments'."""
-    for node in nodes:
-        if node.op == "call_function" and "example_value" not in node.meta:
-            args = fx.map_arg(node.args, lambda each: each.meta["example_value"])
-            assert callable(node.target)
-            node.meta["example_value"] = node.target(*args)  # type: ignore[misc, unused-ignore]
-            node.meta["source_fn_stack"] = [(node.name, node.target)]

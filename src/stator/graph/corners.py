@@ -12,6 +12,7 @@ Kernels choose their way by what they ask, so a corner stands for all numbers of
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -23,8 +24,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .corner_memory import form_of
 from .fakes import tensors_in
 from .interrupts import is_interrupt
-from .memory import storage_of
-from .replay import eager_error
+from .memory import expression, storage_of
+from .replay import NotReplayableError, Twins, eager_error
 from .unknown import Question
 
 _TRIED: Final = 256  # numbers, in search of one
@@ -35,8 +36,16 @@ Run = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 Point = Mapping[Any, Any]
 
 
-class NoNumberError(Exception):
-    """An argument that is no number at any point."""
+@dataclass(frozen=True)
+class Operation:
+    """One that has run on fake tensors, and what it wanted to know meanwhile."""
+
+    target: Any
+    run: Run
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    result: Any
+    asked: Sequence[Question]
 
 
 class Corners:
@@ -51,58 +60,41 @@ class Corners:
         """With symbols only for what operations find themselves."""
         return FakeTensorMode(shape_env=ShapeEnv())
 
-    def doubtful(
-        self,
-        run: Run,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        result: Any,
-        asked: Sequence[Question],
-    ) -> Iterator[Any]:
+    def doubtful(self, ran: Operation) -> Iterator[Any]:
         """Conditions that have to be checked, for the result to be right."""
-        operands = list(tensors_in((args, kwargs)))
-        symbols = self._unknown(operands, (args, kwargs))
-        target = run.args if isinstance(run, functools.partial) else ()
-        form = form_of(self._env, target, (args, kwargs), result, asked, symbols)
+        given = ran.args, ran.kwargs
+        symbols = self._unknown(given)
+        form = form_of(self._env, ran.target, given, ran.result, ran.asked, symbols)
         if form is not None and form in self._settled:
             return
         sure = True
-        for condition in self._doubtful(run, args, kwargs, result, asked, symbols):
+        for condition in self._doubtful(ran, symbols):
             sure = False
             yield condition
         if sure and form is not None:
             self._settled.add(form)
 
-    def _doubtful(
-        self,
-        run: Run,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        result: Any,
-        asked: Sequence[Question],
-        symbols: set[Any],
-    ) -> Iterator[Any]:
+    def _doubtful(self, ran: Operation, symbols: set[Any]) -> Iterator[Any]:
         for number in (0, 1):
             for part in _each(symbols) if len(symbols) <= _MANY else (symbols,):
                 point = self._point(symbols, dict.fromkeys(part, number))
-                if point is not None and not self._agrees(run, args, kwargs, result, point):
+                if point is not None and not self._agrees(ran, point):
                     yield from (sympy.Ne(symbol, number) for symbol in sorted(part, key=str))
-        for question in asked:
+        for question in ran.asked:
             mentioned = question.condition.free_symbols
             if not mentioned <= symbols | self._env.backed_var_to_val.keys():
                 continue  # about what the operation has just made: no argument is otherwise
             point = self._otherwise(symbols, question)
-            if point is None or not self._agrees(run, args, kwargs, result, point):
+            if point is None or not self._agrees(ran, point):
                 yield question.told()
 
     # ------------------------------------------------------------------ points
 
-    def _unknown(self, operands: Sequence[torch.Tensor], values: Any) -> set[Any]:
+    def _unknown(self, given: Any) -> set[Any]:
         """The symbols without a value in the arguments of an operation."""
-        found: set[Any] = set()
-        for tensor in operands:
+        found = _free(_numbers(given))
+        for tensor in tensors_in(given):
             found |= _free((*tensor.shape, *tensor.stride(), tensor.storage_offset()))
-        found |= _free(_numbers(values))
         return {each for each in found if each not in self._env.backed_var_to_val}
 
     def _point(self, symbols: set[Any], fixed: dict[Any, int]) -> Point | None:
@@ -157,29 +149,23 @@ class Corners:
 
     # ------------------------------------------------------------------ what happens there
 
-    def _agrees(
-        self, run: Run, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any, point: Point
-    ) -> bool:
+    def _agrees(self, ran: Operation, point: Point) -> bool:
         """Whether the operation makes at these numbers what the expressions say."""
         with _disable_current_modes(), torch._C.DisableTorchFunction():
-            mode = self._mode
             twins = _AtPoint(point)
             try:
-                with mode:
-                    given, named = twins.of(args), twins.of(kwargs)
-                    made = run(given, named)
+                with self._mode:
+                    args, kwargs = twins.of(ran.args), twins.of(ran.kwargs)
+                    made = ran.run(args, kwargs)
             except Exception as error:  # also if these numbers can't be
                 if is_interrupt(error):
                     raise
                 return False
             tensors = twins.tensors()
             nothing = tensors and all(each.numel() == 0 for each in tensors)
-            if nothing and eager_error(run, given, named) is not None:
+            if nothing and eager_error(ran.run, args, kwargs) is not None:
                 return False
-        return self._same(result, made, twins, point)
-
-    def _same(self, general: Any, made: Any, twins: "_AtPoint", point: Point) -> bool:
-        ours, theirs = list(tensors_in(general)), list(tensors_in(made))
+        ours, theirs = list(tensors_in(ran.result)), list(tensors_in(made))
         if len(ours) != len(theirs):
             return False
         return all(
@@ -196,24 +182,21 @@ class Corners:
         for size, number in zip(general.shape, made.shape, strict=True):
             if type(number) is not int:
                 continue
-            expr = _expression(size).xreplace(point)
+            expr = sympy.sympify(expression(size)).xreplace(point)
             # A size that the operation has found itself is whatever it is.
             if expr.is_number and int(expr) != number:
                 return False
         return True
 
 
-class _AtPoint:
+class _AtPoint(Twins):
     """Fake tensors with numbers for sizes, in the place of those with unknown sizes."""
 
     def __init__(self, point: Point) -> None:
+        super().__init__()
         self._point = point
-        self._made: dict[int, torch.Tensor] = {}
         self._memory: dict[int, int] = {}
         self._memory_made: dict[int, int] = {}
-
-    def tensors(self) -> list[torch.Tensor]:
-        return list(self._made.values())
 
     def memory(self, storage: int) -> int | None:
         """The number of the operand that looks into a memory."""
@@ -222,42 +205,22 @@ class _AtPoint:
     def memory_made(self, storage: int) -> int | None:
         return self._memory_made.get(storage)
 
-    def of(self, value: Any) -> Any:
-        if isinstance(value, torch.Tensor):
-            made = self._made.get(id(value))
-            if made is None:
-                made = self._made[id(value)] = self._tensor(value)
-            return made
-        if isinstance(value, torch.SymInt):
-            return self._number(value)
-        if isinstance(value, torch.SymFloat | torch.SymBool):
-            return 1.5 if isinstance(value, torch.SymFloat) else True  # no size depends on it
-        if isinstance(value, list):
-            return [self.of(item) for item in value]
-        if isinstance(value, tuple):
-            items = [self.of(item) for item in value]
-            if isinstance(value, torch.Size):
-                return torch.Size(items)
-            return tuple(items) if type(value) is tuple else tuple.__new__(type(value), items)
-        if isinstance(value, dict):
-            return {key: self.of(item) for key, item in value.items()}
-        if isinstance(value, slice):
-            return slice(self.of(value.start), self.of(value.stop), self.of(value.step))
-        return value
-
-    def _number(self, number: Any) -> int:
-        expr = _expression(number).xreplace(self._point)
+    def size(self, number: Any) -> int:
+        expr = sympy.sympify(expression(number)).xreplace(self._point)
         if not expr.is_Integer:
-            raise NoNumberError
+            raise NotReplayableError
         return int(expr)
 
-    def _tensor(self, fake: torch.Tensor) -> torch.Tensor:
+    def number(self, number: torch.SymFloat | torch.SymBool) -> Any:
+        return 1.5 if isinstance(number, torch.SymFloat) else True  # no size depends on it
+
+    def tensor(self, fake: torch.Tensor) -> torch.Tensor:
         if fake.layout is not torch.strided:
-            raise NoNumberError
-        sizes = [self._number(n) for n in fake.shape]
-        strides = [self._number(n) for n in fake.stride()]
+            raise NotReplayableError
+        sizes = [self.size(n) for n in fake.shape]
+        strides = [self.size(n) for n in fake.stride()]
         if any(n < 0 for n in sizes):
-            raise NoNumberError
+            raise NotReplayableError
         made = torch.empty_strided(sizes, strides, dtype=fake.dtype, device=fake.device)
         # The first operand of a memory stands for it.
         number = self._memory.setdefault(storage_of(fake), len(self._memory))
@@ -273,10 +236,6 @@ class _AtPoint:
 
 def _each(symbols: set[Any]) -> Iterator[set[Any]]:
     return ({symbol} for symbol in sorted(symbols, key=str))
-
-
-def _expression(number: Any) -> Any:
-    return number.node.expr if isinstance(number, torch.SymInt) else sympy.Integer(number)
 
 
 def _free(numbers: Sequence[Any]) -> set[Any]:

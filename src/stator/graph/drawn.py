@@ -10,6 +10,7 @@ from typing import Any
 import torch
 import torch.fx as fx
 
+from .ancestry import computed_from
 from .fakes import tensors_in
 from .memory import storage_of
 from .output import OutputGraph
@@ -22,12 +23,7 @@ def unused_draws(graph: OutputGraph, outputs: Sequence[Any]) -> list[torch.Tenso
     if not drawing:
         return []
     results = list(tensors_in(list(outputs)))
-    pending = [graph.node(each) for each in results]
-    used = set(pending)
-    while pending:
-        new = set(pending.pop().all_input_nodes) - used
-        used |= new
-        pending += new
+    used = set(computed_from(map(graph.node, results)))
     kept = {storage_of(each) for each in results}
     kept.update(storage_of(each.fake) for each in graph.fakes.inputs)
     unused = [node for node in drawing if node not in used]

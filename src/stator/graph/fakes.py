@@ -24,6 +24,7 @@ from .environment import Environment
 from .errors import Unsupported
 from .fake_mode import fake_mode
 from .interrupts import is_interrupt
+from .memory import expression
 
 
 @dataclass(frozen=True)
@@ -109,12 +110,12 @@ class FakeInput:
     def lies_as_made(self) -> bool:
         """Whether it still has the sizes, strides and memory it began with; assumes nothing."""
         now = _layout(self.fake)
-        return [*map(_expression, now)] == [*map(_expression, self.layout)]
+        return [*map(expression, now)] == [*map(expression, self.layout)]
 
     def is_reshaped(self) -> bool:
         """Whether its sizes are others, and not only how much memory there is; assumes nothing."""
-        sizes = [*map(_expression, self.fake.shape)]
-        return sizes != [*map(_expression, self.layout[: self.real.dim()])]
+        sizes = [*map(expression, self.fake.shape)]
+        return sizes != [*map(expression, self.layout[: self.real.dim()])]
 
     def untouched(self) -> bool:
         """Whether tracing left the fake as it was made."""
@@ -228,10 +229,6 @@ def _layout(fake: torch.Tensor) -> tuple[Any, ...]:
     if fake.layout is not torch.strided:
         return tuple(fake.shape)
     return (*fake.shape, *fake.stride(), fake.untyped_storage().size())
-
-
-def _expression(number: Any) -> Any:
-    return number.node.expr if isinstance(number, torch.SymInt) else number
 
 
 def differentiable(tensor: torch.Tensor) -> bool:

@@ -21,6 +21,8 @@ from torch._ops import OpOverload
 from torch._prims_common import suggest_memory_format
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .memory import expression
+
 Strides: TypeAlias = tuple[int, ...]
 Rule: TypeAlias = Callable[[Sequence[Any], Mapping[str, Any], torch.Tensor], Any]
 """The strides of a result, or None if the fake kernel's are right."""
@@ -340,17 +342,12 @@ def laid_out(
     if not fits(made) or not all(map(fits, _tensors(args, kwargs))):
         return made
     strides = rule(args, kwargs, made)
-    if strides is None or [*map(_told, strides)] == [*map(_told, made.stride())]:
+    if strides is None or [*map(expression, strides)] == [*map(expression, made.stride())]:
         return made
     with mode:
         if rule is _viewed:
             return torch.as_strided(args[0], made.shape, strides, made.storage_offset())
         return torch.empty_strided(made.shape, strides, dtype=made.dtype, device=made.device)
-
-
-def _told(number: Any) -> Any:
-    """A number, or what torch calls it: to compare these assumes nothing."""
-    return number.node.expr if isinstance(number, torch.SymInt) else number
 
 
 def _is_known(tensor: torch.Tensor) -> bool:

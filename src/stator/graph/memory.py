@@ -1,7 +1,7 @@
 """Which memory a fake tensor looks into, and how much of it.
 
 In: a tensor of the trace. Out: a number that tensors have in common if they share memory; how far
-a tensor of some sizes and strides reaches.
+a tensor of some sizes and strides reaches; sizes and strides that can be compared.
 """
 
 from collections.abc import Sequence
@@ -16,6 +16,11 @@ def storage_of(tensor: torch.Tensor) -> int:
         return int(tensor.untyped_storage()._cdata)
     except NotImplementedError:
         return -id(tensor)
+
+
+def expression(number: Any) -> Any:
+    """A number, or what torch calls it: to compare these assumes nothing."""
+    return number.node.expr if isinstance(number, torch.SymInt) else number
 
 
 def extent(sizes: Sequence[Any], strides: Sequence[Any]) -> Any:

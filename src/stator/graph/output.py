@@ -33,9 +33,10 @@ from torch.fx.experimental.symbolic_shapes import (
 
 from stator.diagnostics.catalogue import RegionContents, SharedMemory, TensorStateChanged
 
+from .ancestry import computed_from
 from .arguments import Arguments, Item, with_dtypes
 from .checks import insert_checks
-from .corners import Corners
+from .corners import Corners, Operation
 from .errors import DataDependent, Unsupported
 from .failures import failure_of, quiet, refusal_of_nothing
 from .fakes import Dynamic, Fakes, InputSource, differentiable, tensors_in, version
@@ -383,7 +384,9 @@ class OutputGraph:
         if self.symbols.unbacked:
             run = functools.partial(run_target, target)
             asked = list(questions.asked.values())
-            for condition in self._corners.doubtful(run, args, kwargs, result, asked):
+            for condition in self._corners.doubtful(
+                Operation(target, run, args, kwargs, result, asked)
+            ):
                 self._may_assume(target)
                 take(self.shape_env, condition)
         return result
@@ -571,13 +574,7 @@ class OutputGraph:
                 isinstance(each, torch.Tensor) and storage_of(each) in given for each in operands
             ):
                 left.append(node)
-        needed: set[fx.Node] = set()
-        while left:
-            node = left.pop()
-            if node not in needed:
-                needed.add(node)
-                left += node.all_input_nodes
-        return {node for node in self.graph.nodes if node not in needed}
+        return set(self.graph.nodes).difference(computed_from(left))
 
     def _drop_unused(self) -> None:
         for node in reversed(self.graph.nodes):

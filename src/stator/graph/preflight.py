@@ -11,12 +11,13 @@ from typing import Any, Final, TypeGuard
 import torch
 import torch.fx as fx
 
+from .ancestry import computed_from
+from .checks import CHECK
 from .memory import storage_of
 from .purity import KEEP, may_drop
 
 _NODES: Final = 64
 _ELEMENTS: Final = 1 << 14  # of all tensors that are computed
-_CHECK: Final = torch.ops.aten._assert_scalar.default
 _METADATA: Final = frozenset(
     {
         torch.ops.aten.sym_size.int,
@@ -28,11 +29,11 @@ _METADATA: Final = frozenset(
 
 def preflight(module: fx.GraphModule, written: Collection[int]) -> fx.GraphModule | None:
     """The checks of a graph; `written` are the storages that it changes somewhere."""
-    needed = _needed(module.graph)
+    needed = set(computed_from(node for node in module.graph.nodes if node.target is CHECK))
     if len(needed) > _NODES or not _is_cheap(module.graph, needed):
         return None
     for node in needed:
-        if node.op in ("placeholder", "get_attr") or node.target is _CHECK:
+        if node.op in ("placeholder", "get_attr") or node.target is CHECK:
             continue
         if KEEP in node.meta or not may_drop(node):
             return None
@@ -45,17 +46,6 @@ def preflight(module: fx.GraphModule, written: Collection[int]) -> fx.GraphModul
             copies[node] = graph.node_copy(node, copies.__getitem__)
     graph.output(())
     return fx.GraphModule(module, graph)
-
-
-def _needed(graph: fx.Graph) -> set[fx.Node]:
-    pending = [node for node in graph.nodes if node.target is _CHECK]
-    needed: set[fx.Node] = set()
-    while pending:
-        node = pending.pop()
-        if node not in needed:
-            needed.add(node)
-            pending += node.all_input_nodes
-    return needed
 
 
 def _reads(node: fx.Node, written: Collection[int]) -> bool:

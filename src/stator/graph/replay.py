@@ -6,6 +6,7 @@ metadata and zeros for values. It runs only after a failure, only for torch's ow
 leaves the random number generators as they were.
 """
 
+import abc
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -29,7 +30,7 @@ def eager_error(
 
     `known` are stand-ins that there are already, by id of the fake.
     """
-    twins = _Twins(known or {})
+    twins = _Real(known)
     try:
         real_args, real_kwargs = twins.of(args), twins.of(kwargs)
     except NotReplayableError:
@@ -47,25 +48,40 @@ def eager_error(
     return None
 
 
-class _Twins:
-    """Real tensors for fake ones, one each, so that a tensor passed twice stays one tensor."""
+class Twins(abc.ABC):
+    """Other tensors and numbers for those in the arguments of a call, as a subclass makes them.
 
-    def __init__(self, known: Mapping[int, torch.Tensor]) -> None:
-        self._of = dict(known)
+    One each, so that a tensor passed twice stays one tensor.
+    """
 
-    def cuda_devices(self) -> list[torch.device]:
-        return list({t.device for t in self._of.values() if t.device.type == "cuda"})
+    def __init__(self, known: Mapping[int, torch.Tensor] | None = None) -> None:
+        self._of = dict(known or {})
+
+    def tensors(self) -> list[torch.Tensor]:
+        return list(self._of.values())
+
+    @abc.abstractmethod
+    def tensor(self, fake: torch.Tensor) -> torch.Tensor:
+        """In the place of a tensor."""
+
+    @abc.abstractmethod
+    def size(self, number: torch.SymInt) -> int:
+        """In the place of a size."""
+
+    @abc.abstractmethod
+    def number(self, number: torch.SymFloat | torch.SymBool) -> Any:
+        """In the place of one that was read from a tensor, or is computed from such."""
 
     def of(self, value: Any) -> Any:
         if isinstance(value, torch.Tensor):
             twin = self._of.get(id(value))
             if twin is None:
-                twin = self._of[id(value)] = _twin(value)
+                twin = self._of[id(value)] = self.tensor(value)
             return twin
         if isinstance(value, torch.SymInt):
-            return hint(value)
+            return self.size(value)
         if isinstance(value, torch.SymFloat | torch.SymBool):
-            raise NotReplayableError  # it was read from a tensor
+            return self.number(value)
         if isinstance(value, list):
             return [self.of(item) for item in value]
         if isinstance(value, tuple):
@@ -78,6 +94,22 @@ class _Twins:
         if isinstance(value, slice):
             return slice(self.of(value.start), self.of(value.stop), self.of(value.step))
         return value
+
+
+class _Real(Twins):
+    """Real tensors of zeros."""
+
+    def cuda_devices(self) -> list[torch.device]:
+        return list({t.device for t in self.tensors() if t.device.type == "cuda"})
+
+    def tensor(self, fake: torch.Tensor) -> torch.Tensor:
+        return _twin(fake)
+
+    def size(self, number: torch.SymInt) -> int:
+        return hint(number)
+
+    def number(self, number: torch.SymFloat | torch.SymBool) -> Any:
+        raise NotReplayableError
 
 
 def hint(number: torch.SymInt | int) -> int:

@@ -7,7 +7,7 @@ each. What it knows is also what must hold for other inputs: `shape_guards`.
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -107,6 +107,15 @@ class Derived:
     operands: tuple[Any, ...]
     in_tensors: bool
     """Whether the function is computed on tensors of float64, where backends change no order."""
+
+
+def describe(nodes: Iterable[fx.Node]) -> None:
+    """Metadata for new nodes that compute numbers, in their order."""
+    for node in nodes:
+        args = fx.map_arg(node.args, lambda each: each.meta["example_value"])
+        assert callable(node.target)
+        node.meta["example_value"] = node.target(*args)  # type: ignore[misc, unused-ignore]
+        node.meta["source_fn_stack"] = [(node.name, node.target)]
 
 
 def reads_size(node: fx.Node) -> bool:
@@ -266,11 +275,7 @@ class Symbols:
     def _describe_since(self, last: fx.Node | None) -> None:
         """Metadata for the nodes behind `last`: their values follow from their arguments'."""
         new = list(itertools.takewhile(lambda n: n is not last, reversed(self.graph.nodes)))
-        for node in reversed(new):
-            args = fx.map_arg(node.args, lambda n: n.meta["example_value"])
-            assert callable(node.target)
-            node.meta["example_value"] = node.target(*args)  # type: ignore[misc, unused-ignore]
-            node.meta["source_fn_stack"] = [(node.name, node.target)]
+        describe(reversed(new))
 
     def _symbol(self, symbol: sympy.Symbol) -> fx.Node:
         """The node of a symbol: an int input, or a size read before anything could change it."""
