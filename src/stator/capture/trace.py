@@ -32,7 +32,7 @@ from stator.capture.tensors import RecordingMode, Tensors
 from stator.capture.tracer import Suspended, Tracer, frames, resume
 from stator.capture.writes import Writes
 from stator.diagnostics import logs, progress
-from stator.diagnostics.breaks import Break, Failed
+from stator.diagnostics.breaks import Break, Failed, failures_are_raised
 from stator.diagnostics.catalogue import (
     FunctionMode,
     NoGraphOperation,
@@ -146,7 +146,7 @@ def _trace(tracer: Tracer, task: Task, start: list[Guard]) -> Trace:
 
 def _broken_off(tracer: Tracer, task: Task, stopped: Break) -> Trace:
     """What is known of a program that can't be captured, or on which we have failed."""
-    if isinstance(stopped, Failed) and config.strict and not config.suppress_errors:
+    if isinstance(stopped, Failed) and failures_are_raised():
         raise failure(str(task.place), stopped)
     stopped.__traceback__ = stopped.__context__ = None  # frames, with all that they hold
     stopped.places = stopped.places or (task.place,)

@@ -9,6 +9,7 @@ import traceback
 from types import CodeType
 from typing import Any, ClassVar
 
+from stator import config
 from stator._native._core import Frame
 from stator.diagnostics.places import Place, place, shown, stack
 from stator.evaluator import Abort
@@ -91,6 +92,11 @@ class Failed(Break):
         except Exception:  # of its __str__
             said = self.text = self.kind
         super().__init__(f"stator or torch failed here: {self.kind}: {said}", whole=whole)
+
+
+def failures_are_raised() -> bool:
+    """Whether the user wants to see failures of ours, where the program could go on."""
+    return config.strict and not config.suppress_errors
 
 
 class CaptureError(RuntimeError):

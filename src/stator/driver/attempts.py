@@ -54,20 +54,17 @@ def attempting(
     def call(fetched: tuple[Any, ...], *bound: Any) -> Any:
         nonlocal failures
         try:
-            raises = second is None
             if second is None or failures < _PATIENCE or second.hopeless():
                 try:
                     result = residual(fetched[:-1], *bound) if fetches else residual(*bound)
                     return result if tails else (None, result)
                 except Refused as refused:
                     place = refused.place
-                raises = raises or place is None
-                if second is not None and place is not None:
-                    failures += 1
-                    second.varied(place)
-            if second is None or raises:
-                instead.ran_eagerly(Why.REFUSED)
-                return None, call_bound(fetched[-1:], *bound)
+                if second is None or place is None:
+                    instead.ran_eagerly(Why.REFUSED)
+                    return None, call_bound(fetched[-1:], *bound)
+                failures += 1
+                second.varied(place)
             instead.passed_on()
             other = second.make(fetched[-1])
             return (other, *bound) if direct else (None, call_bound((other,), *bound))

@@ -26,7 +26,7 @@ from stator.capture.restart import ReplayError
 from stator.capture.task import Task, Trust
 from stator.capture.wanted import Wanted
 from stator.diagnostics import progress
-from stator.diagnostics.breaks import Break, Failed
+from stator.diagnostics.breaks import Break, Failed, failures_are_raised
 from stator.diagnostics.places import shown
 from stator.driver import announcements, reproducer, stance
 from stator.driver.abandon import abandon
@@ -264,7 +264,7 @@ class Compiler:
         Not if it has sizes that are open: most of what backends fail on is that.
         """
         opened = trace.shapes is not None and trace.shapes.in_use
-        strict = self.options.fullgraph or (config.strict and not config.suppress_errors)
+        strict = self.options.fullgraph or failures_are_raised()
         return not strict and not opened and is_built_in(self.options.backend)
 
     def _tell(
@@ -341,7 +341,7 @@ class Compiler:
         try:
             return reasons(self.label, compiled, function, bound, ledgers)
         except Exception as error:
-            if is_interrupt(error) or (config.strict and not config.suppress_errors):
+            if is_interrupt(error) or failures_are_raised():
                 raise
             return Recompile(self.label, ())  # it is for the user's eyes only
 
@@ -362,8 +362,7 @@ class Compiler:
             raise
         except Exception as error:
             opened = bool(wanted) or ledger.dynamics.in_use
-            strict = config.strict and not config.suppress_errors
-            if not opened or wanted.never or strict or is_interrupt(error):
+            if not opened or wanted.never or failures_are_raised() or is_interrupt(error):
                 raise
             announcements.closed(self.label, str(error))
             failure = self._failure(error)

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any, Final
 
 from stator import guards
-from stator._native._core import GuardTree
+from stator._native._core import Entry, GuardTree
 from stator.backends import BackendError
 from stator.capture import CaptureError, Trace
 from stator.capture.assumed import UnknownSymbolError
@@ -187,9 +187,7 @@ def install_original(found: Captured, reason: str, label: Label, ledger: Ledger)
     else:
         tree = guards.compile(kept, outputs=(guards.FUNCTION,))
         entry = ledger.bucket.add(tree, unbinding(function.__code__), fetch=True)
-    tally = Tally(whole=not label.units, eager=True)
-    tally.entries.append(entry)
-    return Compilation(entry, label, kept, None, "", eager=reason, broken=found.error, tally=tally)
+    return _eager(entry, label, kept, reason, found.error)
 
 
 def install_twice(
@@ -201,9 +199,16 @@ def install_twice(
     call_bound = unbinding(found.task.function.__code__)
     target = at_most(_EAGERLY, call_bound, error, told)
     entry = ledger.bucket.add(tree, target, fetch=True)
+    return _eager(entry, label, kept, error.reason, error)
+
+
+def _eager(
+    entry: Entry, label: Label, kept: tuple[Guard, ...], why: str, error: CaptureError | None
+) -> Compilation:
+    """Of an entry that calls the function itself."""
     tally = Tally(whole=not label.units, eager=True)
     tally.entries.append(entry)
-    return Compilation(entry, label, kept, None, "", eager=error.reason, broken=error, tally=tally)
+    return Compilation(entry, label, kept, None, "", eager=why, broken=error, tally=tally)
 
 
 def _check_marks(trace: Trace, label: Label) -> None:
