@@ -5,6 +5,7 @@ the graph checks (`graph.unknown`). How a tensor lies in memory is answered only
 size is 0 or 1: for these, kernels lay out their results each in its own way.
 """
 
+import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -58,9 +59,12 @@ def check_layout(scalars: "Scalars", frame: Frame | None, name: str | None, valu
         for size in sizes:
             if type(size) is not torch.SymInt or size.node.has_hint():
                 continue
-            with torch._C.DisableTorchFunction():
-                more: Any = size > 1
-            if type(more) is bool:
+            if size.node.maybe_as_int() is not None:
                 continue
-            if not scalars.truth_of(frame, more):
+            if not answered(scalars, frame, functools.partial(_is_more_than_one, size)):
                 raise ValueNeeded("how a tensor lies in memory whose size depends on values")
+
+
+def _is_more_than_one(number: Any) -> bool:
+    with torch._C.DisableTorchFunction():
+        return bool(number > 1)

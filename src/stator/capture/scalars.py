@@ -364,17 +364,6 @@ class Scalars:
         self.require(condition if side else negated(condition), why)
         return side
 
-    def truth_of(self, frame: Frame | None, condition: Any) -> bool:
-        """Whether a condition holds in this call, which the graph will check."""
-        try:
-            with torch._C.DisableTorchFunction():
-                return bool(condition)
-        except GuardOnDataDependentSymNode as error:
-            side = self.speculation.holds(frame, condition)
-            if side is None:
-                raise BranchOnValues(self._describe(error)) from None
-            return side
-
     def at(self, frame: Frame | None) -> None:
         """An operator of this frame is recorded: whether something may be taken for granted."""
         self.speculation.at(frame)
