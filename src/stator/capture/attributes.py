@@ -471,6 +471,7 @@ class Attributes(Names):
             return False
         if cls is types.FunctionType and objects.lookup(cls, name) is None:
             self.world.pin(obj)
+            function_part(self.world, obj, "__dict__")
             if value is NULL and self.namespace_value(obj.__dict__, name) is MISSING:
                 core.raise_user(AttributeError(f"'function' object has no attribute {name!r}"))
             self.store_namespace(obj.__dict__, name, value)

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final
 
+from stator import objects
 from stator._native import _core as core
 from stator.diagnostics.catalogue import InterpreterState
 from stator.guards import (
@@ -86,6 +87,21 @@ def guard_part(world: World, value: Any, name: str) -> None:
         held = descriptor.__get__(value)
         same = Callback(lambda other: descriptor.__get__(other) is held, f"the same {name}")
         world.guard(world.origins[id(value)], same)
+
+
+def guard_name(world: World, value: Any, cls: type) -> None:
+    """C code makes a text of a value: the names of classes and functions are part of it."""
+    if objects.is_subtype(cls, type):
+        _guard_class_name(world, value)
+    elif cls is types.FunctionType and id(value) in world.origins:
+        function_field(world, value, "__qualname__")
+    elif core.is_python_class(cls):
+        _guard_class_name(world, cls)
+
+
+def _guard_class_name(world: World, cls: type) -> None:
+    for name in ("__module__", "__qualname__"):
+        guard_class_field(world, cls, name, type.__dict__[name])
 
 
 def guard_not_registered(world: World, abstract: Any, cls: type) -> None:

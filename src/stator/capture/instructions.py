@@ -110,10 +110,11 @@ class Instructions:
             raise InterpreterState("sys.displayhook shows the value of an expression")
         texts = self.tracer.texts
         if name in text.FORMATS:
-            for value in operands:
-                if texts.holds(value):
-                    arg = thunk.__code__.co_code[2 * len(operands) + 1]
-                    return texts.instruction(frame, name, arg, operands)
+            arg = thunk.__code__.co_code[2 * len(operands) + 1]
+            if any(map(texts.holds, operands)):
+                return texts.instruction(frame, name, arg, operands)
+            if name == "FORMAT_VALUE" and len(operands) == 2 and arg & 3:
+                return texts.converted(frame, arg & 3, *operands)
         if name == "BEFORE_WITH" and is_lock(type(operands[0])):
             self.calls.locks.call(operands[0], "__enter__")
             return operands[0].__exit__, True

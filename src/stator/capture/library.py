@@ -266,7 +266,24 @@ def _new_thread(calls: "Calls", frame: Frame, function: Any, args: list[Any], kw
     raise Threads("a thread is made")
 
 
+def _call(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`len.__call__(x)`: the callable itself, with what is known about it."""
+    if not args or not _CALLED.holds(type(args[0])):
+        return evaluated(calls, frame, function, args, kwargs)  # which raises
+    return calls.native(frame, args[0], [*args[1:], *kwargs.values()], tuple(kwargs) or None)
+
+
+_CALLABLES: Final = (
+    types.BuiltinFunctionType,
+    types.MethodWrapperType,
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+)
+_CALLED: Final = TypeSet(*_CALLABLES)
+
 LIBRARY: Final[dict[int, Handler]] = {
+    **dict.fromkeys((id(cls.__dict__["__call__"]) for cls in _CALLABLES), _call),
     id(threading.Thread): _new_thread,
     id(re._compile): _re_compile,  # type: ignore[attr-defined]
     id(json.loads): _json_loads,

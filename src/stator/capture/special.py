@@ -22,6 +22,7 @@ from stator.capture import autograd, scalars
 from stator.capture.addresses import COPYING, FOR_THE_MOMENT, tell
 from stator.capture.facts import (
     guard_mro,
+    guard_name,
     guard_not_registered,
     guard_thread,
     inner_frame,
@@ -396,6 +397,7 @@ def _hashed_by_address(cls: type) -> bool:
 
 def _object_repr(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if len(args) == 1 and not kwargs and id(args[0]) in calls.world.records:
+        guard_name(calls.world, args[0], type(args[0]))
         return function(calls.world.pin(args[0]))
     return _plain(calls, frame, function, args, kwargs)
 

@@ -224,6 +224,12 @@ class Texts:
         self._look(text)
         raise TextOfTensor("whether a text that mentions a tensor is empty")
 
+    def converted(self, frame: Frame, conversion: int, value: Any, spec: Any) -> Any:
+        """`f"{value!r:spec}"` in two steps: the first one's text may mention a tensor."""
+        native = self.tracer.calls.native
+        made = native(frame, (str, repr, ascii)[conversion - 1], [value], None)
+        return native(frame, format, [made, spec], None)
+
     def instruction(self, frame: Frame, name: str, arg: int, operands: tuple[Any, ...]) -> Any:
         """What an f-string does, where it mentions a tensor."""
         if name == "BUILD_STRING":

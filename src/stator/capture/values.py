@@ -7,15 +7,16 @@ their shadows filled (and guarded) as deep as C code reads. What it may not read
 import gc
 from collections import deque
 from functools import partial
-from types import MappingProxyType, MethodType, SimpleNamespace
+from types import CellType, MappingProxyType, MethodType, SimpleNamespace
 from typing import Any, Final
 
 from stator import contracts, objects
 from stator._native._core import is_python_class
+from stator.capture.facts import guard_name
 from stator.capture.operators import specials
 from stator.capture.refusals import unseen
 from stator.contracts import Depth
-from stator.diagnostics.catalogue import UnknownCFunction
+from stator.diagnostics.catalogue import OpaqueObject, UnknownCFunction
 from stator.effects.texts import Text
 from stator.objects import TypeSet
 from stator.objects.types import module_of, name_of
@@ -88,6 +89,10 @@ class Values:
                     world.fill_attributes(record)
             elif id(value) in world.opaque and not (self.renders and cls is Text):
                 raise unseen(world, value, "C code reads {}")
+            elif cls is CellType and world.is_world(value):
+                raise OpaqueObject("C code reads what is in a variable of another function")
+            if self.renders:
+                guard_name(world, value, cls)
             if calls and cls is not Text and id(cls) not in classes:
                 classes.add(id(cls))
                 self.callbacks(cls)

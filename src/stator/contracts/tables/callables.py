@@ -41,7 +41,7 @@ _WRAPPER: Rows = {
 TYPES: Types = {
     types.FunctionType: {
         "pure | .": "__get__",
-        "pure identity | .": "__repr__",
+        "reads identity | s": "__repr__",
         "pure calls | c .": "__call__",
         "reads | s": "()",
         "reads | . s": "__new__",

@@ -53,7 +53,8 @@ TYPES: Types = {
         "pure | .": f"() {ORDER} __init__ __init_subclass__ __subclasshook__",
         "reads calls | dp": "__eq__",  # which of them are the same
         "pure calls | .": "__new__",
-        "pure identity | .": "__repr__ __hash__",
+        "pure identity | .": "__hash__",
+        "reads identity | s": "__repr__",
         "reads calls | dap": "__ne__",
         "reads calls identity | d s": "__str__ __format__",
         "reads calls | as s": "__reduce__ __reduce_ex__ __getstate__",
@@ -64,7 +65,7 @@ TYPES: Types = {
         "reads calls | z d d": "()",
         "reads calls | . z d d": "__new__",
         "pure calls | .": "__init__",
-        "pure identity | .": "__repr__",
+        "reads identity | s": "__repr__",
         "pure calls | s": "__or__ __ror__",
         "pure calls | c .": "__call__",
         "pure | .": "mro __prepare__",
