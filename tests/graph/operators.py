@@ -185,7 +185,7 @@ def describe(tensor: torch.Tensor, inputs: Sequence[torch.Tensor]) -> dict[str, 
     return {
         "shape": tuple(map(_number, tensor.shape)),
         "stride": tuple(map(_number, tensor.stride())),
-        "offset": _number(tensor.storage_offset()),
+        "offset": _number(tensor.storage_offset()) if tensor.numel() else 0,
         "dtype": tensor.dtype,
         "device": str(tensor.device),
         "conj": tensor.is_conj(),
