@@ -25,6 +25,8 @@ _BUILT_IN: Final[dict[str, tuple[str, str]]] = {
     "eager": ("eager", "eager"),
     "inductor": ("inductor", "inductor"),
 }
+# Those of ours that take a mode or options.
+_TAKES_SETTINGS: Final = frozenset({"inductor"})
 _registered: Final[dict[str, Backend]] = {}
 
 
@@ -58,6 +60,11 @@ def _register(backend: Backend, name: str | None) -> Backend:
 def is_built_in(backend: str | Backend) -> bool:
     """Whether it is one of ours, by name."""
     return isinstance(backend, str) and backend in _BUILT_IN
+
+
+def takes_settings(backend: str | Backend) -> bool:
+    """Whether a mode or options mean something to a backend; others than ours may know what."""
+    return not is_built_in(backend) or backend in _TAKES_SETTINGS
 
 
 def _installed() -> dict[str, EntryPoint]:

@@ -4,6 +4,7 @@ Stage: driver. In: the arguments of `stator.compile`. Out: `Options`, and the ke
 of one function share what was compiled: equal keys mean that either wrapper would compile the same.
 """
 
+import logging
 import sys
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
@@ -11,12 +12,10 @@ from types import FunctionType, MethodType
 from typing import Any, Final
 
 from stator.backends import check
-from stator.backends.inductor import config_patches
+from stator.backends.inductor import check_settings
+from stator.backends.registry import takes_settings
 
-# Modes that need no look into Inductor, which is expensive to load; it is asked about others.
-_MODES: Final = frozenset(
-    {"default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"}
-)
+_LOG: Final = logging.getLogger("stator")
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +101,15 @@ def checked(
     if recompile_limit is not None and (type(recompile_limit) is not int or recompile_limit < 1):
         raise ValueError(f"recompile_limit must be a positive number, not {recompile_limit!r}")
     check(backend)
-    if backend == "inductor" and mode is not None and mode not in _MODES:
-        config_patches(mode, None)
+    if backend == "inductor":
+        check_settings(mode, options)
+    elif not takes_settings(backend):
+        if mode not in (None, "default") or options:
+            told = f"mode={mode!r}" if options is None else f"options={dict(options)!r}"
+            _LOG.warning(
+                "the backend %r takes no mode and no options: %s is ignored", backend, told
+            )
+        mode, options = None, None
     return Options(
         backend, bool(fullgraph), dynamic, mode, dict(options or {}), name, recompile_limit, isolate
     )
