@@ -1,6 +1,7 @@
 # mypy: ignore-errors
 """What a user says of sizes: `mark_dynamic` and the like, and what is said when it can't be."""
 
+import operator
 import subprocess
 import sys
 
@@ -115,6 +116,52 @@ def test_static_in_compiled_code():
     assert len(counting.graphs) == 2
     with pytest.raises(stator.SpecializedError, match=r"stator.mark_static\(x, 0\)"):
         compiled(marked(stator.mark_dynamic, 7, 3))
+
+
+TORCHS = ["mark_static", "mark_dynamic", "maybe_mark_dynamic", "decorators.mark_unbacked"]
+
+
+@pytest.mark.parametrize("how", [{"index": 0}, {"index": [0]}, {"index": -2}, {"index": 9}, {}])
+@pytest.mark.parametrize("name", TORCHS)
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_torchs_own_in_compiled_code(name, how, backend):
+    """As with ours: `mark_static` fixes sizes, the others come too late to say something."""
+    import torch._dynamo
+
+    mark = operator.attrgetter(name)(torch._dynamo)
+    if name != "mark_static":
+        how = {"index": 0}
+
+    def program(x):
+        mark(x, **how)
+        return x * 2
+
+    compiled = stator.compile(program, backend=backend, dynamic=True, fullgraph=True)
+    for shape in [(4, 3), (4, 3), (5, 3), (6, 3)]:
+        assert torch.equal(compiled(tensor(*shape)), tensor(*shape) * 2)
+    fixed = name == "mark_static" and how != {"index": 9}
+    assert stator.testing.count(compiled).compiles == (3 if fixed else 1)
+
+
+def test_torchs_mark_static_on_other_things():
+    import torch._dynamo
+
+    class Marked(torch.nn.Module):
+        pass
+
+    def program(x, what):
+        return torch._dynamo.mark_static(what), x + 1
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    made, _ = compiled(tensor(2), Marked)
+    assert made is Marked
+    assert Marked._dynamo_marked_static is True
+    for wrong in ("text", 3, None, int):
+        with pytest.raises(TypeError) as theirs:
+            program(tensor(2), wrong)
+        with pytest.raises(TypeError) as ours:
+            compiled(tensor(2), wrong)
+        assert str(ours.value) == str(theirs.value)
 
 
 class Cached(torch.nn.Module):

@@ -21,6 +21,7 @@ from torch.optim import Optimizer
 
 from stator._native._core import Frame
 from stator.capture import marks
+from stator.capture.dimensions import TORCHS_MARKING
 from stator.capture.entered import know_function
 from stator.capture.marks import Kind, Mark
 from stator.diagnostics.catalogue import MarkMisfit
@@ -177,6 +178,10 @@ _TORCHS: Final = {
         "graph_break": Mark(Kind.BREAK),
         "skip_frame": Mark(Kind.SKIP),
         "error_on_graph_break": Mark(Kind.SUBSTITUTE, substitute=error_on_graph_break),
+        **{
+            name: Mark(Kind.SUBSTITUTE, substitute=instead)
+            for name, instead in TORCHS_MARKING.items()
+        },
     },
     "torch._higher_order_ops.invoke_subgraph": {
         "invoke_subgraph_placeholder": Mark(Kind.SUBSTITUTE, substitute=_region),

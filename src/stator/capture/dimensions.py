@@ -125,6 +125,21 @@ def fixed(tensor: torch.Tensor, dims: Dimensions | None = None) -> None:
         hash(tensor.size(dim))
 
 
+def torchs_fixed(t: Any, index: Dimensions | None = None) -> Any:
+    """The same for `torch._dynamo.mark_static`, which takes any index, and classes of modules."""
+    if not isinstance(t, torch.Tensor):
+        if issubclass(t, torch.nn.Module):
+            t._dynamo_marked_static = True
+            return t
+        raise TypeError(f"mark_static expects a tensor/nn.Module class but received {type(t)}")
+    count = t.dim()
+    wanted = range(count) if index is None else [index] if isinstance(index, int) else index
+    for dim in wanted:
+        if -count <= dim < count:
+            hash(t.size(dim))
+    return None
+
+
 MARKING: Final[Mapping[Callable[..., None], Callable[..., None]]] = {
     mark_dynamic: ignored,
     maybe_mark_dynamic: ignored,
@@ -132,6 +147,13 @@ MARKING: Final[Mapping[Callable[..., None], Callable[..., None]]] = {
     mark_unbacked: ignored,
 }
 """What these functions are in compiled code."""
+TORCHS_MARKING: Final[Mapping[str, Callable[..., Any]]] = {
+    "mark_dynamic": ignored,
+    "maybe_mark_dynamic": ignored,
+    "mark_static": torchs_fixed,
+    "mark_unbacked": ignored,
+}
+"""The same for the functions of torch._dynamo, by name."""
 
 
 def _each(tensor: Any, dims: Dimensions) -> list[int]:
