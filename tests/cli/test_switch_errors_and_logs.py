@@ -13,6 +13,7 @@ import torch
 import stator
 from stator.diagnostics import logs
 from stator.dropin.exceptions import DYNAMOS, SHAPES
+from tests.cli.compare import run
 
 X = torch.ones(3)
 LOGGING: Any = torch._logging
@@ -208,3 +209,33 @@ def test_torchs_own_again() -> None:
     assert on() == set()
     LOGGING.set_logs()
     stator.install()
+
+
+LOOKS_LATER = """\
+import sys
+import torch, stator
+
+stator.install()
+for raised in (
+    lambda: torch.compile(len, backend="nobody"),
+    lambda: stator.config.patch(nonsense=1),
+):
+    try:
+        raised()
+    except AttributeError:
+        print("no such setting")
+    except torch._dynamo.exc.InvalidBackend as error:
+        print(type(error).__name__, "no backend named 'nobody'" in str(error))
+try:
+    try:
+        torch.compile(len, backend="nobody")
+    except LookupError as error:
+        raise ValueError from error
+except ValueError as error:
+    print(isinstance(error.__cause__, torch._dynamo.exc.InvalidBackend))
+"""
+
+
+def test_torchs_exceptions_are_loaded_only_when_one_is_looked_at() -> None:
+    found = run(["-c", LOOKS_LATER])
+    assert found.output == "UnknownBackendError True\nno such setting\nTrue\n", found.errors

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stator import objects
 from stator._native import _core as core
-from stator._native._core import NULL, Frame, is_python_class
+from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture import number_methods
+from stator.capture.behind import compiled_attribute
 from stator.capture.facts import (
     function_field,
     function_part,
@@ -179,7 +180,7 @@ class Attributes(Names):
         if record is not None:
             value = self.world.attribute(record, name)
         else:
-            value = self._raw_attribute(obj, name)
+            value = self.own_attribute(obj, name)
         if value is not MISSING:
             return value
         if found is None:
@@ -204,7 +205,7 @@ class Attributes(Names):
             kind = type(obj).__name__
             raise OpaqueObject(f"the __dict__ of an object of type {kind} is read")
 
-    def _raw_attribute(self, obj: Any, name: str) -> Any:
+    def own_attribute(self, obj: Any, name: str) -> Any:
         """What an object has in its own dict: one made in the trace, or held raw (an enum's)."""
         own = objects.instance_dict(obj)
         value = MISSING if own is None else dict.get(own, name, MISSING)
@@ -380,6 +381,8 @@ class Attributes(Names):
         world, cls = self.world, type(obj)
         if id(obj) not in world.origins:
             raise unseen(world, obj, f"an attribute of {{}} is read: {name}")
+        if cls is CompiledFunction:
+            return compiled_attribute(self, frame, obj, name)
         found = world.class_attribute(cls, name)
         own = objects.instance_dict(obj)
         if found is None or not self._is_data(found.value):

@@ -31,7 +31,6 @@ from stator.diagnostics.catalogue import (
     TensorSubclass,
     UnknownCFunction,
 )
-from stator.effects.texts import Text
 from stator.objects import TypeSet
 from stator.world.kinds import CONSTANTS
 
@@ -136,11 +135,11 @@ class Instructions:
         for index, value in enumerate(operands):
             if self.tensors.holds(type(value)):
                 value = self._tensor_operand(frame, name, value)
-            elif type(value) is Text and _is_held(name, index, len(operands)):
+            elif _is_held(name, index, len(operands)):
                 pass
             elif type(value) is CompiledFunction and name == "DICT_MERGE" and index == 0:
                 pass  # it is called next; errors name it
-            elif _NUMBERS.holds(type(value)) and not _is_held(name, index, len(operands)):
+            elif _NUMBERS.holds(type(value)):
                 value = self.tensors.shapes.plain(frame, value)
             elif not CONSTANTS.holds(type(value)):
                 with texts.window() if name in _DEEP else contextlib.nullcontext():

@@ -372,18 +372,20 @@ def _classes(given: Any) -> list[Any]:
 def _identity(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """What tells an object's address: that of the object, not of its shadow."""
     if len(args) == 1 and not kwargs:
-        value = args[0]
+        value, world = args[0], calls.world
         if function is not builtins.id and calls.tensors.holds(type(value)):
             calls.tensors.replaced.method("__hash__")
-        record = calls.world.records.get(id(value))
+        record = world.records.get(id(value))
         in_copy = id(frame.globals) in COPYING  # the keys of its memo, nothing else
         by_address = function is builtins.id or _hashed_by_address(type(value))
         if record is not None and record.owner is None and by_address and not in_copy:
-            return function(calls.world.pin(value))
+            return function(world.pin(value))
+        if function is builtins.id and id(value) in world.opaque and id(value) in world.origins:
+            return function(world.pin(value))
         given = calls.tensors.inputs.get(id(value))
         if given is not None and not in_copy:
             raw, source = given
-            calls.world.guard(source, IsWeak(raw))
+            world.guard(source, IsWeak(raw))
             return builtins.id(raw)
         if by_address and id(frame.globals) not in FOR_THE_MOMENT:
             tell(calls, value)

@@ -8,20 +8,23 @@ torch's business, and reach torch's own functions.
 import os
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial, wraps
-from types import FunctionType
+from types import FrameType, FunctionType, MethodType
 from typing import Any, Final
 
 from torch import nn
 
 from stator import api
+from stator._native._core import CompiledFunction
 from stator.backends import list_backends
+from stator.backends.inductor import check_settings
+from stator.backends.registry import takes_settings
 from stator.capture import marks
 from stator.capture.marks import Kind, Mark
 from stator.driver.modules import copied
-from stator.dropin.modules import OptimizedModule, unwrapped
+from stator.dropin.modules import unwrapped, wrapped
 
 Backend = str | Callable[..., Any]
 
@@ -38,8 +41,6 @@ forced: Final[list[Forced]] = []
 """One for each `install`; the last one counts."""
 _default: Final[dict[str, Backend]] = {}
 
-# Modes and options are Inductor's; these take none.
-_PLAIN: Final = frozenset({"eager", "aot_eager", "cudagraphs"})
 # By these names torch is told to compile nothing.
 _SWITCHES: Final = ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE")
 
@@ -47,17 +48,42 @@ _SWITCHES: Final = ("TORCH_COMPILE_DISABLE", "TORCHDYNAMO_DISABLE")
 # ---------------------------------------------------------------------- who calls
 
 
-def for_programs(original: Callable[..., Any], ours: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that is ours for programs, and the original for torch's own code."""
+def for_programs(
+    original: Callable[..., Any], ours: Callable[..., Any], current: Callable[[], Any]
+) -> Callable[..., Any]:
+    """A function that is ours for programs, and the original for torch's own code.
+
+    Libraries wrap torch.compile: `current` is what is called by torch's name. Such wrappers are
+    not who asks, and they may hold this function for longer than stator is installed.
+    """
 
     @wraps(original)
     def either(*args: Any, **kwargs: Any) -> Any:
-        caller: str = sys._getframe(1).f_globals.get("__name__") or ""
-        chosen = original if caller.partition(".")[0] == "torch" else ours
+        chosen = ours if forced and not _torch_asks(sys._getframe(1), current()) else original
         return chosen(*args, **kwargs)
 
     marks.put(either, Mark(Kind.DISABLE, "it drives a compiler"))
     return either
+
+
+def _torch_asks(frame: FrameType, outermost: Any) -> bool:
+    """Whether the call comes from torch's own code."""
+    wrappers = [each.__code__ for each in wrapped_by(outermost)]
+    while frame.f_code in wrappers and frame.f_back is not None:
+        frame = frame.f_back
+    return _is_torchs(frame.f_globals)
+
+
+def wrapped_by(function: Any) -> Iterator[FunctionType]:
+    """A function and those that it wraps, from the outside, as far as they are no code of torch."""
+    while isinstance(function, FunctionType) and not _is_torchs(function.__globals__):
+        yield function
+        function = function.__dict__.get("__wrapped__")
+
+
+def _is_torchs(namespace: Mapping[str, Any]) -> bool:
+    name: str = namespace.get("__name__") or ""
+    return name.partition(".")[0] == "torch"
 
 
 # ---------------------------------------------------------------------- compile
@@ -135,10 +161,15 @@ def _chosen(
             raise NotImplementedError("stator has no ahead-of-time Inductor (use_aoti)")
     wanted = forced[-1].backend if forced else None
     if wanted is not None:
-        if wanted in _PLAIN:
-            mode, told = None, None
+        if not takes_settings(wanted):
+            mode, told = None, None  # they were for another backend
     else:
         wanted = get_default_backend() if backend is None else backend
+    if wanted == "inductor":
+        try:
+            check_settings(mode, told)
+        except (TypeError, ValueError) as error:
+            raise RuntimeError(str(error)) from None  # as from torch
     return {"backend": _known(wanted), "mode": mode, "options": told}
 
 
@@ -156,22 +187,49 @@ def _compiled(options: dict[str, Any], model: Any) -> Any:
     if options["disable"]:
         return model
     if isinstance(model, nn.Module):
-        return OptimizedModule(unwrapped(model), _Compiling(options))
+        return wrapped(unwrapped(model), _Compiling(options))
     if isinstance(model, type):
         return _class(model, partial(_compiled, options), ("__call__",))
-    return api.compile(model, **options)
+    return _known_to_torch(api.compile(model, **options))
 
 
 class _Compiling:
-    """Makes the compiled call of a module; travels with it."""
+    """The `dynamo_ctx` of a compiled module."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         self._options = options
 
-    def __call__(self, module: nn.Module) -> Callable[..., Any]:
+    def __call__(self, fn: Any) -> Any:
+        return _compiled(self._options, fn)
+
+    def call_of(self, module: nn.Module) -> Callable[..., Any]:
         compiled: Any = api.compile(module, **self._options)
         call: Callable[..., Any] = compiled.__call__
         return call
+
+
+def _known_to_torch(made: Any) -> Any:
+    """With the attributes by which programs find the function behind a compiled one.
+
+    A method has them in its function, where they speak of that: `innermost_fn` knows.
+    """
+    function = made.__func__ if isinstance(made, MethodType) else made
+    if isinstance(function, CompiledFunction | FunctionType):
+        inner: Any = function.__wrapped__  # type: ignore[union-attr]
+        function.__dict__["_torchdynamo_orig_callable"] = inner
+        function.__dict__["_torchdynamo_wrapper_id"] = id(function)
+    return made
+
+
+def innermost_fn(fn: Any) -> Any:
+    """`torch._dynamo.eval_frame.innermost_fn`: what is behind all wrappers."""
+    while True:
+        if isinstance(fn, MethodType):
+            inner = innermost_fn(fn.__func__)
+            return fn if inner is fn.__func__ else MethodType(inner, fn.__self__)
+        if getattr(fn, "_torchdynamo_wrapper_id", None) != id(fn):
+            return fn
+        fn = fn._torchdynamo_orig_callable
 
 
 def _class(cls: type, change: Callable[[Any], Any], names: tuple[str, ...]) -> type:
@@ -215,19 +273,22 @@ def disable(
 
 def _disabled(recursive: bool, reason: str | None, fn: Any) -> Any:
     if isinstance(fn, nn.Module):
-        return OptimizedModule(unwrapped(fn), _Disabling(recursive, reason))
+        return wrapped(unwrapped(fn), _Disabling(recursive, reason))
     if isinstance(fn, type):
         return _class(fn, partial(_disabled, recursive, reason), ("__init__", "__call__"))
-    return api.disable(fn, recursive, reason)
+    return _known_to_torch(api.disable(fn, recursive, reason))
 
 
 class _Disabling:
-    """Makes the disabled call of a module; travels with it."""
+    """The `dynamo_ctx` of a disabled module."""
 
     def __init__(self, recursive: bool, reason: str | None) -> None:
         self._given = recursive, reason
 
-    def __call__(self, module: nn.Module) -> Callable[..., Any]:
+    def __call__(self, fn: Any) -> Any:
+        return _disabled(*self._given, fn)
+
+    def call_of(self, module: nn.Module) -> Callable[..., Any]:
         disabled: Any = api.disable(module, *self._given)
         call: Callable[..., Any] = disabled.__call__
         return call

@@ -3,9 +3,14 @@
 In: torch's exceptions, by name, once their module has been loaded. Out: each exception of stator
 that says the same is, while stator is installed, of a class that is a subclass of both. It has the
 name, the text and the attributes that it always has; what programs read of torch's is there, too.
+
+A program may load torch's module only when it looks at an exception: `except
+torch._dynamo.exc.InvalidBackend`. So those that were raised before are noted, and become torch's
+right then.
 """
 
 import traceback
+import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -59,17 +64,45 @@ SHAPES: Final[tuple[tuple[type[BaseException], str, Note], ...]] = (
 )
 
 
+_raised: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
+"""Exceptions that were made while torch's were not loaded."""
+
+
+def expect(table: Any, patches: Patches) -> None:
+    """From now on what is raised is noted, until torch's module is there."""
+    for ours, _, _ in table:
+        patches.set(ours, "__new__", staticmethod(_noting(ours)))
+
+
+def _noting(ours: type[BaseException]) -> Callable[..., Any]:
+    def new(cls: type, *args: Any, **kwargs: Any) -> Any:
+        made: Any = BaseException.__new__(cls, *args)
+        if cls is ours:
+            _raised.add(made)
+        return made
+
+    return new
+
+
 def follow(table: Any, module: Any, patches: Patches) -> None:
-    """From now on what is raised is torch's as well."""
+    """From now on what is raised is torch's as well, and what was raised and is looked at now."""
     for ours, name, note in table:
         theirs = getattr(module, name, None)
         if theirs is not None:  # torch has it, in this version
-            _double(ours, theirs, note, patches)
+            both = _double(ours, theirs, note, patches)
+            for error in [each for each in _raised if type(each) is ours]:
+                error.__class__ = both
+                error.__dict__.update(note(error))
+
+
+def forget() -> None:
+    """Nobody asks for the exceptions that were noted."""
+    _raised.clear()
 
 
 def _double(
     ours: type[BaseException], theirs: type[BaseException], note: Note, patches: Patches
-) -> None:
+) -> type[BaseException]:
     class Plain(*_bases(ours)):  # type: ignore[misc]
         """Between the two: what stator's class says to its base is not for torch's."""
 
@@ -98,6 +131,7 @@ def _double(
         return BaseException.__new__(Both if cls is ours else cls, *args)
 
     patches.set(ours, "__new__", staticmethod(new))
+    return Both
 
 
 def _bases(ours: type) -> tuple[type, ...]:

@@ -9,7 +9,8 @@ until `uninstall`. What stator understands as it is stays torch's: `mark_dynamic
 import sys
 import threading
 from collections.abc import Callable
-from types import ModuleType
+from functools import partial
+from types import CellType, ModuleType
 from typing import Any, Final
 
 import torch
@@ -17,9 +18,9 @@ from torch import nn
 
 from stator import api
 from stator.backends import check
-from stator.dropin import compiling, counting, exceptions
+from stator.dropin import compiling, counting, exceptions, modules
 from stator.dropin.arrival import Arrivals
-from stator.dropin.compiling import Backend, Forced, for_programs
+from stator.dropin.compiling import Backend, Forced, for_programs, wrapped_by
 from stator.dropin.explaining import explain
 from stator.dropin.modules import OptimizedModule
 from stator.dropin.patches import Patches
@@ -72,20 +73,29 @@ class _Installed:
         for owner in (logging, logging._internal):
             self._replace(owner, "set_logs", both)
         counting.start()
+        for table in (exceptions.DYNAMOS, exceptions.SHAPES):
+            exceptions.expect(table, self._patches)
         self._arrivals.expect(_DYNAMO, self._dynamo)
         self._arrivals.expect(_SHAPES, self._shapes)
 
     def remove(self) -> None:
         self._arrivals.stop()
         counting.stop()
+        exceptions.forget()
         self._patches.undo()
         self._settings.restore()
         compiling.set_default_backend(None)
 
     def _replace(self, owner: Any, name: str, ours: Callable[..., Any]) -> None:
         original = getattr(owner, name, None)
-        if original is not None:  # torch has it, in this version
-            self._patches.set(owner, name, for_programs(original, ours))
+        if original is None:  # torch has it not, in this version
+            return
+        cell = _innermost(original)
+        current = partial(getattr, owner, name)
+        if cell is None:
+            self._patches.set(owner, name, for_programs(original, ours, current))
+        else:
+            self._patches.fill(cell, for_programs(cell.cell_contents, ours, current))
 
     def _dynamo(self, module: ModuleType) -> None:
         """torch._dynamo has been loaded, by the program or by another part of torch."""
@@ -95,6 +105,7 @@ class _Installed:
                 self._replace(owner, name, _DYNAMOS[name])
         # Compiled programs use it themselves: it is not another function for torch.
         self._patches.set(module, "error_on_graph_break", api.error_on_graph_break)
+        modules.follow(frames.OptimizedModule)
         both = _either_module(frames.OptimizedModule)
         self._patches.set(frames, "OptimizedModule", both)
         self._patches.set(module, "OptimizedModule", both)
@@ -104,6 +115,26 @@ class _Installed:
     def _shapes(self, module: ModuleType) -> None:
         """torch's symbolic sizes have been loaded."""
         exceptions.follow(exceptions.SHAPES, module, self._patches)
+
+
+def _innermost(function: Any) -> CellType | None:
+    """Where torch's own function is, if a library has put a wrapper of its own around it."""
+    found = None
+    for wrapper in wrapped_by(function):
+        inner = wrapper.__dict__.get("__wrapped__")
+        cells = wrapper.__closure__ or ()
+        held = next((cell for cell in cells if inner is not None and _content(cell) is inner), None)
+        if held is None:
+            return found
+        found = held
+    return found
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # it is empty
+        return None
 
 
 def _reset() -> None:
@@ -152,6 +183,7 @@ _DYNAMOS: Final[dict[str, Callable[..., Any]]] = {
     "allow_in_graph": compiling.allow_in_graph,
     "assume_constant_result": api.assume_constant_result,
     "explain": explain,
+    "innermost_fn": compiling.innermost_fn,
     "optimize": compiling.optimize,
     "optimize_assert": compiling.optimize_assert,
     "reset": _reset,
@@ -159,7 +191,7 @@ _DYNAMOS: Final[dict[str, Callable[..., Any]]] = {
     "substitute_in_graph": compiling.substitute_in_graph,
 }
 _ANYWHERE: Final = tuple(_DYNAMOS)
-_FRAMES: Final = ("explain", "optimize", "optimize_assert")
+_FRAMES: Final = ("explain", "innermost_fn", "optimize", "optimize_assert")
 
 _lock: Final = threading.RLock()
 _state: Final[list[_Installed]] = []
