@@ -1,6 +1,8 @@
 """`stator.explain`: what it tells, and what it leaves alone."""
 
 import gc
+import html
+import re
 import time
 import warnings
 import weakref
@@ -126,18 +128,47 @@ class TestWhatItTells:
             assert wanted in text
         assert all(line == line.rstrip() for line in text.splitlines())
 
-    def test_long_lists_of_guards_are_cut(self) -> None:
+    def test_guards_that_every_program_has_are_counted(self) -> None:
         told = stator.explain(Block())(torch.ones(2, 4))
         (guards,) = told.guards
-        shown = str(told).partition("\nguards\n")[2].splitlines()
+        shown = str(told).partition("\nguards\n")[2].splitlines()[1:]
         assert len(shown) < 40 < len(guards)
-        assert shown[1].strip() == f"… {len(guards) - 30} more …"
+        assert not any("no attribute" in line for line in shown)
+        counted = [re.fullmatch(r"    (?:… )?(\d+) (about .*|more …)", line) for line in shown]
+        single = counted.count(None)
+        assert single + sum(int(each[1]) for each in counted if each) == len(guards)
+        assert re.search(r"^    \d+ about attributes that are not there$", str(told), re.MULTILINE)
+        assert "args[0]: Tensor(2, 4) of torch.float32 on cpu" in str(told)
+        everything = told.text(guards=True).partition("\nguards\n")[2].splitlines()[1:]
+        assert [line.strip() for line in everything] == list(guards)
+
+    def test_the_code_of_graphs_is_shown(self) -> None:
+        told = stator.explain(nested)(X)
+        assert "    def forward(self, x : torch.Tensor):" in str(told)
+        assert "= None" not in str(told)
+        long = stator.explain(many_operators)(X)
+        assert re.search(r"^    … \d+ more lines …$", str(long), re.MULTILINE)
+
+    def test_in_a_notebook(self) -> None:
+        told = stator.explain(nested, name="<nested>")(X)
+        shown = told._repr_html_()
+        assert "&lt;nested&gt;" in shown
+        assert "<nested>" not in shown
+        text = re.sub(r"<summary>guards</summary>|<[^>]*>", "", shown)
+        assert html.unescape(text).split() == str(told).replace("\nguards\n", "\n").split()
+        assert shown.count("<details>") == 1  # the guards
 
     def test_repr_is_one_line(self) -> None:
         told = stator.explain(scaled, name="times")(X, 2)
         assert repr(told).startswith("<Explanation of times (")
         assert repr(told).endswith(": 1 graph, 0 graph breaks, 1 operator>")
         assert "\n" not in repr(told)
+
+
+def many_operators(x: torch.Tensor) -> torch.Tensor:
+    for _ in range(100):
+        x = x.sin()
+    return x
 
 
 class TestWhatCanBeExplained:

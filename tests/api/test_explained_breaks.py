@@ -78,7 +78,7 @@ def test_the_cause_is_told(function):
     assert [each.reason for each in found] == [CAUSES[function]]
     assert found[0].line.startswith("if ")
     assert found[0].place.file == __file__
-    assert "u0" not in str(told)
+    assert "u0" not in str(found[0])
 
 
 def waiting(x):

@@ -295,7 +295,7 @@ def one():
         (_callback, one, "with a callback"),
         (_weak_table, one, "with a callback"),
         (_finalized, one, "with a callback"),
-        (_finalized_argument, lambda: (t(3), Thing()), "C code reads an object of type count"),
+        (_finalized_argument, lambda: (t(3), Thing()), "next reads an object of type count"),
         (_weak_tensor, one, "object of type Tensor is still alive"),
         (_weak_function, one, "object of type function is still alive"),
         (_across_a_break, one, "asks for a graph break"),

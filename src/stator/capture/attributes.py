@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
-from stator.capture import number_methods
+from stator.capture import number_methods, operator_names
 from stator.capture.behind import compiled_attribute
 from stator.capture.facts import (
     function_field,
@@ -133,6 +133,8 @@ class Attributes(Names):
             kind = self._module_getattr
         elif cls is types.MethodType:
             kind = self._method_getattr
+        elif operator_names.PACKETS.holds(cls):
+            kind = self._packet_getattr
         elif is_thread_local(cls):
             kind = self.thread_locals.getattr
         elif cls is super:
@@ -305,6 +307,8 @@ class Attributes(Names):
         if name == "__dict__":
             return self.namespace(namespace).shadow
         if type(module) is not types.ModuleType:
+            if operator_names.NAMESPACES.holds(type(module)):
+                operator_names.find(module, name)
             self.world.protocol(type(module), ("__getattr__", "__getattribute__"))
             getter = self.world.class_attribute(type(module), "__getattribute__")
             found = self.world.class_attribute(type(module), name)
@@ -327,6 +331,14 @@ class Attributes(Names):
                 raise InterpreterState("dir() of a module that the call has changed")
             self.world.guard(Fixed(module), AttrKeys(tuple(dict.__iter__(namespace))))
         return core.getattr(frame, module, name)
+
+    def _packet_getattr(self, frame: Frame, packet: Any, name: str) -> Any:
+        """An operator with its overloads."""
+        operator_names.find(packet, name)
+        record = self.world.records.get(id(packet))
+        if record is None and id(packet) in self.world.opaque:
+            return self._opaque_getattr(frame, packet, name)
+        return self.generic_getattr(frame, packet, name, record, core.getattr)
 
     def _method_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
         """As `method_getattro`: what a method has not itself, its function has."""

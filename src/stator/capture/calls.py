@@ -347,7 +347,8 @@ class Calls:
         is_bound = False
         if cls is types.MethodWrapperType:
             if id(callable) in self.world.opaque:
-                raise OpaqueObject(f"{describe(callable)}, bound before the call, is called")
+                what = f"{describe(callable)}, bound before the call, is called"
+                raise OpaqueObject(what).about(self.world.origins.get(id(callable)))
             # super().__setattr__ and the like: the slot itself, with the object in front.
             owner = _wrapper_class(callable)
             slot = objects.type_dict(owner).get(callable.__name__)
@@ -358,7 +359,8 @@ class Calls:
             if is_lock(type(bound)):
                 return self.locks.call(bound, callable.__name__, args)
             if id(callable) in self.world.opaque:
-                raise OpaqueObject(f"{describe(callable)}, bound before the call, is called")
+                what = f"{describe(callable)}, bound before the call, is called"
+                raise OpaqueObject(what).about(self.world.origins.get(id(callable)))
             is_bound = bound is not None and type(bound) is not types.ModuleType
         # What is looked up by `rule` is kept, and so would be what it is bound to.
         rule = leaves.classify(callable) if is_bound else self.rule(callable)

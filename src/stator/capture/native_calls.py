@@ -25,7 +25,13 @@ from stator.capture.refusals import FORBIDDEN
 from stator.capture.text import makes_text
 from stator.capture.values import is_torch_value
 from stator.contracts import Contract, Depth, SymInt, Verdict
-from stator.diagnostics.catalogue import ArrayChanged, OpaqueObject, UnknownCFunction, ValueNeeded
+from stator.diagnostics.catalogue import (
+    ArrayChanged,
+    IteratorInUse,
+    OpaqueObject,
+    UnknownCFunction,
+    ValueNeeded,
+)
 from stator.objects import TypeSet
 from stator.world.kinds import CONSTANTS
 
@@ -176,7 +182,13 @@ def run(
                 continue
         if spec.mutated and calls.arrays.holds(type(value)):
             raise ArrayChanged(f"{describe(callable)} changes a numpy array")
-        calls.values.ready(value, spec.depth, attributes=spec.attributes, calls=contract.calls_back)
+        try:
+            calls.values.ready(
+                value, spec.depth, attributes=spec.attributes, calls=contract.calls_back
+            )
+        except (OpaqueObject, IteratorInUse) as unread:
+            unread.reason = unread.reason.replace("C code", describe(callable), 1)
+            raise
         if needed and calls.tensors.has_symbols(value, spec.depth):
             value = calls.tensors.shapes.fixed(frame, value)
             if calls.tensors.has_symbols(value, spec.depth):

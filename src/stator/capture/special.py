@@ -28,7 +28,8 @@ from stator.capture.facts import (
     inner_frame,
     look_outside,
 )
-from stator.capture.native_calls import by_contract, call_c, contract_of, run
+from stator.capture.native_calls import by_contract, call_c, contract_of, describe, run
+from stator.capture.refusals import unseen
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import (
     ClassChanged,
@@ -36,6 +37,7 @@ from stator.diagnostics.catalogue import (
     NotRebuilt,
     TensorSubclass,
 )
+from stator.effects.texts import Text
 from stator.graph import leaves
 from stator.guards import AttrKeys, Fixed, IsWeak
 from stator.world.fields import same_names
@@ -49,6 +51,9 @@ Handler = Callable[["Calls", Frame, Any, list[Any], dict[str, Any]], Any]
 
 def _plain(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """CPython's own call, for wrong arguments and the like."""
+    for value in (*args, *kwargs.values()):
+        if type(value) is Text:  # which is no string
+            raise unseen(calls.world, value, f"{describe(function)} reads {{}}")
     if kwargs:
         return core.call(frame, function, [*args, *kwargs.values()], tuple(kwargs))
     return core.call(frame, function, args, None)

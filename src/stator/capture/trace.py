@@ -21,6 +21,7 @@ from stator.capture import controls
 from stator.capture.beginning import parameters, resumed_values
 from stator.capture.blame import blame
 from stator.capture.budget import Budget
+from stator.capture.causes import blamed
 from stator.capture.entered import note, ours
 from stator.capture.finish import finish, operators_of
 from stator.capture.held import Held
@@ -150,6 +151,7 @@ def _broken_off(tracer: Tracer, task: Task, stopped: Break) -> Trace:
         raise failure(str(task.place), stopped)
     stopped.__traceback__ = stopped.__context__ = None  # frames, with all that they hold
     stopped.places = stopped.places or (task.place,)
+    blamed(tracer.tensors.graph, stopped, task)
     return Trace(
         tracer.world.guards,
         None,

@@ -19,8 +19,9 @@ from torch import nn
 
 from stator import api
 from stator.backends import UnknownBackendError
-from stator.cli import files
+from stator.cli import files, screen
 from stator.cli.errors import UsageError
+from stator.diagnostics.explained import lines as explained_lines
 from stator.diagnostics.explanation import Explanation
 from stator.dropin.modules import unwrapped
 from stator.dropin.switch import install, uninstall
@@ -69,7 +70,7 @@ def _explained(given: argparse.Namespace, file: str, name: str, page: Path | Non
         return 1
     if not told:
         raise UsageError(f"{_DRIVER} in {given.inputs or file} does not call {name}")
-    print(told[-1])  # it has all that was compiled since the first call
+    screen.lines(explained_lines(told[-1], guards=given.guards), sys.stdout)  # since the first call
     if page is not None:
         told[-1].report(page)
         print(f"\nthe report is {page}", file=sys.stderr)

@@ -136,6 +136,9 @@ def _parser() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
     explain.add_argument("--inputs", metavar="FILE", help="where the arguments are defined")
     explain.add_argument("--report", metavar="FILE", help="write an HTML page about it")
     explain.add_argument("--backend", metavar="NAME", default="eager", help='"eager" by default')
+    explain.add_argument(
+        "--guards", action="store_true", help="all guards, also those that every program has"
+    )
 
     why = command("why", "the page of a reason", _WHY)
     why.add_argument("reason", nargs="?", help="its number, or a word")

@@ -1,9 +1,10 @@
 """What terminals get to see: tables and pages with colours. Loads rich when it draws something."""
 
+import itertools
 import os
 from collections.abc import Iterable, Sequence
 from importlib import import_module
-from typing import Any, TextIO
+from typing import Any, Final, TextIO
 
 
 def is_terminal(file: TextIO) -> bool:
@@ -40,6 +41,33 @@ def table(
         shown.print(text(heading, style="bold"))
         for entry in entries:
             shown.print(text(f"  {entry}"))
+
+
+# Kinds of lines (diagnostics.explained), in rich's words.
+_STYLES: Final = {
+    "title": "bold",
+    "part": "bold cyan",
+    "broken": "bold red",
+    "fix": "green",
+    "dim": "dim",
+}
+
+
+def lines(found: Iterable[tuple[str, str]], file: TextIO) -> None:
+    """Lines of text, each with its kind; in colours, if somebody looks at them."""
+    if not is_terminal(file):
+        for text, _ in found:
+            print(text, file=file)
+        return
+    shown = console(file)
+    text_of = import_module("rich.text").Text
+    for kind, group in itertools.groupby(found, key=lambda line: line[1]):
+        texts = [text for text, _ in group]
+        if kind == "code":
+            syntax = import_module("rich.syntax").Syntax
+            shown.print(syntax("\n".join(texts), "python", theme="ansi_dark"), soft_wrap=True)
+        else:
+            shown.print(text_of("\n".join(texts), style=_STYLES.get(kind, "")), soft_wrap=True)
 
 
 def page(markdown: str, file: TextIO) -> None:

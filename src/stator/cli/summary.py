@@ -19,12 +19,12 @@ _MOST: Final = 5  # places, and functions that were compiled again, that are sho
 
 @dataclass(frozen=True)
 class Split:
-    """A place where graphs end."""
+    """A place where graphs end, for one kind of reason: the first one, in its words."""
 
     place: str
-    reason: str
+    reason: str = field(compare=False)
     id: str
-    hint: str
+    hint: str = field(compare=False)
 
 
 @dataclass
@@ -39,6 +39,8 @@ class Summary:
     failures: int = 0
     breaks: Counter[Split] = field(default_factory=Counter)
     """How many graphs end at each place."""
+    causes: set[Split] = field(default_factory=set)
+    """Those of them that need no other graph break before: what is behind one may be its result."""
     recompiles: Counter[str] = field(default_factory=Counter)
     """Of each function."""
     reasons: dict[str, str] = field(default_factory=dict)
@@ -88,9 +90,13 @@ class Summary:
         if self.eager_calls:
             yield "ran eagerly", _many(self.eager_calls.total(), "call")
 
+    def ranked(self) -> list[tuple[Split, int]]:
+        """Where it breaks, and how often: causes first, and then what is behind other breaks."""
+        return sorted(self.breaks.items(), key=lambda each: (each[0] not in self.causes, -each[1]))
+
     def places(self) -> Iterator[str]:
         """Where it breaks most, and why."""
-        for split, count in self.breaks.most_common(_MOST):
+        for split, count in self.ranked()[:_MOST]:
             often = f" ({count} graphs end here)" if count > 1 else ""
             yield f"{split.place}: {split.reason} [{split.id}]{often}"
         if len(self.breaks) > _MOST:
@@ -110,7 +116,7 @@ class Summary:
 
     def advice(self) -> Iterator[str]:
         """What to do next."""
-        for split, _ in self.breaks.most_common():
+        for split, _ in self.ranked():
             if split.id:
                 yield f"`stator why {split.id}` explains the reason and shows a fix"
                 return
@@ -157,13 +163,19 @@ class _Adding:
             self._uncaptured.add(event["number"])
         broken = event["broken"]
         if broken is not None and not broken.get("of_a_split"):  # which another one has led to
-            total.breaks[_split(broken)] += 1
+            self._broke(event)
+
+    def _broke(self, event: Event) -> None:
+        split = _split(event["broken"])
+        self._summary.breaks[split] += 1
+        if event["function"] in self._roots:
+            self._summary.causes.add(split)
 
     def _failure(self, event: Event) -> None:
         self._compiles[event["function"]] += 1
         self._summary.failures += 1
         if event["broken"] is not None:
-            self._summary.breaks[_split(event["broken"])] += 1
+            self._broke(event)
 
     def _recompile(self, event: Event) -> None:
         name = self._names.get(event["function"], "a function")

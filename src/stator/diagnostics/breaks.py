@@ -5,9 +5,10 @@ is one of its subclasses, the reasons of the `catalogue`. `CaptureError` is what
 line, the reason, and what to do. `Failed` is none of these reasons: the program is not at fault.
 """
 
+import re
 import traceback
 from types import CodeType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from stator import config
 from stator._native._core import Frame
@@ -15,6 +16,24 @@ from stator.diagnostics.places import Place, place, shown, stack
 from stator.evaluator import Abort
 
 __all__ = ["Break", "CaptureError", "Failed", "Place", "place", "stack"]
+
+
+# Where what torch says to users ends, and what it says to its own authors begins.
+_INTERNALS: Final = re.compile(
+    r"\s*\(?(Exception raised from |frame #\d+: |C\+\+ (Captured|stack )|For C\+\+ stack trace|"
+    r"Traceback \(most recent call last\):)"
+)
+_MOST_LINES: Final = 3
+_MOST_COLUMNS: Final = 300
+
+
+def concise(reason: str) -> str:
+    """A reason in a few lines; messages of torch may come with a backtrace of C++ frames."""
+    internals = _INTERNALS.search(reason)
+    text = reason if internals is None else reason[: internals.start()]
+    lines = [line.rstrip() for line in text.strip().splitlines() if line.strip()]
+    lines = [line if len(line) <= _MOST_COLUMNS else f"{line[:_MOST_COLUMNS]}…" for line in lines]
+    return "\n".join(lines if len(lines) <= _MOST_LINES else [*lines[:_MOST_LINES], "…"])
 
 
 class Break(Abort):
@@ -41,6 +60,7 @@ class Break(Abort):
     def __init__(
         self, reason: str, hint: str = "", *, whole: bool = False, asked: bool = False
     ) -> None:
+        reason = concise(reason)
         super().__init__(reason)
         self.reason = reason
         self.hint = hint or self.fix.partition("\n")[0]

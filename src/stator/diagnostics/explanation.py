@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from stator.diagnostics import explained
 from stator.diagnostics.breaks import CaptureError
 from stator.diagnostics.places import Place, shown, source_line, users_own
 from stator.report import build
 
 _WAITING: Final = "stack["  # how values are called that a frame has on its stack
-_SHOWN: Final = 30  # guards per part that are printed; `guards` has all
 
 
 def is_of_a_split(source: str) -> bool:
@@ -189,12 +189,20 @@ class Explanation:
         return build(self.events, path)
 
     def __repr__(self) -> str:
-        return f"<Explanation of {self.name}: {self._summary()}>"
+        return f"<Explanation of {self.name}: {self.summary()}>"
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
+        return self.text()
 
-    def _summary(self) -> str:
+    def _repr_html_(self) -> str:
+        return explained.notebook(self)
+
+    def text(self, *, guards: bool = False) -> str:
+        """All of it as text; with `guards`, also those that every program has."""
+        return "\n".join(line.text for line in explained.lines(self, guards=guards))
+
+    def summary(self) -> str:
+        """The most important numbers, in one line."""
         counted = [
             _many(self.graph_count, "graph"),
             _many(self.break_count, "graph break"),
@@ -210,27 +218,6 @@ class Explanation:
             counted.append(f"{_many(len(self.ran_eagerly), 'call')} ran eagerly")
         return ", ".join(counted)
 
-    def _lines(self) -> Iterator[str]:
-        yield self.name
-        yield f"  {self._summary()}"
-        yield f"  traced in {_time(self.trace_seconds)}, compiled in {_time(self.backend_seconds)}"
-        for why, count in Counter(self.ran_eagerly).items():
-            yield f"  {_many(count, 'call')} ran eagerly: {why}"
-        number = 0
-        for part in self.parts:
-            number += part.code is not None
-            yield ""
-            yield from _part_lines(part, number)
-        for title, groups in (("guards", self._guard_groups()), ("recompiles", self.recompiles)):
-            if groups:
-                yield ""
-                yield title
-                for group in groups:
-                    yield from (f"  {line}" for line in group.splitlines())
-
-    def _guard_groups(self) -> list[str]:
-        return ["\n".join([part.name, *_some(part.guards)]) for part in self.parts]
-
 
 def _distinct(parts: Iterable[Part]) -> tuple[GraphBreak, ...]:
     found: dict[object, GraphBreak] = {}
@@ -241,38 +228,5 @@ def _distinct(parts: Iterable[Part]) -> tuple[GraphBreak, ...]:
     return tuple(found.values())
 
 
-def _part_lines(part: Part, number: int) -> Iterator[str]:
-    if part.eager is not None:
-        yield f"not captured: {part.name}"
-        if part.broken is None:
-            yield f"  {part.eager}"
-    elif part.code is None:
-        yield f"no graph: {part.name}"
-    else:
-        yield f"graph {number}: {part.name}"
-        counts = (name if n == 1 else f"{name} ×{n}" for name, n in part.counts.items())
-        yield f"  {_many(len(part.operators), 'operator')}: {', '.join(counts)}"
-        times = f"traced in {_time(part.trace_seconds)}, compiled in {_time(part.backend_seconds)}"
-        yield f"  {_many(len(part.guards), 'guard')}, {times}"
-    if part.broken is not None:
-        yield from _prefixed("  break: ", part.broken.lines())
-
-
-def _prefixed(prefix: str, lines: Iterator[str]) -> Iterator[str]:
-    for index, line in enumerate(lines):
-        yield f"{'  ' if index else prefix}{line}"
-
-
-def _some(guards: tuple[str, ...]) -> Iterator[str]:
-    """The last ones, which are about the program rather than about torch's state."""
-    if len(guards) > _SHOWN:
-        yield f"  … {len(guards) - _SHOWN} more …"
-    yield from (f"  {guard}" for guard in guards[-_SHOWN:])
-
-
 def _many(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
