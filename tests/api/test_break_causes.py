@@ -2,7 +2,7 @@
 """The first reason in a report is the cause: it names what the program calls, and the user's line.
 
 Each program has one cause, in a line with `# cause`. What follows from the split (an iterator that
-is older than the rest of its loop, a file that was opened before) is behind it, if it is told at all.
+is older than the rest of its loop, a file that was opened before) is behind it, if told at all.
 """
 
 import array
@@ -24,6 +24,7 @@ import threading
 import time
 import uuid
 import weakref
+from pathlib import Path
 
 import pytest
 import torch
@@ -34,7 +35,7 @@ from stator.cli.summary import Summary
 from stator.diagnostics.breaks import concise
 
 PROGRAMS = {}
-LINES = open(__file__).read().splitlines()
+LINES = Path(__file__).read_text().splitlines()
 
 
 def cause(words, id):

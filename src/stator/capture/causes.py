@@ -47,7 +47,7 @@ def blamed(graph: OutputGraph, broken: Break, task: Task) -> None:
             at = task.place
             broken.hint = (
                 f"this part of the program begins at line {at.line} of {at.file}, behind a graph "
-                f"break: if the object is made before that in the same call, remove that break first"
+                f"break: if the object is made before that in this call, remove that break first"
             )
 
 

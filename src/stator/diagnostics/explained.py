@@ -1,8 +1,8 @@
 """How an explanation is shown: lines of text, each of a kind, for terminals and for notebooks.
 
-Stage: diagnostics. In: an `Explanation`. Out: `Line`s: plain text, and what kind of text it is, from
-which a terminal takes its colours and a notebook its classes. What is long and says little is
-counted instead: guards that hold for every program, the rest of a long graph.
+Stage: diagnostics. In: an `Explanation`. Out: `Line`s: plain text, and what kind of text it is, by
+which a terminal and a notebook choose colours. What is long and says little is counted instead:
+guards that every program has, the rest of a long graph.
 """
 
 import html
