@@ -26,7 +26,7 @@ MIN_RATE = $(if $(filter 3.11,$(PYVER)),97,95)
 # Modules to run and further options, e.g. make conformance ARGS="test_dict -k pop"
 ARGS ?=
 
-.PHONY: help demo test lint conformance conformance-compiled stress fuzz asan bench clean
+.PHONY: help package demo test lint conformance conformance-compiled stress fuzz asan bench clean
 help:
 	@echo "make demo          a small transformer: graph, guards, a recompile and why, times"
 	@echo "make test          lint, build, fast tests"
@@ -41,6 +41,7 @@ help:
 	@echo "make zoo           graph capture on real models; make zoo-setup installs them"
 	@echo "make dynamic       the same models on shapes that change: how often they are compiled"
 	@echo "make programs      programs written for torch.compile, on stator: the same output?"
+	@echo "make package       sdist and wheel, in build/dist, and a look at what is in them"
 	@echo "make docs          all pages, and one per reason, as a site with a search: build/site"
 	@echo "make clean         remove environments and build products"
 	@echo "PYTHON=python3.12 chooses another Python for any of them."
@@ -131,6 +132,10 @@ programs: $(ZOO)
 browser: $(TORCH)
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { echo "error: no chromium: apt-get install chromium chromium-driver" >&2; exit 1; }
 	$(BIN)/python -m pytest tests/report $(ARGS)
+
+package: $(TORCH)
+	STATOR_PACKAGE=all $(BIN)/python -m pytest tests/test_package.py $(ARGS)
+	$(BIN)/python -c "from setuptools import build_meta as b; b.build_sdist('build/dist'); b.build_wheel('build/dist')"
 
 # Static files, without a network. The messages on it come from running the examples.
 .PHONY: docs
