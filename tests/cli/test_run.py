@@ -174,3 +174,38 @@ def test_mistakes(arguments: list[str], text: str, tmp_path: Path) -> None:
     assert text in found.errors
     if arguments:
         assert found.errors.count("\n") == 1
+
+
+def test_an_interrupt_while_torch_loads_its_parts(tmp_path: Path) -> None:
+    """It is the user's, whatever torch makes of it: nobody is asked to report a bug."""
+    (tmp_path / "program.py").write_text(INTERRUPTED)
+    found = run(["-m", "stator", "run", "program.py"], tmp_path)
+    assert found.status == -2, found.errors
+    assert "KeyboardInterrupt" in found.errors
+    assert "bug" not in found.errors
+    assert "report it" not in found.errors
+
+
+# An import that is interrupted in a place where Python wraps the exception in another one.
+INTERRUPTED = """\
+import importlib.abc, signal, sys
+import torch
+
+class Interrupting(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name.startswith("torch._functorch") or name.startswith("torch._inductor"):
+            sys.meta_path.remove(self)
+            class Named:
+                def __set_name__(self, owner, name):
+                    signal.raise_signal(signal.SIGINT)
+            class Wrapping:
+                inside = Named()
+
+sys.meta_path.insert(0, Interrupting())
+
+def program(x):
+    return torch.relu(x) + 1
+
+torch.compile(program, backend="aot_eager")(torch.ones(3, requires_grad=True))
+print("not interrupted")
+"""

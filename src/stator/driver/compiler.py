@@ -67,7 +67,7 @@ from stator.effects.suspension import Exit, Suspension
 from stator.emit.ending import Ending
 from stator.evaluator import PACKAGE, InternalError
 from stator.evaluator.points import Point
-from stator.graph.interrupts import is_interrupt
+from stator.graph.interrupts import interrupt_behind, is_interrupt
 from stator.graph.modes import interruptible
 
 _ATTEMPTS: Final = 3
@@ -232,6 +232,8 @@ class Compiler:
                 announcements.suppressed(self.label, Why.STACK)
             raise  # see __call__
         except Exception as error:
+            if (interrupt := interrupt_behind(error)) is not None:
+                raise interrupt from None  # whatever was made of it on its way
             announcements.failed(self.label, error)
             if is_interrupt(error):
                 raise

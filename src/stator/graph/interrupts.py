@@ -26,6 +26,7 @@ _REASONING: Final = (
     ),
     os.path.dirname(sympy.__file__) + os.sep,
 )
+_DEEPEST: Final = 20  # causes of causes that are looked at
 _OWN: Final = ("torch.fx.", "torch.utils._sympy.", "torch._subclasses.", "sympy.")
 
 
@@ -35,7 +36,7 @@ def is_interrupt(error: BaseException) -> bool:
     CPython calls a signal handler with the frame that it interrupts, which is the one that called
     it, as far as a traceback knows.
     """
-    if not isinstance(error, Exception):
+    if not isinstance(error, Exception) or interrupt_behind(error) is not None:
         return True
     step = error.__traceback__
     while step is not None:
@@ -44,6 +45,20 @@ def is_interrupt(error: BaseException) -> bool:
             return True
         step = following
     return False
+
+
+def interrupt_behind(error: BaseException) -> KeyboardInterrupt | None:
+    """Ctrl-C that has become the cause of something else, if it has.
+
+    CPython itself wraps what is raised in some places (`__set_name__`, results of C functions), as
+    modules do while they are imported. What is merely being handled meanwhile is no cause.
+    """
+    step: BaseException | None = error
+    for _ in range(_DEEPEST):
+        if step is None or isinstance(step, KeyboardInterrupt):
+            return step
+        step = step.__cause__
+    return None
 
 
 def is_failure(error: BaseException) -> bool:
