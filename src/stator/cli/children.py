@@ -2,7 +2,8 @@
 
 A forked process has inherited everything. A spawned one is a new interpreter, which is sent what
 `multiprocessing` calls the preparation data before it imports the program: an object in it is
-unpickled there, and installs stator when torch is imported. Loads no torch.
+unpickled there, and installs stator when torch is imported; what is compiled there is told to the
+process that shows the summary. Loads no torch.
 """
 
 import multiprocessing.spawn
@@ -11,6 +12,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
+from stator.cli.processes import listen_in_child
 from stator.dropin.arrival import Arrivals
 
 _arrivals: Final = Arrivals()
@@ -19,36 +21,43 @@ _arrivals: Final = Arrivals()
 class _Name(str):
     """The name of a process, which brings stator along."""
 
-    def __new__(cls, name: str, options: dict[str, Any]) -> "_Name":
+    def __new__(cls, name: str, options: dict[str, Any], folder: str | None) -> "_Name":
         made = super().__new__(cls, name)
         made.options = options
+        made.folder = folder
         return made
 
     options: dict[str, Any]
+    folder: str | None
 
     def __reduce__(self) -> Any:
-        return _arrived, (str(self), self.options)
+        return _arrived, (str(self), self.options, self.folder)
 
 
-def follow(options: dict[str, Any]) -> None:
-    """Spawned processes get stator, too, with what was given to `install`."""
+def follow(options: dict[str, Any], folder: str | None = None) -> None:
+    """Spawned processes get stator, too, with what was given to `install`.
+
+    `folder` is where they leave what they have to tell, if anyone wants to know.
+    """
     spawn: Any = multiprocessing.spawn
     original: Callable[[str], dict[str, Any]] = spawn.get_preparation_data
 
     def get_preparation_data(name: str) -> dict[str, Any]:
         data = original(name)
-        data["name"] = _Name(data["name"], options)
+        data["name"] = _Name(data["name"], options, folder)
         return data
 
     spawn.get_preparation_data = get_preparation_data
 
 
-def _arrived(name: str, options: dict[str, Any]) -> str:
+def _arrived(name: str, options: dict[str, Any], folder: str | None) -> str:
     """Called in the new process; answers with its name."""
 
     def install(torch: ModuleType) -> None:
         import_module("stator.dropin.switch").install(**options)
 
     _arrivals.expect("torch", install)
-    follow(options)  # for its own children
+    if folder is not None:
+        listen_in_child(folder)
+    follow(options, folder)  # for its own children
     return name

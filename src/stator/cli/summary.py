@@ -31,6 +31,8 @@ class Split:
 class Summary:
     """What was compiled in a run, in numbers."""
 
+    processes: int = 0
+    """In how many of them something was compiled."""
     functions: int = 0
     graphs: int = 0
     operators: int = 0
@@ -71,6 +73,8 @@ class Summary:
 
     def rows(self) -> Iterator[tuple[str, str]]:
         """What there is to say, as names and values."""
+        if self.processes > 1:
+            yield "processes", str(self.processes)
         yield "functions", str(self.functions)
         yield "graphs", f"{self.graphs} ({_many(self.operators, 'operator')})"
         places = len(self.breaks)
@@ -123,7 +127,7 @@ class Summary:
 
 
 class _Adding:
-    """Reads events one by one."""
+    """Reads events one by one. Numbers of functions and compiles are those of one process."""
 
     def __init__(self) -> None:
         self._summary = Summary()
@@ -131,28 +135,46 @@ class _Adding:
         self._roots: set[Any] = set()
         self._uncaptured: set[Any] = set()
         self._compiles: defaultdict[Any, int] = defaultdict(int)
-        self._misses: int | None = None  # as the end tells it; older traces don't
+        self._calls: dict[Any, _Calls] = {}  # of each process, as its last end tells it
 
     def all(self, events: Iterable[Event]) -> Summary:
+        total = self._summary
         for event in events:
             handle = getattr(self, f"_{event['kind']}", None)
             if handle is not None:
                 handle(event)
-        self._summary.functions = len(self._roots & self._compiles.keys())
-        if self._misses is None:
-            self._summary.misses += sum(self._compiles[root] for root in self._roots)
-        else:
-            self._summary.misses = self._misses
-        return self._summary
+        roots = self._roots & self._compiles.keys()
+        processes = {process for process, _ in self._compiles}
+        total.processes = len(processes)
+        # Processes run the same program: one function in each of them is one.
+        named = {self._names[root] for root in roots}
+        total.functions = len(roots if total.processes == 1 else named)
+        for process in processes:
+            calls = self._calls.pop(process, None)
+            if calls is None or calls.misses is None:  # older traces don't tell
+                own = (root for root in self._roots if root[0] == process)
+                total.misses += sum(self._compiles[root] for root in own)
+            self._add(calls)
+        for calls in self._calls.values():
+            self._add(calls)
+        return total
+
+    def _add(self, calls: "_Calls | None") -> None:
+        if calls is not None:
+            self._summary.hits += calls.hits
+            self._summary.misses += calls.misses or 0
+            self._summary.misses += calls.declined
+            self._summary.eager_calls.update(calls.eager)
 
     def _function(self, event: Event) -> None:
-        self._names[event["id"]] = f"{event['name']} ({_short(event['file'])}:{event['line']})"
+        key = _key(event, "id")
+        self._names[key] = f"{event['name']} ({_short(event['file'])}:{event['line']})"
         if event["parent"] is None:
-            self._roots.add(event["id"])
+            self._roots.add(key)
 
     def _compile(self, event: Event) -> None:
         total = self._summary
-        self._compiles[event["function"]] += 1
+        self._compiles[_key(event, "function")] += 1
         total.trace_seconds += event["trace_seconds"]
         total.backend_seconds += event["backend_seconds"]
         total.other_seconds += event["other_seconds"]
@@ -160,7 +182,7 @@ class _Adding:
         total.graphs += event["outcome"] == "graph"
         if event["outcome"] == "eager":
             total.eager += 1
-            self._uncaptured.add(event["number"])
+            self._uncaptured.add(_key(event, "number"))
         broken = event["broken"]
         if broken is not None and not broken.get("of_a_split"):  # which another one has led to
             self._broke(event)
@@ -168,17 +190,17 @@ class _Adding:
     def _broke(self, event: Event) -> None:
         split = _split(event["broken"])
         self._summary.breaks[split] += 1
-        if event["function"] in self._roots:
+        if _key(event, "function") in self._roots:
             self._summary.causes.add(split)
 
     def _failure(self, event: Event) -> None:
-        self._compiles[event["function"]] += 1
+        self._compiles[_key(event, "function")] += 1
         self._summary.failures += 1
         if event["broken"] is not None:
             self._broke(event)
 
     def _recompile(self, event: Event) -> None:
-        name = self._names.get(event["function"], "a function")
+        name = self._names.get(_key(event, "function"), "a function")
         self._summary.recompiles[name] += 1
         texts = [each["text"] for each in event["failures"]]
         self._summary.reasons[name] = texts[-1] if texts else "no entry fits"
@@ -187,23 +209,42 @@ class _Adding:
         self._summary.limits += 1
 
     def _end(self, event: Event) -> None:
-        """The last one tells of all that was before."""
-        functions = [each for each in event["functions"] if each["function"] in self._roots]
+        """The last one of a process tells of all that was before."""
+        process = event.get("pid")
+        functions = [
+            each for each in event["functions"] if (process, each["function"]) in self._roots
+        ]
         if any("calls" in each for each in functions):
-            total = self._summary
-            total.hits = sum(each["hits"] for each in functions)
-            total.eager_calls = Counter()
+            eager: Counter[str] = Counter()
             for each in functions:
-                total.eager_calls.update(each["eager"])
-            self._misses = sum(each["calls"] for each in functions) - total.hits
+                eager.update(each["eager"])
+            hits = sum(each["hits"] for each in functions)
+            misses = sum(each["calls"] for each in functions) - hits
+            self._calls[process] = _Calls(hits, misses, 0, eager)
             return
-        for each in functions:
-            self._summary.hits += each["hits"]
-            self._summary.misses += each["declined"]
-        as_they_are = sum(e["hits"] for e in event["entries"] if e["number"] in self._uncaptured)
-        as_they_are = min(as_they_are, self._summary.hits)
-        self._summary.hits -= as_they_are
-        self._summary.misses += as_they_are
+        hits = sum(each["hits"] for each in functions)
+        declined = sum(each["declined"] for each in functions)
+        as_they_are = sum(
+            each["hits"]
+            for each in event["entries"]
+            if (process, each["number"]) in self._uncaptured
+        )
+        as_they_are = min(as_they_are, hits)
+        self._calls[process] = _Calls(hits - as_they_are, None, declined + as_they_are, Counter())
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """How calls went in one process."""
+
+    hits: int
+    misses: int | None
+    declined: int
+    eager: Counter[str]
+
+
+def _key(event: Event, name: str) -> tuple[Any, Any]:
+    return event.get("pid"), event[name]
 
 
 def _split(broken: Event) -> Split:
