@@ -7,7 +7,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import CodeType, FunctionType, MethodType
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, Literal, TypeVar, overload
 
 from torch import nn
 
@@ -57,6 +57,8 @@ __all__ = [
     "substitute_in_graph",
 ]
 
+Mode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite"]
+"""What Inductor calls its modes, for editors and type checkers. Others' may be any string."""
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=nn.Module)
 
@@ -70,7 +72,7 @@ def compile(
     fullgraph: bool = ...,
     dynamic: bool | None = ...,
     backend: str | Callable[..., Any] = ...,
-    mode: str | None = ...,
+    mode: Mode | None = ...,
     options: Mapping[str, Any] | None = ...,
     name: str | None = ...,
     disable: bool = ...,
@@ -84,7 +86,7 @@ def compile(
     fullgraph: bool = ...,
     dynamic: bool | None = ...,
     backend: str | Callable[..., Any] = ...,
-    mode: str | None = ...,
+    mode: Mode | None = ...,
     options: Mapping[str, Any] | None = ...,
     name: str | None = ...,
     disable: bool = ...,
@@ -97,7 +99,7 @@ def compile(
     fullgraph: bool = False,
     dynamic: bool | None = None,
     backend: str | Callable[..., Any] = "inductor",
-    mode: str | None = None,
+    mode: Mode | None = None,
     options: Mapping[str, Any] | None = None,
     name: str | None = None,
     disable: bool = False,

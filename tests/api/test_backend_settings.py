@@ -128,6 +128,6 @@ def test_a_backend_of_the_users_gets_them() -> None:
         seen.append(given)
         return module.forward
 
-    stator.compile(step, backend=backend, mode="of mine")(X)
+    stator.compile(step, backend=backend, mode="of mine")(X)  # type: ignore[call-overload]
     stator.compile(step, backend=backend, options={"depth": 3})(X)
     assert seen == [{"mode": "of mine"}, {"options": {"depth": 3}}]

@@ -192,7 +192,10 @@ class Bucket:
 
 @final
 class CompiledFunction:
-    """Calls the entry whose guards hold, or `miss(self, bound)`; otherwise like its function."""
+    """A function that stator compiles, otherwise like that function, which is its `__wrapped__`.
+
+    It calls the entry whose guards hold, or `miss(self, bound)`.
+    """
 
     def __new__(
         cls,

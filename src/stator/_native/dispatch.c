@@ -660,7 +660,12 @@ PyTypeObject CompiledFunction_Type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "stator._native._core.CompiledFunction",
     .tp_doc = "CompiledFunction(function, miss, *, name=None, bucket=None, shared=None)\n--\n\n"
-              "Calls the entry whose guards hold, or miss(self, bound).",
+              "A function that stator compiles. It is called like the function it was made of,\n"
+              "which is its __wrapped__, and does what that does: with name, signature, docstring\n"
+              "and attributes of that function.\n\n"
+              "A call runs what was compiled for arguments like these, if its guards hold, and\n"
+              "compiles the function for them otherwise. stator.explain(function)(*args) tells\n"
+              "what becomes of a call.",
     .tp_basicsize = sizeof(CompiledFunction),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
     .tp_new = compiled_new,

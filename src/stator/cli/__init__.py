@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from stator.cli.errors import UsageError
+from stator.cli.errors import NO_TORCH, UsageError
 from stator.cli.parser import MODULES, parse
 
 
@@ -19,6 +19,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command: str = given.command
     try:
         status: int = import_module(f"stator.cli.{MODULES[command]}").main(given)
+    except ModuleNotFoundError as missing:
+        if missing.name != "torch":
+            raise
+        print(f"stator {command}: {NO_TORCH}", file=sys.stderr)
+        return 2
     except UsageError as mistake:
         print(f"stator {command}: {mistake}", file=sys.stderr)
         return 2

@@ -72,7 +72,7 @@ def _explained(given: argparse.Namespace, file: str, name: str, page: Path | Non
         raise UsageError(f"{_DRIVER} in {given.inputs or file} does not call {name}")
     screen.lines(explained_lines(told[-1], guards=given.guards), sys.stdout)  # since the first call
     if page is not None:
-        told[-1].report(page)
+        told[-1].report(page, editor=given.editor)
         print(f"\nthe report is {page}", file=sys.stderr)
     return 0
 

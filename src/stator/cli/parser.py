@@ -4,9 +4,11 @@ In: arguments. Out: a namespace with `command`. Loads nothing of stator but this
 """
 
 import argparse
+import difflib
+import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Final
+from typing import Any, Final
 
 MODULES: Final = {
     "run": "running",
@@ -15,7 +17,11 @@ MODULES: Final = {
     "doctor": "doctor",
     "bench": "bench",
     "report": "reporting",
+    "completion": "completion",
 }
+
+EDITORS: Final = ("vscode", "cursor", "pycharm")
+SHELLS: Final = ("bash", "zsh", "fish")
 
 _ABOUT: Final = """\
 stator captures PyTorch programs as graphs, in place of TorchDynamo.
@@ -94,36 +100,88 @@ Makes one HTML file from the events of a run, which needs nothing but a browser.
   stator report traces -o page.html        a folder, or single files
 """
 
+_COMPLETION: Final = """\
+Prints what a shell needs to complete commands and options of stator. Once, for each kind of shell:
+
+  stator completion bash >> ~/.bashrc
+  stator completion zsh >> ~/.zshrc
+  stator completion fish > ~/.config/fish/completions/stator.fish
+"""
+
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
-    """The arguments, understood. What can't be is told with exit status 2."""
-    parser, run = _parser()
-    given = parser.parse_args(arguments)
+    """The arguments, understood; without any: the help. Exit status 2 says what can't be."""
+    parser, commands = made()
+    asked = sys.argv[1:] if arguments is None else list(arguments)
+    if not asked:
+        parser.print_help()
+        parser.exit()
+    given, unknown = parser.parse_known_args(asked)
+    command = commands[given.command]
+    if unknown:
+        command.error(_unknown(command, unknown))
     if given.command == "run":
         given.module = given.m is not None
         given.program = given.m if given.module else given.program
         if not given.program:
-            run.error("name a script, or a module with -m")
+            command.error("name a script, or a module with -m")
     return given
 
 
-def _parser() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
-    parser = _made(argparse.ArgumentParser, "stator", _ABOUT)
+def options_of(parser: argparse.ArgumentParser) -> list[str]:
+    """The options of a parser, by their long names."""
+    names = [name for action in parser._actions for name in action.option_strings]
+    return [name for name in names if name.startswith("--")]
+
+
+def _unknown(command: argparse.ArgumentParser, given: Sequence[str]) -> str:
+    """What there is not, and what may have been meant."""
+    name = given[0].partition("=")[0]
+    if not name.startswith("-"):
+        return f"{name!r} is one argument too many"
+    close = difflib.get_close_matches(name, options_of(command), 1)
+    return f"there is no option {name}" + (f"; did you mean {close[0]}?" if close else "")
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what may have been meant."""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            close = difflib.get_close_matches(str(value), list(action.choices), 1)
+            hint = f"did you mean {close[0]!r}?" if close else "`stator --help` has them all"
+            raise argparse.ArgumentError(None, f"there is no command {value!r}; {hint}")
+
+
+def made() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser, and that of each command."""
+    parser = _Parser(
+        prog="stator",
+        description=_ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--version", action=_Version, nargs=0, help="show the version")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(
+        dest="command",
+        required=True,
+        metavar="COMMAND",
+        parser_class=argparse.ArgumentParser,
+    )
+    known: dict[str, argparse.ArgumentParser] = {}
 
     def command(name: str, short: str, text: str) -> argparse.ArgumentParser:
-        made: argparse.ArgumentParser = commands.add_parser(
+        known[name] = commands.add_parser(
             name,
             help=short,
             description=text,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        return made
+        return known[name]
 
     run = command("run", "run a program on stator", _RUN)
     run.usage = "stator run [options] script.py [args ...] | -m module [args ...]"
     run.add_argument("--report", metavar="FILE", help="write an HTML page about the run")
+    _editor(run)
     run.add_argument("--trace", metavar="DIR", help="write the events of the run into a folder")
     run.add_argument("--backend", metavar="NAME", help="use this backend for everything")
     run.add_argument("--fullgraph", action="store_true", help="graph breaks are errors")
@@ -135,6 +193,7 @@ def _parser() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
     explain.add_argument("function", metavar="FILE::NAME", help="a file and a function in it")
     explain.add_argument("--inputs", metavar="FILE", help="where the arguments are defined")
     explain.add_argument("--report", metavar="FILE", help="write an HTML page about it")
+    _editor(explain)
     explain.add_argument("--backend", metavar="NAME", default="eager", help='"eager" by default')
     explain.add_argument(
         "--guards", action="store_true", help="all guards, also those that every program has"
@@ -151,11 +210,19 @@ def _parser() -> tuple[argparse.ArgumentParser, argparse.ArgumentParser]:
     report = command("report", "make a page from a trace", _REPORT)
     report.add_argument("trace", nargs="+", help="folders or files that STATOR_TRACE has made")
     report.add_argument("-o", "--output", metavar="FILE", required=True, help="the page")
-    return parser, run
+    _editor(report)
+
+    completion = command("completion", "complete commands in a shell", _COMPLETION)
+    completion.add_argument("shell", choices=SHELLS, help="which one")
+    return parser, known
 
 
-def _made(make: type[argparse.ArgumentParser], name: str, text: str) -> argparse.ArgumentParser:
-    return make(prog=name, description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+def _editor(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--editor",
+        choices=EDITORS,
+        help="places in the page are links that open this editor",
+    )
 
 
 class _Version(argparse.Action):

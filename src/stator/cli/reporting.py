@@ -18,7 +18,7 @@ def main(given: argparse.Namespace) -> int:
     except TraceError as problem:
         raise UsageError(str(problem)) from None
     try:
-        build(events, path)
+        build(events, path, editor=given.editor)
     except OSError as error:
         raise UsageError(f"{given.output}: {error.strerror}; choose another place") from None
     print(f"{given.output}: {len(events)} events")

@@ -184,9 +184,12 @@ class Explanation:
     def backend_seconds(self) -> float:
         return sum(part.backend_seconds for part in self.parts)
 
-    def report(self, path: str | os.PathLike[str]) -> Path:
-        """Writes the report: one HTML file, which needs nothing but a browser."""
-        return build(self.events, path)
+    def report(self, path: str | os.PathLike[str], *, editor: str | None = None) -> Path:
+        """Writes the report: one HTML file, which needs nothing but a browser.
+
+        With `editor` ("vscode" and others), places in files are links that open them there.
+        """
+        return build(self.events, path, editor=editor)
 
     def __repr__(self) -> str:
         return f"<Explanation of {self.name}: {self.summary()}>"

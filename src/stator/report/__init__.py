@@ -6,6 +6,6 @@ that needs nothing but a browser. No torch here, and nothing of the program.
     build(journal.read("trace"), "out.html")
 """
 
-from stator.report.page import build
+from stator.report.page import EDITORS, build
 
-__all__ = ["build"]
+__all__ = ["EDITORS", "build"]

@@ -20,16 +20,28 @@ from stator.report.data import Event, page_data
 SCRIPTS: Final = ("base", "code", "picture", "timeline", "guards", "compile", "views", "app")
 
 
-def build(events: Iterable[Event], path: str | os.PathLike[str]) -> Path:
-    """Writes the page, and answers where it is."""
+# How an editor is asked to open a file, which has to be on the machine of who reads the page.
+EDITORS: Final = {
+    "vscode": "vscode://file{file}:{line}",
+    "cursor": "cursor://file{file}:{line}",
+    "pycharm": "pycharm://open?file={file}&line={line}",
+}
+
+
+def build(
+    events: Iterable[Event], path: str | os.PathLike[str], *, editor: str | None = None
+) -> Path:
+    """Writes the page, and answers where it is. Places in files open in an `editor`, if named."""
     target = Path(path)
-    target.write_text(render(events), encoding="utf-8")
+    target.write_text(render(events, editor=editor), encoding="utf-8")
     return target
 
 
-def render(events: Iterable[Event]) -> str:
+def render(events: Iterable[Event], *, editor: str | None = None) -> str:
     """The page as text."""
-    data = page_data(events)
+    if editor is not None and editor not in EDITORS:
+        raise ValueError(f"there are no links for {editor!r}, but for {', '.join(EDITORS)}")
+    data = page_data(events) | {"editor": None if editor is None else EDITORS[editor]}
     parts = {
         "title": html.escape(_title(data)),
         "style": _asset("report.css"),

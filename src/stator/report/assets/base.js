@@ -48,6 +48,13 @@ function text(number) {
 }
 
 // The end of a path is what tells files apart.
+// A place in a file: a link that opens it in an editor, if the page is to have such links.
+function inEditor(file, line, shown) {
+  if (!DATA.editor || !(file || "").startsWith("/")) return shown;
+  const href = DATA.editor.replace("{file}", () => encodeURI(file).replaceAll("#", "%23").replaceAll("?", "%3F")).replace("{line}", () => line);
+  return h("a", { class: "editor", href, title: `Open ${file}:${line}` }, shown);
+}
+
 function shortFile(file, library) {
   if (library) return library;
   const parts = (file || "").split("/");

@@ -100,14 +100,14 @@ function unitTable() {
     const share = unit.hits === null ? "" : percent(unit.hits, unit.calls);
     const numbers = [unit.graphs, unit.breaks.length, unit.recompiles.length, unit.ops, time(unit.seconds), share];
     const kinds = ["", "red", "amber", "", "", ""];
-    return h("tr", {}, h("td", {}, h("a", { href: `#/f/${unit.index}` }, unit.name), h("span", { class: "soft file" }, ` ${where(unit)}`)), numbers.map((each, i) => h("td", { class: `number ${each && kinds[i]} ${each === 0 ? "soft" : ""}` }, each)));
+    return h("tr", {}, h("td", {}, h("a", { href: `#/f/${unit.index}` }, unit.name), h("span", { class: "soft file" }, " ", where(unit))), numbers.map((each, i) => h("td", { class: `number ${each && kinds[i]} ${each === 0 ? "soft" : ""}` }, each)));
   });
   return h("div", { class: "tablebox", tabindex: "0", role: "group", "aria-label": "Functions" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows)));
 }
 
 function where(unit) {
   const root = DATA.functions[unit.root];
-  return root.file ? `${shortFile(root.file, root.library)}:${root.line}` : "";
+  return root.file ? inEditor(root.file, root.line, `${shortFile(root.file, root.library)}:${root.line}`) : "";
 }
 
 // ---------------------------------------------------------------- one function
@@ -212,7 +212,7 @@ function sourceBlock(source, facts, titled) {
   const lines = pythonLines(dedented(source.lines));
   const width = String(source.first + lines.length).length;
   const box = h("div", { class: "source", tabindex: "0", role: "group", "aria-label": `Source of ${source.name}` });
-  if (titled) box.append(h("div", { class: "source-title" }, h("b", {}, source.name || "module"), h("span", { class: "soft" }, ` ${shortFile(source.file, source.library)}:${source.first}`)));
+  if (titled) box.append(h("div", { class: "source-title" }, h("b", {}, source.name || "module"), h("span", { class: "soft" }, " ", inEditor(source.file, source.first, `${shortFile(source.file, source.library)}:${source.first}`))));
   const fact = (index) => facts.get(`${source.file}:${source.first + index}`);
   const draw = (index) => sourceLine(lines[index], source.first + index, width, fact(index), `L${source.file}:${source.first + index}`);
   for (const [from, to] of runs(lines.length, (index) => Boolean(fact(index)))) {
@@ -278,16 +278,23 @@ function operatorNote(fact, parts) {
   return words ? h("span", { class: "ops", title: direct.join(", ") || words }, words) : null;
 }
 
+// Where it is, for an editor; on the page the note stands below the line.
+function breakLink(each) {
+  const last = [...each.stack].reverse().find((place) => !place.library) || each.stack[each.stack.length - 1];
+  return DATA.editor && last ? h("div", { class: "soft" }, inEditor(last.file, last.line, `${shortFile(last.file, last.library)}:${last.line}`)) : null;
+}
+
 function breakNote(each) {
   const more = [];
   if (each.what) more.push(h("p", {}, each.what));
   if (each.why) more.push(h("p", {}, h("b", {}, "Why "), each.why));
   if (each.fix) more.push(h("p", {}, h("b", {}, "What to do "), each.fix));
-  if (each.stack.length > 1) more.push(h("p", {}, h("b", {}, "Called through "), h("span", { class: "stack" }, each.stack.slice(0, -1).reverse().map((place) => h("code", {}, `${shortFile(place.file, place.library)}:${place.line} in ${place.function}`)))));
+  if (each.stack.length > 1) more.push(h("p", {}, h("b", {}, "Called through "), h("span", { class: "stack" }, each.stack.slice(0, -1).reverse().map((place) => h("code", {}, inEditor(place.file, place.line, `${shortFile(place.file, place.library)}:${place.line}`), ` in ${place.function}`)))));
   return h(
     "div",
     { class: "note" },
     h("div", {}, h("b", {}, each.eager ? "Not captured " : "Graph break "), each.reason, each.id && h("span", { class: "id" }, each.id)),
+    breakLink(each),
     each.source && h("div", { class: "soft" }, "the object is ", h("code", {}, each.source)),
     each.hint && h("div", { class: "fix" }, h("b", {}, "Fix "), each.hint),
     more.length > 0 && h("details", {}, h("summary", { class: "soft" }, "More"), more),
