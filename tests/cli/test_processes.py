@@ -182,7 +182,13 @@ def test_numbers_are_those_of_one_process() -> None:
         name = {"id": 1, "name": "f", "file": "/a.py", "line": 3, "parent": None}
         times = {"trace_seconds": 1.0, "backend_seconds": 0.0, "other_seconds": 0.0}
         graph = {"function": 1, "number": 1, "ops": 2, "outcome": "graph", "broken": None}
-        used = {"function": 1, "calls": 4, "hits": pid, "eager": {}, "declined": 0}
+        used: dict[str, object] = {
+            "function": 1,
+            "calls": 4,
+            "hits": pid,
+            "eager": {},
+            "declined": 0,
+        }
         events += [
             _event("function", pid, **name),
             _event("compile", pid, **graph, **times),
