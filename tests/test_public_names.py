@@ -72,7 +72,7 @@ PUBLIC = {
         "run_with",
         "statistics",
     ],
-    "stator.report": ["build"],
+    "stator.report": ["EDITORS", "build"],
 }
 
 

@@ -44,3 +44,23 @@ def test_lightning_is_imported_before_stator_is_installed() -> None:
     expected = (RECORDED / "lightning_module.txt").read_text().rpartition("exit")[0]
     expected += "torch.Size([1, 2]) OptimizedModule\n"
     assert found.output == expected, found.errors
+
+
+COMPILED_BY_STATOR = """\
+import runpy
+import torch
+import stator
+
+torch.compile = lambda module: stator.compile(module, backend="eager")
+found = runpy.run_path("lightning_module.py")
+counted = stator.testing.count(found["model"])
+print(isinstance(found["model"], found["Classifier"]), 1 <= counted.compiles <= 4 < counted.hits)
+"""
+
+
+@needs_lightning
+def test_a_module_that_is_compiled_without_torchs_names() -> None:
+    """It is a LightningModule itself, whose call is compiled: its steps run as they are."""
+    found = run(["-c", COMPILED_BY_STATOR], PROGRAMS)
+    expected = (RECORDED / "lightning_module.txt").read_text().rpartition("exit")[0]
+    assert found.output == f"{expected}True True\n", found.errors
