@@ -13,6 +13,7 @@ import gc
 import io
 import itertools
 import json
+import logging
 import os
 import pickle
 import queue
@@ -478,3 +479,10 @@ def test_a_backtrace_of_cpp_is_not_told():
     assert "failing" in found.reason
     assert "mat1 and mat2" in found.reason
     assert "frame #" not in str(told)
+
+
+def test_the_log_names_the_cause_only(caplog):
+    with caplog.at_level(logging.INFO, logger="stator.graph_breaks"):
+        stator.compile(sleep_in_a_loop, backend="eager")(torch.ones(4))
+    (line,) = [each.message for each in caplog.records if "graph break" in each.message]
+    assert line.startswith("graph break: time.sleep ")

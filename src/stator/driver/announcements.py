@@ -104,7 +104,8 @@ def broke(error: CaptureError, *, eager: bool) -> None:
     verbose = logs.on("graph_breaks", *error.places, verbose=True)
     if logs.on("graph_breaks", *error.places):
         found = GraphBreak.of(error)
-        if logs.first_time((found.reason, found.place)) or verbose:
+        told = found.is_of_a_split or not logs.first_time((found.reason, found.place))
+        if not told or verbose:  # what a split brings about was told with it
             logs.write("graph_breaks", f"graph break: {found}")
     if eager and logs.on("perf_hints", *error.places):
         logs.write("perf_hints", f"a path runs eagerly as a whole: {error}")
