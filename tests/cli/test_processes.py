@@ -97,6 +97,22 @@ def test_processes_that_the_program_starts(name: str, tmp_path: Path) -> None:
     assert len(set(re.findall(r'"pid":(\d+)', page))) >= processes
 
 
+LOADING = """\
+import torch.utils.data as data
+if __name__ == "__main__":
+    work(0)
+    assert len(list(data.DataLoader(list(range(4)), num_workers=2))) == 4
+    print("done")
+"""
+
+
+def test_processes_that_compile_nothing_are_not_told(tmp_path: Path) -> None:
+    found = ran(LOADING, tmp_path, "--report", "page.html")
+    assert "processes" not in numbers(found.errors)
+    assert numbers(found.errors)["functions"] == "1"
+    assert len(set(re.findall(r'"pid":(\d+)', (tmp_path / "page.html").read_text()))) == 1
+
+
 def test_quiet(tmp_path: Path) -> None:
     assert ran(SPAWNED, tmp_path, "--quiet").errors == ""
 

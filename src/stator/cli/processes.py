@@ -36,6 +36,8 @@ class Elsewhere:
 
     def __call__(self, event: Event) -> None:
         if self._file is None:
+            if event["kind"] == "end":
+                return  # of a process that has compiled nothing, such as one that loads data
             self._file = TraceFile(self.folder)
         self._file(event)
 
