@@ -255,7 +255,7 @@ class Overrides:
 
         self._answer = answer
         try:
-            with _asking():
+            with asking():
                 if named:
                     function(*given, **named)
                 else:  # an empty dict would be handed over
@@ -448,7 +448,7 @@ def _restored(value: Any, originals: dict[int, Any]) -> Any:
 
 
 @contextlib.contextmanager
-def _asking() -> Iterator[None]:
+def asking() -> Iterator[None]:
     """torch asks classes, as it does outside of a trace: there is no mode in its way."""
     modes = []
     with torch._C._EnableTorchFunction(), warnings.catch_warnings():

@@ -19,7 +19,6 @@ from stator.capture.computed import OF_MATH
 from stator.capture.doubles import WIDE
 from stator.capture.entered import evaluated
 from stator.capture.native_calls import by_contract
-from stator.capture.operators import ARITHMETIC
 from stator.capture.scalars import SYMBOLS
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import ValueNeeded
@@ -230,9 +229,7 @@ def _of_items(handler: Handler) -> Handler:
     return handle
 
 
-_OPERATORS: Final = tuple(
-    getattr(operator, f"__{name}__") for name in (*ARITHMETIC, "neg", "pos", "abs", "invert")
-)
+_OPERATORS: Final = (operator.neg, operator.pos, operator.abs, operator.invert)
 SCALARS: Final[dict[int, Handler]] = {
     id(builtins.int): _on_numbers(_to_int(torch.trunc), tensors=True),
     id(builtins.float): _on_numbers(_to_float, tensors=True),

@@ -18,7 +18,7 @@ import torch
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
-from stator.capture import autograd, scalars
+from stator.capture import autograd, operators, scalars
 from stator.capture.addresses import COPYING, FOR_THE_MOMENT, tell
 from stator.capture.facts import (
     guard_mro,
@@ -470,6 +470,18 @@ def _getframe(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
     return first if depth <= 0 else found
 
 
+def _operator(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`operator.add(x, y)` is `x + y`: where one of them is a tensor, an array or a symbol."""
+    tensors = calls.tensors
+    kinds = [type(value) for value in args]
+    ours = any(tensors.holds(kind) or tensors.arrays.holds(kind) for kind in kinds)
+    if kwargs or len(args) != 2 or not (ours or tensors.is_symbol(*args)):
+        return by_contract(calls, frame, function, args, kwargs)
+    if function in operators.COMPARE:
+        return calls.tracer.compare(frame, operators.COMPARE.index(function), *args)
+    return calls.tracer.binary(frame, operators.BINARY.index(function), *args)
+
+
 def _substitute(function: Any) -> Handler:
     """Another function is evaluated instead."""
 
@@ -520,4 +532,5 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(torch.utils.checkpoint.checkpoint): autograd.checkpoint,
     **autograd.AUTOGRAD,
     id(torch._check_tensor_all_with): _substitute(_check_tensor_all_with),
+    **{id(function): _operator for function in (*operators.BINARY, *operators.COMPARE)},
 }

@@ -21,6 +21,7 @@ from stator.capture import arrays, ranges
 from stator.capture.always_called import asks_for_hooks
 from stator.capture.applied import Applied
 from stator.capture.budget import Budget
+from stator.capture.foreign import Foreign, is_foreign
 from stator.capture.grads import Grads
 from stator.capture.handled import Handled
 from stator.capture.indexing import Indexing
@@ -119,6 +120,7 @@ class Tensors:
         self.arrays = arrays.Arrays(self, world)
         self.overrides = Overrides(self)
         self.subclasses = Subclasses(self)
+        self.foreign = Foreign(self)
         self.own = TensorState(self)
         self.shapes = Shapes(self, Wanted() if wanted is None else wanted)
         world.symbolic = {int: self.shapes.integer, float: self.shapes.floats.number}
@@ -386,17 +388,21 @@ class Tensors:
     # ------------------------------------------------------------------ operations
 
     def operator(self, frame: Frame, function: Any, *operands: Any) -> Any:
-        asked = self.overrides.operation(frame, function, *operands)
-        if asked is not MISSING:
-            return asked
+        odd = None
         for value in operands:
             cls = type(value)
             if cls is FakeTensor or SYMBOLS.holds(cls) or _OPERANDS.holds(cls):
                 continue
-            if self._is_number(cls) or self.arrays.is_number(cls):
-                continue
+            if not self._is_number(cls) and not self.arrays.is_number(cls):
+                odd = cls
+        if odd is not None and is_foreign(odd):
+            return self.foreign.operator(frame, function, operands)
+        asked = self.overrides.operation(frame, function, *operands)
+        if asked is not MISSING:
+            return asked
+        if odd is not None:
             raise TensorSubclass(
-                f"an operator between a tensor and an object of type {cls.__qualname__}"
+                f"an operator between a tensor and an object of type {odd.__qualname__}"
             )
         if type(operands[0]) is not FakeTensor:
             # What is changed "in place" is no tensor: a graph can't write `0 += x`.

@@ -12,8 +12,8 @@ class TensorSubclass(Break):
         "Tensors of subclasses are captured, with their `__torch_function__`. Not captured are: "
         "classes with `__torch_dispatch__`, or with operators of their own (`__add__`, `__len__` "
         "…); printing or copying such tensors, changing their `requires_grad`, `data` or sizes, "
-        "reading their `grad`; and an operator between a tensor and an object of the program's "
-        "own, perhaps one with `__torch_function__`."
+        "reading their `grad`; and an operator between a tensor and an object that torch might "
+        "take for one, or for a number (`__torch_function__`, `__array__`, `__float__` …)."
     )
     why = (
         "The graph holds operations of torch on plain tensors. They get the class back behind "
