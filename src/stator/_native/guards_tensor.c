@@ -319,8 +319,8 @@ tensor_storage(PyObject *tensor, uintptr_t *out)
 int
 tensor_has_storage(PyObject *tensor)
 {
-    return torch_api.base == NULL || !PyObject_TypeCheck(tensor, torch_api.base)
-        || (torch_api.storage && tensor_is_native(tensor)); /* no tensor: fails at once */
+    return torch_api.base != NULL && PyObject_TypeCheck(tensor, torch_api.base) && torch_api.storage
+        && tensor_is_native(tensor);
 }
 
 /* Do those that are written to, the first ones, share their storages with no other

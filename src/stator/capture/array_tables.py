@@ -23,7 +23,7 @@ PURE: Final = _words(
     "around array array_equal array_equiv array_split asarray ascontiguousarray asfortranarray "
     "atleast_1d atleast_2d atleast_3d average bartlett bincount blackman block broadcast_arrays "
     "broadcast_shapes broadcast_to can_cast clip column_stack compress concatenate convolve copy "
-    "corrcoef correlate count_nonzero cov cross cumprod cumsum delete diag diag_indices diagflat "
+    "copyto corrcoef correlate count_nonzero cov cross cumprod cumsum delete diag diag_indices diagflat "
     "diagonal diff digitize dot dsplit dstack ediff1d einsum empty empty_like expand_dims "
     "extract eye fix flatnonzero flip fliplr flipud full full_like geomspace gradient hamming "
     "hanning histogram hsplit hstack i0 identity imag indices inner insert interp intersect1d "

@@ -19,25 +19,27 @@ from torch._subclasses.fake_tensor import FakeTensor
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture import array_tables
+from stator.capture.array_changes import COPIES, ArrayChanges, is_simple_key
 from stator.capture.array_nodes import (
     DTYPES,
     OPERATORS,
     SEQUENCES,
-    ArrayNodes,
     Symbolic,
     raise_user,
     same_strides,
 )
+from stator.capture.operators import NOT_IN_PLACE
 from stator.diagnostics.catalogue import ArrayChanged, ArrayFunction, ArrayKind
 from stator.graph.fakes import version
+from stator.graph.memory import storage_of
 from stator.guards import Callback, Is, Source, TypeIs
+from stator.guards.tensors import apart_in_memory
 from stator.objects import TypeSet
 from stator.world import World
 from stator.world.kinds import CONSTANTS
 
 MISSING: Final = object()
 _NOTHING: Final = TypeSet()
-_SIMPLE_KEYS: Final = TypeSet(int, type(None), type(Ellipsis))
 _CONVERSIONS: Final = {
     id(torch.from_numpy): "from_numpy",
     id(torch.as_tensor): "as_tensor",
@@ -59,7 +61,7 @@ class Shared(NamedTuple):
     version: int | None
 
 
-class Arrays(ArrayNodes):
+class Arrays(ArrayChanges):
     """The arrays and numpy scalars of one trace."""
 
     def __init__(self, tensors: Any, world: World) -> None:
@@ -136,6 +138,10 @@ class Arrays(ArrayNodes):
         if name is None and not known:
             text = getattr(function, "__name__", type(function).__qualname__)
             raise ArrayFunction(f"numpy's {text} is called: no table says that it is pure")
+        if name in COPIES and self.has_symbols((args, kwargs)):
+            return self.copy_into(frame, args, kwargs)
+        if type(function) is self.numpy.ufunc and len(args) == function.nin + 1 and not kwargs:
+            args, kwargs = args[:-1], {"out": args[-1]}
         if name in array_tables.CONVERTED:
             made = self._converted(frame, function, args, kwargs)
             if made is not MISSING:
@@ -152,6 +158,8 @@ class Arrays(ArrayNodes):
         if name is None:
             what = getattr(function, "__name__", "?")
             raise ArrayFunction(f"numpy's {what} is called on an array whose values are not known")
+        if "out" in kwargs:
+            return self.into(frame, name, function, args, kwargs)
         return self.record(frame, name, function, args, kwargs)
 
     def _reduction(self, method: Any) -> str | None:
@@ -225,23 +233,24 @@ class Arrays(ArrayNodes):
             raise ArrayFunction(f"numpy warns: {warning}") from None
         except Exception as error:
             raise_user(error)
-        self._check(result)
+        if self._check(result):
+            self.lend_all((getattr(function, "__self__", None), *args, *kwargs.values()))
         return result
 
-    def _check(self, result: Any) -> None:
+    def _check(self, result: Any) -> bool:
+        """Whether there are arrays in it that may be views of others."""
         tables = self.tables
         assert tables is not None
         cls = type(result)
         if CONSTANTS.holds(cls) or tables.scalars.holds(cls) or tables.dtypes.holds(cls):
-            return
+            return False
         if cls is tables.array:
             if result.dtype.hasobject:
                 raise ArrayKind("an array of objects is made")
-        elif SEQUENCES.holds(cls) or isinstance(result, tuple):
-            for item in result:
-                self._check(item)
-        else:
-            raise ArrayKind(f"numpy makes an object of type {cls.__qualname__}")
+            return not result.flags.owndata
+        if SEQUENCES.holds(cls) or isinstance(result, tuple):
+            return any([self._check(item) for item in result])  # all are looked at
+        raise ArrayKind(f"numpy makes an object of type {cls.__qualname__}")
 
     def _method(
         self, frame: Frame, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any]
@@ -264,6 +273,8 @@ class Arrays(ArrayNodes):
         numbers = name in ("item", "tolist") and all(type(arg) is int for arg in args)
         if symbolic and numbers and len(args) < 2 and not kwargs:
             return self._listed(frame, owner, name, args)
+        if symbolic and name in array_tables.IN_PLACE_METHODS:
+            return self.change(frame, owner, name, args, kwargs)
         twin = array_tables.SYMBOLIC_METHODS.get(name)
         if twin is None or not symbolic:
             raise ArrayFunction(
@@ -271,7 +282,10 @@ class Arrays(ArrayNodes):
             )
         if name in ("reshape", "transpose") and len(args) > 1:
             args = [tuple(args)]
-        return self.record(frame, twin, getattr(self.numpy, twin), [owner, *args], kwargs)
+        given = [owner, *args]
+        if "out" in kwargs:
+            return self.into(frame, twin, getattr(self.numpy, twin), given, kwargs)
+        return self.record(frame, twin, getattr(self.numpy, twin), given, kwargs)
 
     def _astype(self, frame: Frame, owner: Any, args: list[Any], kwargs: Any) -> Any:
         if len(args) != 1 or kwargs:
@@ -300,6 +314,8 @@ class Arrays(ArrayNodes):
         """An operator, one of `operator`'s functions; no operand is a tensor."""
         if not self.has_symbols(operands):
             return self.native(function, operands, {})
+        if function in NOT_IN_PLACE:
+            return self.operate_in_place(frame, function, *operands)
         name = OPERATORS.get(function)
         if name is None:
             what = getattr(function, "__name__", "?")
@@ -314,7 +330,7 @@ class Arrays(ArrayNodes):
             return self.native(operator.getitem, (obj, key), {})
         key = self.numbers(key)
         parts = key if type(key) is tuple else (key,)
-        if not all(_is_simple_key(part) for part in parts):
+        if not all(is_simple_key(part) for part in parts):
             return self._gathered(frame, entry, parts)
         model = self.modelled(operator.getitem, (entry.model, key))
         made = self.node(frame, operator.getitem, (self.fake(entry), key), {})
@@ -329,7 +345,7 @@ class Arrays(ArrayNodes):
             known = self.entry(part)
             is_list = type(part) is list and part and all(type(each) is int for each in part)
             index = self.numpy.asarray(part) if is_list else part
-            if _is_simple_key(part):
+            if is_simple_key(part):
                 models.append(part)
                 given.append(part)
             elif type(index) is self.numpy.ndarray and index.dtype.kind == "i" and index.ndim:
@@ -348,14 +364,10 @@ class Arrays(ArrayNodes):
         made = self.node(frame, operator.getitem, (self.fake(entry), tuple(given)), {})
         return self.adopt("indexing", made, model, used)
 
-    def setitem(self, frame: Frame, obj: Any, key: Any, value: Any) -> None:
-        if self.has_symbols((obj, key, value)):
-            raise ArrayChanged("an array is changed in place, and values in it are not known")
-        self.native(operator.setitem, (obj, key, value), {})
-
     def iter(self, frame: Frame, obj: Any) -> Any:
         entry = self.entry(obj)
         if entry is None:
+            self.lend(obj)
             return core.iter(frame, obj)
         count = self.modelled(len, (entry.model,))
         return iter([self.getitem(frame, obj, index) for index in range(count)])
@@ -438,6 +450,7 @@ class Arrays(ArrayNodes):
                 raise ArrayChanged("tensors are made from arrays that share memory")
         if not value.flags.writeable:
             raise ArrayKind("a read-only array is made into a tensor, of which torch warns")
+        self.lend(value)
         fake = self.constant(value)
         with torch._C.DisableTorchFunction():
             self._shared.append(Shared(value, value.tobytes(), fake, version(fake)))
@@ -530,10 +543,28 @@ class Arrays(ArrayNodes):
                     raise ArrayChanged(
                         "a tensor that was made from an array is changed", _COPY_HINT
                     )
-            given = self.tensors.graph.fakes.inputs
-            if self.inputs and len(given) > 1 and not all(made.untouched() for made in given):
-                # Which other input has the same memory, no guard of ours could tell.
-                raise ArrayChanged("an input is changed in place, and another one is a numpy array")
+            self._check_apart()
+
+    def _check_apart(self) -> None:
+        """A graph that changes inputs: no array may have memory that another of them has, too."""
+        given = [each.real for each in self.tensors.graph.fakes.inputs]
+        if not self.inputs or len(given) < 2:
+            return
+        written = self.tensors.graph.overwritten
+        changed = [
+            each.real
+            for each in self.tensors.graph.fakes.inputs
+            if not each.untouched() or storage_of(each.fake) in written
+        ]
+        if not changed:
+            return
+        rest = [each for each in given if not any(each is one for one in changed)]
+        if any(each.layout is not torch.strided for each in given):
+            raise ArrayChanged("an input is changed in place, and another one is a numpy array")
+        if any(id(each) in self.inputs for each in given) and not apart_in_memory(
+            len(changed), *changed, *rest
+        ):
+            raise ArrayChanged("an array has the memory of another input, and one of them changes")
 
 
 def _device(wanted: Any) -> torch.device:
@@ -545,14 +576,6 @@ def _device(wanted: Any) -> torch.device:
     if type(wanted) is str and wanted == "cpu":
         return torch.device("cpu")
     raise ArrayFunction("an array is made into a tensor on a device")
-
-
-def _is_simple_key(key: Any) -> bool:
-    if type(key) is slice:
-        step = key.step
-        whole = all(_SIMPLE_KEYS.holds(type(part)) for part in (key.start, key.stop, step))
-        return whole and (step is None or step > 0)
-    return _SIMPLE_KEYS.holds(type(key))
 
 
 def _same_dtype(dtype: Any) -> Callable[[Any], bool]:

@@ -44,7 +44,7 @@ class Names:
         self.world = world
         self.tensors = tensors
         self.arrays = tensors.arrays
-        self.values = Values(world, tensors.types, tensors.arrays.types)
+        self.values = Values(world, tensors.types, tensors.arrays.types, tensors.arrays.lend)
         self._namespaces: dict[int, Record] = {}  # by id of the raw dict
         self.own_namespaces: set[int] = set()  # ids of those that the program made
         self.cells: dict[int, Any] = {}  # contents of world cells, read or written

@@ -6,6 +6,7 @@ their shadows filled (and guarded) as deep as C code reads. What it may not read
 
 import gc
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from types import CellType, MappingProxyType, MethodType, SimpleNamespace
 from typing import Any, Final
@@ -43,8 +44,11 @@ _ARGUMENTS: Final[Any] = objects.type_dict(BaseException)["args"]
 class Values:
     """Prepares arguments of C code."""
 
-    def __init__(self, world: World, known: TypeSet, numpy: TypeSet) -> None:
+    def __init__(
+        self, world: World, known: TypeSet, numpy: TypeSet, lend: Callable[[Any], None]
+    ) -> None:
         self.world = world
+        self._lend = lend  # C code gets an array whose values are known
         self._known = known  # C types that are handled elsewhere, such as tensors
         self._numpy = numpy  # arrays and scalars whose values are known
         self.renders = False  # C code makes texts: it may look at those that mention tensors
@@ -91,6 +95,8 @@ class Values:
                 raise unseen(world, value, "C code reads {}")
             elif cls is CellType and world.is_world(value):
                 raise OpaqueObject("C code reads what is in a variable of another function")
+            elif self._numpy.holds(cls):
+                self._lend(value)
             if self.renders:
                 guard_name(world, value, cls)
             if calls and cls is not Text and id(cls) not in classes:

@@ -12,6 +12,7 @@ what to pretend is missing (`impl`, `keys`, `functions`, `agreement`, `words`).
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -246,13 +247,49 @@ class NoOverlap(Check):
 def apart(written: int, *given: Any) -> bool:
     """The same by attribute access; so many of the tensors, the first ones, are written to."""
     if any(torch._C.TensorBase not in type(t).__mro__ for t in given):
-        return False
+        return apart_in_memory(written, *given)
     with torch._C.DisableTorchFunction():
         tensors = [plain(each) for each in given]
         if any(tensor.layout is not torch.strided for tensor in tensors):
             return False  # it has no storage to tell
         counts = Counter(map(storage, tensors))
         return all(counts[own] == 1 for own in map(storage, tensors[:written]) if own != 0)
+
+
+def apart_in_memory(written: int, *given: Any) -> bool:
+    """The same of tensors and numpy's arrays, by where their memory begins and ends."""
+    reaches = []
+    for index, value in enumerate(given):
+        reach = _reach(value)
+        if reach is None:
+            return False
+        reaches.append((*reach, index < written))
+    reaches.sort()
+    end, changed = 0, False  # how far those up to here reach, and whether one of them is written to
+    for low, high, own in reaches:
+        if low < end and (own or changed):
+            return False
+        changed = (low < end and changed) or own
+        end = max(end, high)
+    return True
+
+
+def _reach(value: Any) -> tuple[int, int] | None:
+    """The memory of a tensor's storage, or of an array; None of anything else."""
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None and type(value) is numpy.ndarray:
+        low, high = numpy.lib.array_utils.byte_bounds(value)
+        return (int(low), int(high)) if value.size else (0, 0)
+    if torch._C.TensorBase not in type(value).__mro__:
+        return None
+    with torch._C.DisableTorchFunction():
+        tensor = plain(value)
+        if tensor.layout is not torch.strided or raw_keys(tensor) & python_keys():
+            return None
+        if not tensor.numel():
+            return 0, 0
+        memory = tensor.untyped_storage()
+        return memory.data_ptr(), memory.data_ptr() + memory.nbytes()
 
 
 def storage(tensor: torch.Tensor) -> int:
