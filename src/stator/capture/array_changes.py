@@ -27,7 +27,12 @@ from stator.graph.memory import storage_of
 from stator.objects import TypeSet
 
 _SIMPLE_KEYS: Final = TypeSet(int, type(None), type(Ellipsis))
-_NUMBERS: Final = TypeSet(bool, int, float)
+# Arrays that hold any number of a kind, as it is or rounded once.
+_HOLDERS: Final = {
+    torch.SymInt: ("int64", "float64"),
+    torch.SymFloat: ("float64", "float32"),
+    torch.SymBool: ("bool",),
+}
 # Functions that write into their first argument what is in the second.
 COPIES: Final = frozenset({"copyto"})
 
@@ -56,23 +61,29 @@ class ArrayChanges(ArrayNodes):
 
     def setitem(self, frame: Frame, obj: Any, key: Any, value: Any) -> None:
         """`a[key] = value`."""
-        if not self.has_symbols((obj, key, value)):
+        number = self.tensors.is_symbol(value)
+        if not number and not self.has_symbols((obj, key, value)):
             self.native(operator.setitem, (obj, key, value), {})
             return
+        self.has_symbols((obj, key))
         key = self.numbers(key)
         entry = self.target(frame, obj)
+        if number and entry.model.dtype.name not in _HOLDERS[type(value)]:
+            raise ArrayChanged(
+                "a number that is not known is written into an array of another kind"
+            )
         parts = key if type(key) is tuple else (key,)
         masked = self._mask(parts)
         if masked is None and not all(is_simple_key(part) for part in parts):
             raise ArrayChanged("an array is changed at places that are not known, or given by more")
         used: list[Symbolic] = []
-        model = self._mapped(value, used, lambda each: each.model, lambda known: known)
+        model = 1 if number else self._mapped(value, used, _model, _itself)
+        if masked is not None and self.numpy.ndim(model):
+            raise ArrayChanged("how many items a mask selects depends on the values")
         place = key if masked is None else self.numpy.ones(masked.model.shape, bool)
         self._try(operator.setitem, (entry.model, place, model), entry)
-        written = self._value(frame, value, entry)
+        written = value if number else self._value(frame, value, entry)
         if masked is not None:
-            if not _NUMBERS.holds(type(written)):
-                raise ArrayChanged("how many items a mask selects depends on the values")
             key = self.fake(masked)
         self._write(frame, entry, key, written)
 
@@ -104,12 +115,14 @@ class ArrayChanges(ArrayNodes):
         if type(out) is tuple and len(out) == 1:
             out = out[0]
         if out is None:
+            used: list[Symbolic] = []
+            models = self._mapped(args, used, _model, _itself)
+            self.modelled(function, models, kwargs)  # not all functions know it
             return self.record(frame, name, function, args, rest)
         if type(out) is not tables.array:
             raise ArrayFunction(f"numpy's {name} is called with an out= that is no array")
         entry = self.target(frame, out)
-        used: list[Symbolic] = []
-        models = self._mapped(args, used, lambda each: each.model, lambda known: known)
+        models = self._mapped(args, [], _model, _itself)
         plain = self.modelled(function, models, rest)
         elementwise = type(function) is self.numpy.ufunc and function.nout == 1
         if not self.holds(type(plain)) or (plain.dtype != out.dtype and not elementwise):
@@ -146,7 +159,7 @@ class ArrayChanges(ArrayNodes):
             raise ArrayFunction("numpy's copyto is called with options")
         entry = self.target(frame, args[0])
         used: list[Symbolic] = []
-        model = self._mapped(args[1], used, lambda each: each.model, lambda known: known)
+        model = self._mapped(args[1], used, _model, _itself)
         self._try(self.numpy.copyto, (entry.model, model), entry)
         self._write(frame, entry, Ellipsis, self._value(frame, args[1], entry))
 
@@ -196,8 +209,7 @@ class ArrayChanges(ArrayNodes):
         dtype = entry.model.dtype
         known = self.entry(value)
         if known is not None:
-            if dtype.kind in "iub" and known.model.dtype.kind not in "iub":
-                raise ArrayFunction("floats in an array are made into integers, which not all fit")
+            check_cast(known.model.dtype, dtype)
             fake = self.fake(known)
             if known.model.dtype != dtype:
                 return self.node(frame, ("method", "to"), (fake, self.torch_dtype(dtype)), {})
@@ -216,8 +228,7 @@ class ArrayChanges(ArrayNodes):
         value = self.fake(result)
         wanted = self.torch_dtype(entry.model.dtype)
         if value.dtype is not wanted:
-            if entry.model.dtype.kind in "iub" and result.model.dtype.kind not in "iub":
-                raise ArrayFunction("floats in an array are made into integers, which not all fit")
+            check_cast(result.model.dtype, entry.model.dtype)
             value = self.node(frame, ("method", "to"), (value, wanted), {})
         self._write(frame, entry, Ellipsis, value)
 
@@ -229,12 +240,30 @@ class ArrayChanges(ArrayNodes):
             self.node(frame, operator.setitem, (fake, key, value), {})
 
 
+def _model(entry: Symbolic) -> Any:
+    return entry.model
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
 def is_simple_key(key: Any) -> bool:
     if type(key) is slice:
         step = key.step
         whole = all(_SIMPLE_KEYS.holds(type(part)) for part in (key.start, key.stop, step))
         return whole and (step is None or step > 0)
     return _SIMPLE_KEYS.holds(type(key))
+
+
+def check_cast(given: Any, wanted: Any) -> None:
+    """Refuses casts of which numpy warns, or that differ for some values."""
+    if wanted.kind in "iub" and given.kind not in "iub":
+        raise ArrayFunction("floats in an array are made into integers, which not all fit")
+    if given.kind == "c" and wanted.kind != "c":
+        raise ArrayFunction(
+            "complex numbers in an array are made into others, of which numpy warns"
+        )
 
 
 CONTAINERS: Final = TypeSet(list, tuple, dict, set)

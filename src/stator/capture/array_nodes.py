@@ -49,6 +49,8 @@ DTYPES: Final[dict[str, torch.dtype]] = {
         torch.float16,
         torch.float32,
         torch.float64,
+        torch.complex64,
+        torch.complex128,
     )
 }
 
@@ -192,6 +194,7 @@ class ArrayNodes:
             raise ArrayFunction(f"numpy's {name} makes more than one array, or none")
         if several:
             return self._several(frame, name, args, kwargs, model, used)
+        self._check_complex(name, model, used)
         self._check_total(name, args, model)
         self._check_kernels(name, function, args, used)
         # A ufunc makes floats of integers before it computes.
@@ -206,6 +209,8 @@ class ArrayNodes:
         """A copy, where torch's layer answers with a view, or by columns, and numpy does not."""
         if type(made) is not FakeTensor:
             return made
+        if made.shape != model.shape and _without_ones(made) == _without_ones(model):
+            made = self.node(frame, ("method", "reshape"), (made, tuple(model.shape)), {})
         with torch._C.DisableTorchFunction():
             shared = [
                 entry
@@ -214,6 +219,10 @@ class ArrayNodes:
             ]
         if any(self.numpy.may_share_memory(model, entry.model) for entry in used):
             return made
+        if made.is_conj():
+            made = self.node(frame, ("method", "resolve_conj"), (made,), {})
+        if made.is_neg():
+            made = self.node(frame, ("method", "resolve_neg"), (made,), {})
         if shared:
             return self.node(frame, ("method", "clone"), (made,), {})
         if type(model) is self.numpy.ndarray and model.flags.c_contiguous:
@@ -222,6 +231,12 @@ class ArrayNodes:
             if not same:
                 return self.node(frame, ("method", "contiguous"), (made,), {})
         return made
+
+    def _check_complex(self, name: str, model: Any, used: list[Symbolic]) -> None:
+        """Not all that numpy does to complex numbers, torch does in the same way."""
+        kinds = {entry.model.dtype.kind for entry in used} | {model.dtype.kind}
+        if "c" in kinds and name not in array_tables.COMPLEX:
+            raise ArrayFunction(f"numpy's {name} is called on complex numbers")
 
     def _regular(self, entry: Symbolic) -> Any:
         """A model of the same layout that has an inverse and a Cholesky factor."""
@@ -236,6 +251,8 @@ class ArrayNodes:
         """A function that makes several arrays."""
         if not all(self.holds(type(model)) for model in models):
             raise ArrayFunction(f"numpy's {name} makes more than arrays")
+        for model in models:
+            self._check_complex(name, model, used)
         given = self._mapped(args, used, self.fake, self._argument)
         options = {key: self._argument(value) for key, value in kwargs.items()}
         made = self.node(frame, numpy_function(name), given, options)
@@ -262,9 +279,12 @@ class ArrayNodes:
 
     def _check_total(self, name: str, args: list[Any], model: Any) -> None:
         """What an integer operation does for some operands differs, or is an error."""
+        if name == "remainder" and model.dtype.kind not in "iu":
+            raise ArrayFunction("numpy's remainder has other zeros than torch's")
         if name in array_tables.PARTIAL and model.dtype.kind in "iub":
             second = args[1] if len(args) > 1 else 0
-            if type(second) is not int or not 0 < second < 8:
+            shifts = name in ("left_shift", "right_shift", "power")
+            if type(second) is not int or second <= 0 or (shifts and second >= 8):
                 raise ArrayFunction(f"{name} of integers that may differ between numpy and torch")
 
     def _check_kernels(self, name: str, function: Any, args: list[Any], used: Any) -> None:
@@ -344,6 +364,7 @@ class ArrayNodes:
             raise ArrayFunction(f"the truth of numpy's {name} depends on the values of an array")
         with torch._C.DisableTorchFunction():
             same = made.dtype is self.torch_dtype(model.dtype) and made.shape == model.shape
+            same = same and not (made.is_conj() or made.is_neg())
             if same and type(model) is tables.array and model.size:
                 same = same_strides(made, model)
                 same = same and all(
@@ -360,6 +381,10 @@ class ArrayNodes:
         self.world.opaque[id(model)] = f"numpy.{type(model).__name__}"
         self.world.keep(model)
         return model
+
+
+def _without_ones(shaped: Any) -> list[int]:
+    return [size for size in shaped.shape if size != 1]
 
 
 def _model_of(entry: Symbolic) -> Any:

@@ -23,7 +23,8 @@ PURE: Final = _words(
     "around array array_equal array_equiv array_split asarray ascontiguousarray asfortranarray "
     "atleast_1d atleast_2d atleast_3d average bartlett bincount blackman block broadcast_arrays "
     "broadcast_shapes broadcast_to can_cast clip column_stack compress concatenate convolve copy "
-    "copyto corrcoef correlate count_nonzero cov cross cumprod cumsum delete diag diag_indices diagflat "
+    "copyto "
+    "corrcoef correlate count_nonzero cov cross cumprod cumsum delete diag diag_indices diagflat "
     "diagonal diff digitize dot dsplit dstack ediff1d einsum empty empty_like expand_dims "
     "extract eye fix flatnonzero flip fliplr flipud full full_like geomspace gradient hamming "
     "hanning histogram hsplit hstack i0 identity imag indices inner insert interp intersect1d "
@@ -39,8 +40,9 @@ PURE: Final = _words(
     "var vdot vsplit vstack where zeros zeros_like linalg.cholesky linalg.cond linalg.det "
     "linalg.eigh linalg.eigvalsh linalg.inv linalg.lstsq linalg.matmul linalg.matrix_power "
     "linalg.matrix_rank linalg.multi_dot linalg.norm linalg.pinv linalg.qr linalg.slogdet "
-    "linalg.solve linalg.svd fft.fft fft.fftfreq fft.fftshift fft.ifft fft.ifftshift fft.irfft "
-    "fft.rfft fft.rfftfreq"
+    "linalg.solve linalg.svd linalg.tensorinv linalg.tensorsolve fft.fft fft.fft2 fft.fftfreq "
+    "fft.fftn fft.fftshift fft.hfft fft.ifft fft.ifft2 fft.ifftn fft.ifftshift fft.ihfft fft.irfft "
+    "fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftfreq fft.rfftn"
 )
 
 # Methods of arrays and scalars: pure, and (arrays only, which are the trace's own) in place.
@@ -78,7 +80,23 @@ SYMBOLIC: Final = _words(
     "percentile ptp quantile rollaxis round searchsorted sinc split "
     "take_along_axis tensordot unwrap vander vdot vsplit zeros_like around "
     "linalg.cholesky linalg.det linalg.inv linalg.matmul linalg.matrix_power linalg.multi_dot "
-    "linalg.norm linalg.slogdet linalg.solve linalg.eigvalsh"
+    "linalg.norm linalg.slogdet linalg.solve linalg.eigvalsh "
+    "linalg.cond linalg.tensorinv linalg.tensorsolve "
+    "angle imag real remainder "
+    "fft.fft fft.fft2 fft.fftn fft.fftshift fft.hfft fft.ifft fft.ifft2 fft.ifftn fft.ifftshift "
+    "fft.ihfft fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn"
+)
+# Of these, also the results on complex numbers are numpy's.
+COMPLEX: Final = frozenset(
+    _words(
+        "absolute add angle append atleast_1d atleast_2d atleast_3d broadcast_to column_stack "
+        "concatenate conjugate diag diagonal dstack equal expand_dims flip "
+        "full_like hstack imag isfinite isinf isnan mean moveaxis multiply negative not_equal "
+        "ones_like positive ravel real repeat reshape roll rollaxis square squeeze stack "
+        "subtract sum swapaxes take tile transpose vstack where zeros_like "
+        "fft.fft fft.fft2 fft.fftn fft.fftshift fft.hfft fft.ifft fft.ifft2 fft.ifftn "
+        "fft.ifftshift fft.ihfft fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn"
+    )
 )
 # These make an array of an array, or of a tensor.
 CONVERTED: Final = frozenset({"array", "asarray", "ascontiguousarray", "asfortranarray", "copy"})
@@ -126,10 +144,12 @@ SYMBOLIC_METHODS: Final = {
 } | {"conj": "conjugate", "conjugate": "conjugate"}
 
 # These differ from torch's, or raise, for some integers: the second operand must be known.
-PARTIAL: Final = frozenset({"floor_divide", "fmod", "power", "left_shift", "right_shift"})
+PARTIAL: Final = frozenset(
+    {"floor_divide", "fmod", "power", "left_shift", "remainder", "right_shift"}
+)
 # Keywords that mean the same in both.
 KEYWORDS: Final = frozenset(
-    {"axis", "dtype", "keepdims", "ddof", "decimals", "k", "n", "ord", "rtol", "atol", "equal_nan"}
+    _words("axis axes dtype keepdims ddof decimals k n norm ord rtol atol equal_nan s")
 )
 
 OPERATORS: Final = {
@@ -138,6 +158,7 @@ OPERATORS: Final = {
     "__floordiv__": "floor_divide",
     "__lshift__": "left_shift",
     "__matmul__": "matmul",
+    "__mod__": "remainder",
     "__mul__": "multiply",
     "__or__": "bitwise_or",
     "__pow__": "power",

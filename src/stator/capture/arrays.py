@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture import array_tables
-from stator.capture.array_changes import COPIES, ArrayChanges, is_simple_key
+from stator.capture.array_changes import COPIES, ArrayChanges, check_cast, is_simple_key
 from stator.capture.array_nodes import (
     DTYPES,
     OPERATORS,
@@ -154,6 +154,10 @@ class Arrays(ArrayChanges):
             return self.modelled(function, models, kwargs)
         if id(function) in _NUMBER_TYPES:
             return self._number(frame, function, args)
+        if function is self.numpy.empty_like:  # any values will do
+            used = []
+            models = self._mapped(args, used, lambda entry: entry.model, lambda value: value)
+            return self.native(self.numpy.zeros_like, models, kwargs)
         name = tables.symbolic.get(id(function))
         if name is None:
             what = getattr(function, "__name__", "?")
@@ -192,8 +196,7 @@ class Arrays(ArrayChanges):
         model = self.modelled(function, [entry.model, *args[1:]], kwargs)
         if model is entry.model:
             return entry.stand_in
-        if model.dtype.kind in "iub" and entry.model.dtype.kind not in "iub":
-            raise ArrayFunction("floats in an array are made into integers, which not all fit")
+        check_cast(entry.model.dtype, model.dtype)
         options = {"dtype": self.torch_dtype(model.dtype), "copy": True}
         if not same_strides(self.fake(entry), model):
             options["memory_format"] = torch.contiguous_format
@@ -203,7 +206,7 @@ class Arrays(ArrayChanges):
     def _number(self, frame: Frame, kind: Any, args: list[Any]) -> Any:
         """`float(x)`, of an array or scalar with one value."""
         entry = self.entry(args[0]) if len(args) == 1 else None
-        if entry is None or entry.model.ndim or kind is complex:
+        if entry is None or entry.model.ndim or kind is complex or entry.model.dtype.kind == "c":
             raise ArrayFunction(f"{kind.__name__} of an array whose values are not known")
         scalars, fake = self.tensors.scalars, self.fake(entry)
         if kind is bool:
@@ -214,6 +217,8 @@ class Arrays(ArrayChanges):
         """`item` and `tolist`: Python's own numbers."""
         entry = self.entry(owner)
         assert entry is not None
+        if entry.model.dtype.kind == "c":
+            raise ArrayFunction("complex numbers are read from an array")
         self.modelled(getattr(entry.model, name), args)  # which may raise
         fake = self.fake(entry)
         if name == "tolist":
@@ -249,7 +254,8 @@ class Arrays(ArrayChanges):
                 raise ArrayKind("an array of objects is made")
             return not result.flags.owndata
         if SEQUENCES.holds(cls) or isinstance(result, tuple):
-            return any([self._check(item) for item in result])  # all are looked at
+            views = [self._check(item) for item in result]  # all are looked at
+            return any(views)
         raise ArrayKind(f"numpy makes an object of type {cls.__qualname__}")
 
     def _method(
@@ -294,8 +300,7 @@ class Arrays(ArrayChanges):
         assert entry is not None
         model = self.modelled(lambda array, dtype: array.astype(dtype), [entry.model, args[0]])
         wanted = self.torch_dtype(model.dtype)
-        if model.dtype.kind in "iub" and entry.model.dtype.kind == "f":
-            raise ArrayFunction("floats in an array are made into integers, which not all fit")
+        check_cast(entry.model.dtype, model.dtype)
         made = self.node(frame, ("method", "to"), (self.fake(entry), wanted), {"copy": True})
         return self.adopt("astype", made, model, [entry])
 
@@ -388,6 +393,8 @@ class Arrays(ArrayChanges):
             return self.record(frame, "transpose", self.numpy.transpose, [obj], {})
         tables = self.tables
         assert tables is not None
+        if entry is not None and name in ("real", "imag") and entry.model.dtype.kind == "c":
+            return self.record(frame, name, getattr(self.numpy, name), [obj], {})
         if name in array_tables.PARTS and entry is None:
             return self.native(getattr, (obj, name), {})
         pure = name in array_tables.PURE_METHODS or name in array_tables.IN_PLACE_METHODS

@@ -15,12 +15,15 @@ import torch
 
 from .purity import COMPUTES
 
+_NAMES: Final = {"axis": "dim", "axes": "dim"}
 _AS_SUBCLASS: Final = torch._C.TensorBase.as_subclass
 
 
 @functools.cache
 def numpy_function(name: str) -> Callable[..., Any]:
     """The node target for a numpy function: always the same one for a name."""
+    if name.startswith("fft."):
+        return _transform(name.removeprefix("fft."))
     layer: Any = importlib.import_module("torch._numpy")
     function: Any = functools.reduce(getattr, name.split("."), layer)
 
@@ -29,6 +32,19 @@ def numpy_function(name: str) -> Callable[..., Any]:
 
     setattr(call, COMPUTES, True)
     call.__name__ = call.__qualname__ = f"numpy_{name.replace('.', '_')}"
+    return call
+
+
+def _transform(name: str) -> Callable[..., Any]:
+    """A Fourier transform: torch's own keeps the precision, where its numpy layer has doubles."""
+    function: Any = getattr(torch.fft, name)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        named = {_NAMES.get(key, key): value for key, value in kwargs.items()}
+        return function(*args, **named)
+
+    setattr(call, COMPUTES, True)
+    call.__name__ = call.__qualname__ = f"numpy_fft_{name}"
     return call
 
 
