@@ -373,26 +373,26 @@ def value_of_an_array(x, a):
     return x * float(a[0]) if a[1] > 0 else x
 
 
-@refused(lambda: (t(3), np.ones(3)))
+@programs(lambda: (t(3), np.ones(3)), free=True)
 def array_changed_in_place(x, a):
     a[0] = 5
     return x * 2
 
 
-@refused(lambda: (t(3), np.ones(3)))
+@programs(lambda: (t(3), np.ones(3)), free=True)
 def array_added_to_in_place(x, a):
     a += 1
     return x * 2
 
 
-@refused(lambda: (t(3), np.ones(3)))
+@programs(lambda: (t(3), np.ones(3)), free=True)
 def array_copied_into_a_known_one(x, a):
     b = np.zeros(3)
     b[:] = a
     return x + torch.from_numpy(b)
 
 
-@refused(lambda: (t(3), np.ones(3)))
+@programs(lambda: (t(3), np.ones(3)), free=True)
 def array_as_an_output(x, a):
     np.add(a, 1, out=a)
     return x * 2
@@ -439,7 +439,7 @@ def views_are_returned(x):
     return x * 2, a, a[1:]
 
 
-@refused(lambda: (t(3), np.ones(3)))
+@programs(lambda: (t(3), np.ones(3)), free=True)
 def input_changed_next_to_an_array(x, a):
     x.add_(1)
     return x + torch.from_numpy(a)

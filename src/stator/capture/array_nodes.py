@@ -263,7 +263,7 @@ class ArrayNodes:
 
     def _cast(self, frame: Frame, entry: Symbolic, wanted: Any) -> torch.Tensor:
         fake = self.fake(entry)
-        if wanted is None or entry.model.dtype.kind == "f":
+        if wanted is None or entry.model.dtype.kind in "fc":
             return fake
         made: torch.Tensor = self.node(
             frame, ("method", "to"), (fake, self.torch_dtype(wanted)), {}

@@ -391,6 +391,8 @@ class Attributes(Names):
     def _opaque_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
         """Attributes that an object holds in a dict can be read, whatever else it is."""
         world, cls = self.world, type(obj)
+        if self.tensors.nodes.holds(obj):
+            return self.tensors.nodes.getattr(obj, name)
         if id(obj) not in world.origins:
             raise unseen(world, obj, f"an attribute of {{}} is read: {name}")
         if cls is CompiledFunction:

@@ -179,14 +179,11 @@ class AutogradLeaves:
         answer: bool = user_call(lambda: tensor.is_leaf)
         return answer
 
-    def grad_fn(self, tensor: torch.Tensor) -> None:
-        """`t.grad_fn`, as far as it is None."""
+    def grad_fn(self, tensor: torch.Tensor) -> Any:
+        """`t.grad_fn`."""
         self.guard_leaf(tensor)
-        if user_call(lambda: tensor.grad_fn) is not None:
-            # A backend with an autograd of its own would have made another one.
-            made = id(tensor) not in self._tensors.inputs
-            reason = "Tensor.grad_fn: the autograd graph of tensors is not followed"
-            raise AutogradInside(reason, whole=made)
+        node = user_call(lambda: tensor.grad_fn)
+        return None if node is None else self._tensors.nodes.see(tensor, node)
 
     def register_hook(self, frame: Frame | None, tensor: torch.Tensor, hook: Any) -> None:
         """`t.register_hook(…)` happens outside of graphs.

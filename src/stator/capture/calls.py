@@ -18,6 +18,7 @@ from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture import changes, marks, scripted
 from stator.capture.abandoned import Abandoned
 from stator.capture.arguments import field, is_functools_type, pack, split, unpack_partial
+from stator.capture.autograd_nodes import NODES
 from stator.capture.behind import cached_behind, compiled_behind
 from stator.capture.cached import CACHED, Answer, Answers, Once, known, once
 from stator.capture.controls import CONTROLS, Errors, function_behind, is_for_dynamo
@@ -86,6 +87,7 @@ SPECIAL.update(TRANSFORMS)
 SPECIAL.update(NUMBER_TENSORS)
 SPECIAL.update(OVERRIDDEN)
 SPECIAL.update(HOOKS)
+SPECIAL.update(NODES)
 _wrapper_class: Final = types.MethodWrapperType.__dict__["__objclass__"].__get__
 
 

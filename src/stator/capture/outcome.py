@@ -15,6 +15,7 @@ import torch
 from stator import objects
 from stator._native._core import NULL
 from stator.capture.addresses import check_told
+from stator.capture.autograd_nodes import refuse
 from stator.capture.cached import asked, keep
 from stator.capture.changes import changes as changes_of
 from stator.capture.distinct import guard_distinct
@@ -95,6 +96,8 @@ class Resolver:
         if cls is Mention:
             return self._mention(value)
         source = self._world.origins.get(id(value))
+        if source is None and self._tracer.tensors.nodes.holds(value):
+            refuse()
         if self._tracer.arrays.holds(cls) and source is None:
             return self._array(value)
         if self._tracer.arrays.is_dtype(cls) and source is None:

@@ -20,6 +20,7 @@ from stator._native._core import Frame, is_python_class
 from stator.capture import arrays, ranges
 from stator.capture.always_called import asks_for_hooks
 from stator.capture.applied import Applied
+from stator.capture.autograd_nodes import AutogradNodes
 from stator.capture.budget import Budget
 from stator.capture.foreign import Foreign, is_foreign
 from stator.capture.grads import Grads
@@ -121,6 +122,7 @@ class Tensors:
         self.overrides = Overrides(self)
         self.subclasses = Subclasses(self)
         self.foreign = Foreign(self)
+        self.nodes = AutogradNodes(self)
         self.own = TensorState(self)
         self.shapes = Shapes(self, Wanted() if wanted is None else wanted)
         world.symbolic = {int: self.shapes.integer, float: self.shapes.floats.number}
