@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 import torch.fx as fx
 
+from stator.capture.strided import WARNED
 from stator.diagnostics.catalogue import TensorStateChanged
 from stator.graph.fakes import FakeInput, tensors_in
 from stator.graph.memory import extent, storage_of
@@ -39,9 +40,7 @@ def resize_early(tensors: "Tensors") -> None:
             continue
         node = tensors.graph.arguments.node(given.fake)
         if given.real.numel() and any(_is_out(user, node) for user in node.users):
-            raise TensorStateChanged(
-                "an out= argument that is not empty is resized, of which torch warns"
-            )
+            raise TensorStateChanged(WARNED)
         if not _grows(given):
             continue
         first = _first_user(node)

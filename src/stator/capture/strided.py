@@ -46,6 +46,9 @@ def sizes_before(name: str, args: Sequence[Any], kwargs: Mapping[str, Any] | Non
     return [(each, each.shape) for each in given if isinstance(each, torch.Tensor)]
 
 
+WARNED: Final = "an out= argument that is not empty is resized, of which torch warns"
+
+
 def check_resized(
     tensors: "Tensors",
     name: str,
@@ -67,6 +70,8 @@ def check_resized(
             raise TensorStateChanged("an out= argument is resized as operands lie in memory")
         if id(tensor) not in tensors.inputs and tensor._is_view():
             raise TensorStateChanged("a part of a tensor is given another size")
+        if id(tensor) in tensors.inputs and name not in _RESIZING and 0 not in shape:
+            raise TensorStateChanged(WARNED)
 
 
 def check_strided(
