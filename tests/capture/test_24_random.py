@@ -427,7 +427,7 @@ def generator_state(x):
 
 
 def generator_in_place(x):
-    return torch.empty(3).uniform_(generator=GENERATOR)
+    return torch.empty(3, 2).t().uniform_(generator=GENERATOR)
 
 
 REFUSED = [

@@ -226,3 +226,28 @@ def test_where_gradients_are_computed():
         w = torch.ones(3, requires_grad=True)
         call(torch.arange(3.0), w).backward()
         assert w.grad.tolist() == [5.0, 1.0, 2.0]
+
+
+MIXED = [
+    *("x + a.sum()", "a.sum() + x", "x * a[1]", "a[1] * x", "x / i[1]", "i[1] - x", "x ** a[0]"),
+    *(
+        "x > a.mean()",
+        "a.mean() < x",
+        "x == i[0]",
+        "torch.add(x, a.mean())",
+        "x.clamp(max=a.max())",
+    ),
+    *("torch.where(x > 2, x, a.max())", "torch.full((2,), a[1])", "x // i[1]", "x % i[1]"),
+    *("torch.clamp(x, i[0], i[1])", "x.add(a[0], alpha=2)", "x.masked_fill(x > 1, a[0])"),
+]
+
+
+@pytest.mark.parametrize("expression", MIXED)
+def test_numpy_scalars_as_operands_of_tensors(expression):
+    function = eval(f"lambda x, a, i: {expression}", {"torch": torch})
+    captured = stator.compile(function, backend="eager", fullgraph=True)
+    for kind, dtype in (("d", torch.float32), ("f", torch.float64), ("d", torch.int64)):
+        for start in (1, 2):
+            a = np.arange(start, start + 3).astype(kind)
+            given = torch.arange(6).to(dtype), a, np.arange(start, start + 3)
+            assert difference(outcome(function, given), outcome(captured, given)) is None

@@ -42,19 +42,36 @@ CAPTURED = {
     "drawn for nothing": "torch.rand(3); torch.randn(2) * 3; return x * 2",
     "drawn in place for nothing": "torch.empty(2).uniform_(); x.clone().normal_(); return x * 2",
     "dropout for nothing": "torch.nn.functional.dropout(x); return x * 2, torch.rand(1)",
+    "state": """s = g.get_state(); a = torch.rand(2, generator=g); g.set_state(s)
+    return a, x * 2, torch.rand(2, generator=g), s""",
+    "state of another": "return g.get_state(), x * 2, g.set_state(g.get_state()) is g",
+    "filled": "return x.clone().uniform_(generator=g), torch.empty(3).normal_(1, 2, generator=g)",
+    "filled in many ways": """made = [x.new_empty(2).exponential_(2, generator=g)]
+    made += [x.new_empty(2).random_(0, 9, generator=g), x.new_empty(2).cauchy_(generator=g)]
+    made += [x.new_empty(2).log_normal_(generator=g), x.new_empty(2).geometric_(.5, generator=g)]
+    return made, x.new_empty(2).bernoulli_(0.5, generator=g), torch.rand(2, generator=g)""",
+    "filled in turns": """a = torch.rand(2, generator=g); x.normal_(generator=g)
+    b = torch.empty(2, dtype=torch.int64).random_(5, generator=g)
+    return a * x, b, torch.randn(1, generator=g)""",
+    "filled by a new one": """h = torch.Generator().manual_seed(3); y = x.clone()
+    y[:1].normal_(generator=h); torch.nn.init.uniform_(y[1:], generator=h)
+    return y, torch.rand(2, generator=h)""",
     "all of them": """random.seed(2); np.random.seed(4); torch.manual_seed(6)
     return random.random(), np.random.rand(2), torch.rand(2) * x""",
 }
 BROKEN = {
     "kept": "h = torch.Generator().manual_seed(3); return torch.rand(2, generator=h) * x, h",
     "numpy's, kept": "r = np.random.default_rng(3); return r.random(2), x * 2, r",
-    "state": "s = g.get_state(); a = torch.rand(2, generator=g); g.set_state(s); return a, x",
     "state of torch's": """s = torch.get_rng_state(); a = torch.rand(2); torch.set_rng_state(s)
     return a, torch.rand(2) * x""",
     "forked": """with torch.random.fork_rng():
         torch.manual_seed(1)
         a = torch.rand(2)
     return a, torch.rand(2) * x""",
+    "filled by columns": "return torch.empty(3, 2).t().normal_(generator=g), x * 2",
+    "filled with gradients": """w = torch.ones(2, requires_grad=True) * 2
+    return x * 2, w.normal_(generator=g).detach(), w.requires_grad""",
+    "state changed": "s = g.get_state(); s[-1] += 0; return x * 2, g.set_state(s) is g",
     "in place": "return x.clone().uniform_(generator=g), torch.bernoulli(x / 9, generator=g)",
     "initial seed": "torch.manual_seed(4); return torch.initial_seed(), g.initial_seed(), x * 2",
     "torch's own, passed": "return torch.rand(2, generator=torch.default_generator) * x",

@@ -482,6 +482,14 @@ class Arrays(ArrayChanges):
             model = self.model(shape, dtype, [step * dtype.itemsize for step in steps])
         return self.add(model, self.tensors.record(frame, ("method", "detach"), (tensor,)))
 
+    def number(self, frame: Frame | None, value: Any) -> Any:
+        """A symbolic scalar as the number that torch takes it for; anything else as it is."""
+        if not self.is_symbolic(value) or not self.is_number(type(value)):
+            return value
+        entry = self.entry(value)
+        assert entry is not None
+        return self.tensors.scalars.item(frame, self.fake(entry))
+
     def is_number(self, cls: type) -> bool:
         return self.tables is not None and self.tables.numbers.holds(cls)
 
@@ -501,13 +509,13 @@ class Arrays(ArrayChanges):
             parts = (value.start, value.stop, value.step)
             return slice(*(self.numbers(part, function) for part in parts))
         if tables.scalars.holds(cls):
-            if id(value) in self.symbolic or not tables.numbers.holds(cls):
+            if not tables.numbers.holds(cls):
                 raise ArrayFunction(f"a torch function is given a numpy {cls.__qualname__}")
             if id(function) in _CONVERSIONS or function == _NEW_TENSOR:
                 raise ArrayFunction(
                     "a tensor is made from several numpy scalars, which say its dtype"
                 )
-            return value.item()
+            return self.number(None, value) if id(value) in self.symbolic else value.item()
         return value
 
     # ------------------------------------------------------------------ the end of the trace

@@ -29,6 +29,7 @@ from stator._native._core import Frame
 from stator.capture.autograd_leaves import user_call
 from stator.capture.causes import DRAWN
 from stator.capture.drawn import Drawn
+from stator.capture.filling import drawn_into, fills, place_of
 from stator.capture.seeded import MOST_BYTES, Seeded
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import RandomState, RegionContents
@@ -312,7 +313,24 @@ class Draws:
             user_call(_twin(owner).manual_seed, args[0])
             self._step(_call, (self._generator(owner), name, args, kwargs), None)
             return owner
+        if name == "get_state" and not args and not kwargs:
+            with _disable_current_modes(), torch._C.DisableTorchFunction():
+                real = _twin(owner).get_state()
+            state = self._input(real)
+            where = self._generator(owner)
+            self._made[id(state)] = self._step(_call, (where, name, [], {}), real)
+            self._versions[id(state)] = version_unseen(state)
+            return state
+        if name == "set_state" and len(args) == 1 and not kwargs and self._is_made(args[0]):
+            made = self._made[id(args[0])]
+            self._step(_set_state, (self._generator(owner), made), None)
+            return owner
         raise RandomState(f"Generator.{name} of a random number generator is called")
+
+    def _is_made(self, state: Any) -> bool:
+        """Whether it is a state that was asked for in the call, unchanged since."""
+        known = id(state) in self._made
+        return known and version_unseen(state) == self._versions[id(state)]
 
     def operator(self, frame: Frame | None, target: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """A torch function that draws from a generator of the program's: before the graph."""
@@ -323,6 +341,8 @@ class Draws:
             raise RandomState(
                 "a generator made in the call, or torch's own, is passed to an operator"
             )
+        if fills(target, args):
+            return self._fill(frame, owner, target[1], args, options, mine=mine)
         if isinstance(target, tuple) or getattr(target, "__name__", "") not in _FACTORIES:
             raise RandomState("an operator draws from a generator and works on tensors")
         if self._tensors.graph.default_device is not None:
@@ -332,32 +352,45 @@ class Draws:
         if not all(CONSTANTS.holds(type(part)) or _is_setting(part) for part in parts):
             raise RandomState("an operator draws from a generator and works on tensors")
         grad = options.pop("requires_grad", False)
-        args, options = copy.deepcopy((tuple(args), options))
+        given = (target, *copy.deepcopy((tuple(args), options)))
+        fake = self._before(owner, _operator, given, mine=mine)
+        return self._tensors.own.requires_grad_(frame, fake) if grad is True else fake
+
+    def _fill(
+        self, frame: Frame | None, owner: Any, name: str, args: Any, options: Any, *, mine: bool
+    ) -> Any:
+        """A method that fills a tensor."""
+        tensor, *rest = args
+        parts = list(_parts((rest, options)))
+        if not all(CONSTANTS.holds(type(part)) for part in parts):
+            raise RandomState("an operator draws from a generator and works on tensors")
+        place = place_of(self._tensors, frame, tensor, owner.device)
+        given = (*place, name, *copy.deepcopy((rest, options)))
+        fake = self._before(owner, drawn_into, given, mine=mine)
+        return self._tensors.record(frame, ("method", "copy_"), (tensor, fake))
+
+    def _before(self, owner: Any, draw: Any, args: tuple[Any, ...], *, mine: bool) -> Any:
+        """What an operator draws, before the graph; a constant if the generator was made here."""
         if mine:
-            return self._constant(frame, owner, target, args, options, grad)
+            return self._constant(owner, draw, args)
         device = owner.device
         check = Callback(lambda g: g.device == device, f"a generator on {device}")
         self._world.guard(self._world.origins[id(owner)], check)
         with _disable_current_modes():
-            real = user_call(_operator, _twin(owner), target, args, options)
+            real = user_call(draw, _twin(owner), *args)
         fake = self._input(real)
-        self._step(_operator, (self._generator(owner), target, args, options), real)
-        if grad is True:
-            return self._tensors.own.requires_grad_(frame, fake)
+        self._step(draw, (self._generator(owner), *args), real)
         return fake
 
-    def _constant(
-        self, frame: Frame | None, owner: Any, target: Any, args: Any, options: Any, grad: Any
-    ) -> Any:
+    def _constant(self, owner: Any, draw: Any, args: tuple[Any, ...]) -> Any:
         """What a generator made in the call draws: the same in every call."""
         if self._tensors.graph.graph is not self._tensors.graph.symbols.graph:
             raise RegionContents("a generator is used inside of a region of the graph")
         with _disable_current_modes():
-            real = user_call(_operator, owner, target, args, options)
+            real = user_call(draw, owner, *args)
         if real.nbytes > MOST_BYTES:
             raise RandomState("very many random numbers are drawn by a generator made in the call")
-        fake = self._tensors.graph.constant(real)
-        return self._tensors.own.requires_grad_(frame, fake) if grad is True else fake
+        return self._tensors.graph.constant(real)
 
     # ------------------------------------------------------------------ torch's own generator
 
@@ -384,9 +417,9 @@ class Draws:
 
     def set_rng_state(self, frame: Frame | None, state: Any) -> None:
         """`torch.set_rng_state` to a state that was asked for in the same call."""
-        made = self._made.get(id(state))
-        if made is None or version_unseen(state) != self._versions[id(state)]:
+        if not self._is_made(state):
             raise RandomState("torch.set_rng_state with a state that is not asked for in the call")
+        made = self._made[id(state)]
         if self._after or self._is_random():
             self._behind(torch.random.set_rng_state, (state,))
             self.seeded.end()
@@ -526,6 +559,10 @@ def _bound(name: str, args: list[Any], example: int) -> int:
 
 def _call(generator: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     return getattr(generator, name)(*args, **kwargs)
+
+
+def _set_state(generator: Any, state: torch.Tensor) -> None:
+    generator.set_state(state)
 
 
 def _number(value: Any) -> torch.Tensor:

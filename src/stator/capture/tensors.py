@@ -301,6 +301,9 @@ class Tensors:
         converted = self.arrays.torch_call(frame, function, args, kwargs)
         if converted is not arrays.MISSING:
             return converted
+        if self.arrays.symbolic and rule.kind is leaves.Kind.RECORD:
+            args = [self.arrays.number(frame, value) for value in args]
+            kwargs = {name: self.arrays.number(frame, v) for name, v in (kwargs or {}).items()}
         if rule.kind in (leaves.Kind.FORBIDDEN, leaves.Kind.RECORD):
             found = self.scalars.torch_call(frame, function, args, kwargs)
             if found is not MISSING:
@@ -390,6 +393,8 @@ class Tensors:
     # ------------------------------------------------------------------ operations
 
     def operator(self, frame: Frame, function: Any, *operands: Any) -> Any:
+        if any(self.arrays.is_symbolic(value) for value in operands):
+            operands = tuple(self.arrays.number(frame, value) for value in operands)
         odd = None
         for value in operands:
             cls = type(value)
