@@ -13,13 +13,13 @@ have been handed to C code, nor have views: these would not learn of it.
 """
 
 import operator
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from stator._native._core import Frame
-from stator.capture import array_tables
 from stator.capture.array_nodes import OPERATORS, SEQUENCES, ArrayNodes, Symbolic
 from stator.capture.operators import NOT_IN_PLACE
 from stator.diagnostics.catalogue import ArrayChanged, ArrayFunction
@@ -39,6 +39,10 @@ COPIES: Final = frozenset({"copyto"})
 
 class ArrayChanges(ArrayNodes):
     """The part of `Arrays` that changes them."""
+
+    native: Callable[..., Any]  # numpy's own, on known values
+    numbers: Callable[..., Any]  # arguments with Python's numbers for numpy's
+    operator: Callable[..., Any]
 
     def __init__(self, tensors: Any, world: Any) -> None:
         super().__init__(tensors, world)
@@ -93,7 +97,7 @@ class ArrayChanges(ArrayNodes):
         tables = self.tables
         assert tables is not None
         if type(a) is not tables.array:
-            return self.operator(frame, plain, a, b)  # type: ignore[attr-defined]
+            return self.operator(frame, plain, a, b)
         entry = self.target(frame, a)
         other = self.entry(b)
         self._try(function, (entry.model, b if other is None else other.model), entry)
@@ -267,4 +271,3 @@ def check_cast(given: Any, wanted: Any) -> None:
 
 
 CONTAINERS: Final = TypeSet(list, tuple, dict, set)
-assert "out" not in array_tables.KEYWORDS

@@ -109,7 +109,6 @@ EVALUATED: Final[tuple[str, ...]] = (
 
 # Python functions elsewhere in torch that are leaves.
 RECORDED: Final[tuple[str, ...]] = (
-    "torch._assert",
     "torch.pca_lowrank",
     "torch.sparse.sum",
     "torch.svd_lowrank",
