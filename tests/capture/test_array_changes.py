@@ -149,6 +149,31 @@ def test_right_in_any_case(change, target):
     compared(program(target, change), "eager")
 
 
+def test_elements_that_share_memory():
+    def function(a):
+        b = np.lib.stride_tricks.as_strided(a, (3, 2), (8, 8))
+        b += 1
+        return b * 2
+
+    def given(a):
+        a += 1
+        a[0] = 5
+        return a * 2
+
+    for program, make in (
+        (function, lambda: np.arange(4.0)),
+        (given, lambda: np.lib.stride_tricks.as_strided(np.arange(4.0), (3, 2), (8, 8))),
+        (given, lambda: np.broadcast_to(np.arange(2.0), (3, 2))),
+        (given, lambda: np.lib.stride_tricks.as_strided(np.arange(2.0), (3, 2), (0, 8))),
+        (given, lambda: np.arange(12.0).reshape(3, 4)[::2, 1:3].T),
+    ):
+        compiled = stator.compile(program, backend="eager")
+        for _ in range(2):
+            ours, theirs = make(), make()
+            assert difference(outcome(program, (theirs,)), outcome(compiled, (ours,))) is None
+            assert difference(theirs, ours) is None
+
+
 def views_of_a_known_array(x, view):
     b = np.zeros((2, 2))
     c = view(b)

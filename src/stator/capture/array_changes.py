@@ -184,6 +184,8 @@ class ArrayChanges(ArrayNodes):
         entry = self.entry(array)
         if entry is None:
             entry = self._opened(frame, array)
+        if _may_overlap(entry.model):
+            raise ArrayChanged("an array is changed whose elements may share memory")
         self.fake(entry)
         return entry
 
@@ -200,8 +202,11 @@ class ArrayChanges(ArrayNodes):
 
     def _try(self, function: Any, models: Any, entry: Symbolic) -> None:
         """numpy makes the change, or refuses; the model is one of ones again."""
-        self.modelled(function, models)
-        entry.model.fill(1)
+        try:
+            self.modelled(function, models)
+        finally:
+            if entry.model.flags.writeable:
+                entry.model.fill(1)
 
     def _mask(self, parts: tuple[Any, ...]) -> Symbolic | None:
         """The symbolic mask that is the whole key."""
@@ -258,6 +263,17 @@ def is_simple_key(key: Any) -> bool:
         whole = all(_SIMPLE_KEYS.holds(type(part)) for part in (key.start, key.stop, step))
         return whole and (step is None or step > 0)
     return _SIMPLE_KEYS.holds(type(key))
+
+
+def _may_overlap(array: Any) -> bool:
+    """Whether one element may lie where another does; strides of which nobody can tell count."""
+    reach = array.itemsize - 1
+    for step, size in sorted(zip(array.strides, array.shape, strict=True)):
+        if size > 1:
+            if step <= reach:
+                return array.flags.writeable is True  # if not, numpy refuses
+            reach += (size - 1) * step
+    return False
 
 
 def check_cast(given: Any, wanted: Any) -> None:

@@ -279,8 +279,6 @@ class ArrayNodes:
 
     def _check_total(self, name: str, args: list[Any], model: Any) -> None:
         """What an integer operation does for some operands differs, or is an error."""
-        if name == "remainder" and model.dtype.kind not in "iu":
-            raise ArrayFunction("numpy's remainder has other zeros than torch's")
         if name in array_tables.PARTIAL and model.dtype.kind in "iub":
             second = args[1] if len(args) > 1 else 0
             shifts = name in ("left_shift", "right_shift", "power")

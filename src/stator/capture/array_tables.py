@@ -62,7 +62,7 @@ PARTS: Final = frozenset({"T", "mT", "real", "imag"})  # views of an array, as a
 # Functions that torch's numpy layer has, whose results have a shape and a dtype that follow from
 # those of the arguments. Elementwise ones first; the rest takes numbers as further arguments. Left
 # out are those that compute something else for zeros, infinities or NaN
-# (`sign`, `remainder`, `heaviside`, `cbrt`), and factors whose signs are a matter of taste (`svd`).
+# (`heaviside`, `cbrt`), and factors whose signs are a matter of taste (`svd`).
 SYMBOLIC: Final = _words(
     "absolute add arccos arcsin arctan arctan2 bitwise_and bitwise_or bitwise_xor ceil conjugate "
     "cos cosh deg2rad divide equal exp exp2 expm1 floor floor_divide fmax fmin fmod greater "
@@ -82,7 +82,7 @@ SYMBOLIC: Final = _words(
     "linalg.cholesky linalg.det linalg.inv linalg.matmul linalg.matrix_power linalg.multi_dot "
     "linalg.norm linalg.slogdet linalg.solve linalg.eigvalsh "
     "linalg.cond linalg.tensorinv linalg.tensorsolve "
-    "angle imag real remainder "
+    "angle imag real remainder sign "
     "fft.fft fft.fft2 fft.fftn fft.fftshift fft.hfft fft.ifft fft.ifft2 fft.ifftn fft.ifftshift "
     "fft.ihfft fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn"
 )
@@ -202,6 +202,7 @@ class Tables:
         self._alive = list(found.values())
         symbolic = {name: _find(numpy, name) for name in SYMBOLIC}
         self.symbolic = {id(f): name for name, f in symbolic.items() if f is not None}
+        self.symbolic[id(numpy.fix)] = "trunc"
         about = {name: _find(numpy, name) for name in ABOUT}
         self.about = {id(f) for f in about.values() if f is not None}
         self.constructors = {id(cls) for cls in (numpy.dtype, *self.scalar_types)}

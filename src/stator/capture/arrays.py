@@ -30,6 +30,7 @@ from stator.capture.array_nodes import (
 )
 from stator.capture.operators import NOT_IN_PLACE
 from stator.diagnostics.catalogue import ArrayChanged, ArrayFunction, ArrayKind
+from stator.graph.arrays import numpy_function
 from stator.graph.fakes import version
 from stator.graph.memory import storage_of
 from stator.guards import Callback, Is, Source, TypeIs
@@ -158,6 +159,10 @@ class Arrays(ArrayChanges):
             used = []
             models = self._mapped(args, used, lambda entry: entry.model, lambda value: value)
             return self.native(self.numpy.zeros_like, models, kwargs)
+        if function is self.numpy.count_nonzero and len(args) == 1 and not kwargs:
+            return self._counted(frame, args[0])
+        if function is self.numpy.pad:
+            return self._padded(frame, args, kwargs)
         name = tables.symbolic.get(id(function))
         if name is None:
             what = getattr(function, "__name__", "?")
@@ -165,6 +170,39 @@ class Arrays(ArrayChanges):
         if "out" in kwargs:
             return self.into(frame, name, function, args, kwargs)
         return self.record(frame, name, function, args, kwargs)
+
+    def _counted(self, frame: Frame, array: Any) -> Any:
+        """`np.count_nonzero`: an int, or a scalar of numpy's in later versions."""
+        entry = self.entry(array)
+        if entry is None:
+            raise ArrayFunction("numpy's count_nonzero of more than an array")
+        model = self.modelled(self.numpy.count_nonzero, [entry.model])
+        counted = self.node(frame, torch.count_nonzero, (self.fake(entry),), {})
+        if type(model) is int:
+            return self.tensors.scalars.item(frame, counted)
+        return self.adopt("count_nonzero", counted, model, [entry])
+
+    def _padded(self, frame: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """`np.pad` with a number."""
+        entry = self.entry(args[0]) if args else None
+        rest = [*args[1:], *kwargs.values()]
+        if entry is None or len(args) > 3 or self.has_symbols(rest):
+            raise ArrayFunction("numpy's pad of more than an array")
+        model = self.modelled(self.numpy.pad, [entry.model, *args[1:]], kwargs)
+        value = kwargs.get("constant_values", 0)
+        mode = args[2] if len(args) > 2 else kwargs.get("mode", "constant")
+        plain = mode == "constant" and type(value) in (int, float)
+        if (
+            not plain
+            or entry.model.dtype.kind not in "fi"
+            or (type(value) is float) > (entry.model.dtype.kind == "f")
+        ):
+            raise ArrayFunction("numpy's pad with more than a number")
+        widths = args[1] if len(args) > 1 else kwargs.get("pad_width")
+        pairs = self.numpy.broadcast_to(self.numpy.asarray(widths), (model.ndim, 2)).tolist()
+        flat = [width for pair in reversed(pairs) for width in pair]
+        made = self.node(frame, numpy_function("pad"), (self.fake(entry), flat, value), {})
+        return self.adopt("pad", self._own(frame, made, model, [entry]), model, [entry])
 
     def _reduction(self, method: Any) -> str | None:
         """The function that is a method of a ufunc: `np.add.reduce` is `np.sum`."""

@@ -23,13 +23,19 @@ _AS_SUBCLASS: Final = torch._C.TensorBase.as_subclass
 def numpy_function(name: str) -> Callable[..., Any]:
     """The node target for a numpy function: always the same one for a name."""
     if name.startswith("fft."):
-        return _transform(name.removeprefix("fft."))
+        return _named(name, _transform(name.removeprefix("fft.")))
+    if name in _OWN:
+        return _named(name, _OWN[name])
     layer: Any = importlib.import_module("torch._numpy")
     function: Any = functools.reduce(getattr, name.split("."), layer)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         return _tensors(layer, function(*_arrays(layer, args), **_arrays(layer, kwargs)))
 
+    return _named(name, call)
+
+
+def _named(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
     setattr(call, COMPUTES, True)
     call.__name__ = call.__qualname__ = f"numpy_{name.replace('.', '_')}"
     return call
@@ -39,13 +45,44 @@ def _transform(name: str) -> Callable[..., Any]:
     """A Fourier transform: torch's own keeps the precision, where its numpy layer has doubles."""
     function: Any = getattr(torch.fft, name)
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(given: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         named = {_NAMES.get(key, key): value for key, value in kwargs.items()}
-        return function(*args, **named)
+        inexact = given.is_floating_point() or given.is_complex() or name in _SHIFTS
+        return function(given if inexact else given.double(), *args, **named)
 
-    setattr(call, COMPUTES, True)
-    call.__name__ = call.__qualname__ = f"numpy_fft_{name}"
     return call
+
+
+def _sign(given: torch.Tensor) -> torch.Tensor:
+    """torch says 0 of nan."""
+    return torch.where(given.isnan(), given, given.sign())
+
+
+def _remainder(given: Any, divisor: Any) -> torch.Tensor:
+    """As numpy's `npy_divmod`: a zero has the sign of the divisor."""
+    if not isinstance(given, torch.Tensor):
+        given = torch.full((), given, dtype=torch.result_type(divisor, given))
+    if not given.is_floating_point() and not torch.is_tensor(divisor):
+        return torch.remainder(given, divisor)
+    if not isinstance(divisor, torch.Tensor):
+        divisor = torch.full((), divisor, dtype=torch.result_type(given, divisor))
+    rest = torch.fmod(given, divisor)
+    moved = torch.where((divisor < 0) != (rest < 0), rest + divisor, rest)
+    zero = torch.copysign(torch.zeros_like(rest), divisor)
+    return torch.where(divisor == 0, rest, torch.where(rest == 0, zero, moved))
+
+
+def _padded(given: torch.Tensor, widths: Sequence[int], value: Any) -> torch.Tensor:
+    return torch.nn.functional.pad(given, list(widths), value=value)
+
+
+# What torch's numpy layer does in another way than numpy.
+_OWN: Final[dict[str, Callable[..., Any]]] = {
+    "sign": _sign,
+    "remainder": _remainder,
+    "pad": _padded,
+}
+_SHIFTS: Final = frozenset({"fftshift", "ifftshift"})
 
 
 def _arrays(layer: Any, value: Any) -> Any:
