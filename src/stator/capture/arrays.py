@@ -19,7 +19,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture import array_tables
-from stator.capture.array_changes import COPIES, ArrayChanges, check_cast, is_simple_key
+from stator.capture.array_changes import COPIES, check_cast, is_simple_key
+from stator.capture.array_methods import ArrayMethods
 from stator.capture.array_nodes import (
     DTYPES,
     OPERATORS,
@@ -30,7 +31,6 @@ from stator.capture.array_nodes import (
 )
 from stator.capture.operators import NOT_IN_PLACE
 from stator.diagnostics.catalogue import ArrayChanged, ArrayFunction, ArrayKind
-from stator.graph.arrays import numpy_function
 from stator.graph.fakes import version
 from stator.graph.memory import storage_of
 from stator.guards import Callback, Is, Source, TypeIs
@@ -62,7 +62,7 @@ class Shared(NamedTuple):
     version: int | None
 
 
-class Arrays(ArrayChanges):
+class Arrays(ArrayMethods):
     """The arrays and numpy scalars of one trace."""
 
     def __init__(self, tensors: Any, world: World) -> None:
@@ -154,15 +154,15 @@ class Arrays(ArrayChanges):
             models = self._mapped(args, used, lambda entry: entry.model, lambda value: value)
             return self.modelled(function, models, kwargs)
         if id(function) in _NUMBER_TYPES:
-            return self._number(frame, function, args)
+            return self.number_of_kind(frame, function, args)
         if function is self.numpy.empty_like:  # any values will do
             used = []
             models = self._mapped(args, used, lambda entry: entry.model, lambda value: value)
             return self.native(self.numpy.zeros_like, models, kwargs)
         if function is self.numpy.count_nonzero and len(args) == 1 and not kwargs:
-            return self._counted(frame, args[0])
+            return self.counted(frame, args[0])
         if function is self.numpy.pad:
-            return self._padded(frame, args, kwargs)
+            return self.padded(frame, args, kwargs)
         name = tables.symbolic.get(id(function))
         if name is None:
             what = getattr(function, "__name__", "?")
@@ -170,39 +170,6 @@ class Arrays(ArrayChanges):
         if "out" in kwargs:
             return self.into(frame, name, function, args, kwargs)
         return self.record(frame, name, function, args, kwargs)
-
-    def _counted(self, frame: Frame, array: Any) -> Any:
-        """`np.count_nonzero`: an int, or a scalar of numpy's in later versions."""
-        entry = self.entry(array)
-        if entry is None:
-            raise ArrayFunction("numpy's count_nonzero of more than an array")
-        model = self.modelled(self.numpy.count_nonzero, [entry.model])
-        counted = self.node(frame, torch.count_nonzero, (self.fake(entry),), {})
-        if type(model) is int:
-            return self.tensors.scalars.item(frame, counted)
-        return self.adopt("count_nonzero", counted, model, [entry])
-
-    def _padded(self, frame: Frame, args: list[Any], kwargs: dict[str, Any]) -> Any:
-        """`np.pad` with a number."""
-        entry = self.entry(args[0]) if args else None
-        rest = [*args[1:], *kwargs.values()]
-        if entry is None or len(args) > 3 or self.has_symbols(rest):
-            raise ArrayFunction("numpy's pad of more than an array")
-        model = self.modelled(self.numpy.pad, [entry.model, *args[1:]], kwargs)
-        value = kwargs.get("constant_values", 0)
-        mode = args[2] if len(args) > 2 else kwargs.get("mode", "constant")
-        plain = mode == "constant" and type(value) in (int, float)
-        if (
-            not plain
-            or entry.model.dtype.kind not in "fi"
-            or (type(value) is float) > (entry.model.dtype.kind == "f")
-        ):
-            raise ArrayFunction("numpy's pad with more than a number")
-        widths = args[1] if len(args) > 1 else kwargs.get("pad_width")
-        pairs = self.numpy.broadcast_to(self.numpy.asarray(widths), (model.ndim, 2)).tolist()
-        flat = [width for pair in reversed(pairs) for width in pair]
-        made = self.node(frame, numpy_function("pad"), (self.fake(entry), flat, value), {})
-        return self.adopt("pad", self._own(frame, made, model, [entry]), model, [entry])
 
     def _reduction(self, method: Any) -> str | None:
         """The function that is a method of a ufunc: `np.add.reduce` is `np.sum`."""
@@ -240,31 +207,6 @@ class Arrays(ArrayChanges):
             options["memory_format"] = torch.contiguous_format
         made = self.node(frame, ("method", "to"), (self.fake(entry),), options)
         return self.adopt(function.__name__, made, model, [entry])
-
-    def _number(self, frame: Frame, kind: Any, args: list[Any]) -> Any:
-        """`float(x)`, of an array or scalar with one value."""
-        entry = self.entry(args[0]) if len(args) == 1 else None
-        if entry is None or entry.model.ndim or kind is complex or entry.model.dtype.kind == "c":
-            raise ArrayFunction(f"{kind.__name__} of an array whose values are not known")
-        scalars, fake = self.tensors.scalars, self.fake(entry)
-        if kind is bool:
-            return scalars.tensor_truth(frame, fake)
-        return scalars.to_int(frame, fake) if kind is int else scalars.to_float(frame, fake)
-
-    def _listed(self, frame: Frame, owner: Any, name: str, args: list[Any]) -> Any:
-        """`item` and `tolist`: Python's own numbers."""
-        entry = self.entry(owner)
-        assert entry is not None
-        if entry.model.dtype.kind == "c":
-            raise ArrayFunction("complex numbers are read from an array")
-        self.modelled(getattr(entry.model, name), args)  # which may raise
-        fake = self.fake(entry)
-        if name == "tolist":
-            return self.tensors.scalars.tolist(frame, fake)
-        if args:
-            flat = self.node(frame, ("method", "reshape"), (fake, -1), {})
-            fake = self.node(frame, operator.getitem, (flat, args[0]), {})
-        return self.tensors.scalars.item(frame, fake)
 
     def native(self, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """numpy's own result on known values; a warning would be given only once, so it breaks."""
@@ -311,12 +253,12 @@ class Arrays(ArrayChanges):
                 f"the method {name} of an array is called: no table says that it is pure"
             )
         if symbolic and name == "astype":
-            return self._astype(frame, owner, args, kwargs)
+            return self.astype(frame, owner, args, kwargs)
         if symbolic and name in ("copy", "flatten") and not args and not kwargs:
-            return self._copy(frame, owner, name)
+            return self.copy(frame, owner, name)
         numbers = name in ("item", "tolist") and all(type(arg) is int for arg in args)
         if symbolic and numbers and len(args) < 2 and not kwargs:
-            return self._listed(frame, owner, name, args)
+            return self.listed(frame, owner, name, args)
         if symbolic and name in array_tables.IN_PLACE_METHODS:
             return self.change(frame, owner, name, args, kwargs)
         twin = array_tables.SYMBOLIC_METHODS.get(name)
@@ -330,26 +272,6 @@ class Arrays(ArrayChanges):
         if "out" in kwargs:
             return self.into(frame, twin, getattr(self.numpy, twin), given, kwargs)
         return self.record(frame, twin, getattr(self.numpy, twin), given, kwargs)
-
-    def _astype(self, frame: Frame, owner: Any, args: list[Any], kwargs: Any) -> Any:
-        if len(args) != 1 or kwargs:
-            raise ArrayFunction("astype is called with more than a dtype")
-        entry = self.entry(owner)
-        assert entry is not None
-        model = self.modelled(lambda array, dtype: array.astype(dtype), [entry.model, args[0]])
-        wanted = self.torch_dtype(model.dtype)
-        check_cast(entry.model.dtype, model.dtype)
-        made = self.node(frame, ("method", "to"), (self.fake(entry), wanted), {"copy": True})
-        return self.adopt("astype", made, model, [entry])
-
-    def _copy(self, frame: Frame, owner: Any, name: str) -> Any:
-        entry = self.entry(owner)
-        assert entry is not None
-        form = {"memory_format": torch.contiguous_format}
-        made = self.node(frame, ("method", "clone"), (self.fake(entry),), form)
-        if name == "flatten":
-            made = self.node(frame, ("method", "reshape"), (made, -1), {})
-        return self.adopt(name, made, getattr(entry.model, name)(), [entry])
 
     # ------------------------------------------------------------------ operators and items
 

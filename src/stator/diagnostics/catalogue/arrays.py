@@ -80,8 +80,10 @@ class ArrayChanged(Break):
     id = "SB0038"
     title = "a numpy array is changed, or shares memory with something that is"
     what = (
-        "The program changes an array in place whose values are not known, or one from which a "
-        "tensor was made, or the tensor."
+        "The program changes an array in place in a way that a graph can't: at places that depend "
+        "on values, where gradients are computed, though C code has views of it, or though another "
+        "input has the same memory. Or it changes an array that it has made from constants and "
+        "made a tensor of, or that tensor."
     )
     why = (
         "An array and the tensor made from it are one piece of memory. In a graph they are two "
