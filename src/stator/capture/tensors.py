@@ -393,7 +393,7 @@ class Tensors:
     # ------------------------------------------------------------------ operations
 
     def operator(self, frame: Frame, function: Any, *operands: Any) -> Any:
-        if any(self.arrays.is_symbolic(value) for value in operands):
+        if self.arrays.symbolic and any(map(self.arrays.is_symbolic, operands)):
             operands = tuple(self.arrays.number(frame, value) for value in operands)
         odd = None
         for value in operands:
