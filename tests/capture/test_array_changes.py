@@ -276,3 +276,26 @@ def test_numpy_scalars_as_operands_of_tensors(expression):
             a = np.arange(start, start + 3).astype(kind)
             given = torch.arange(6).to(dtype), a, np.arange(start, start + 3)
             assert difference(outcome(function, given), outcome(captured, given)) is None
+
+
+def test_integers_that_are_left_open():
+    def ring(buffer, x, i):
+        buffer[i] = x
+        buffer[i, 0] += 1
+        buffer[..., i] = 3
+        buffer[None, i] = buffer[i] * 2
+        return buffer[i] + buffer[:, i].sum(), buffer[i, i]
+
+    graphs = []
+
+    def note(module, inputs):
+        graphs.append(module)
+        return module.forward
+
+    compiled = stator.compile(ring, backend=note)
+    for count, i in enumerate((0, 1, 2, 3, -1, 5, 2, -4, 0)):
+        ours, theirs = np.zeros((4, 4)), np.zeros((4, 4))
+        x = np.arange(4.0) + count
+        assert difference(outcome(ring, (theirs, x, i)), outcome(compiled, (ours, x, i))) is None
+        assert difference(theirs, ours) is None
+        assert count != 3 or len(graphs) == 2, "one for the first index, one for those in range"

@@ -66,11 +66,12 @@ class ArrayChanges(ArrayNodes):
     def setitem(self, frame: Frame, obj: Any, key: Any, value: Any) -> None:
         """`a[key] = value`."""
         number = self.tensors.is_symbol(value)
-        if not number and not self.has_symbols((obj, key, value)):
+        if not number and not is_open(key) and not self.has_symbols((obj, key, value)):
             self.native(operator.setitem, (obj, key, value), {})
             return
-        self.has_symbols((obj, key))
-        key = self.numbers(key)
+        if not is_open(key):
+            self.has_symbols((obj, key))
+            key = self.numbers(key)
         entry = self.target(frame, obj)
         if number and entry.model.dtype.name not in _HOLDERS[type(value)]:
             raise ArrayChanged(
@@ -78,13 +79,13 @@ class ArrayChanges(ArrayNodes):
             )
         parts = key if type(key) is tuple else (key,)
         masked = self._mask(parts)
-        if masked is None and not all(is_simple_key(part) for part in parts):
+        if masked is None and not all(is_simple_key(part) or is_open(part) for part in parts):
             raise ArrayChanged("an array is changed at places that are not known, or given by more")
         used: list[Symbolic] = []
         model = 1 if number else self._mapped(value, used, _model, _itself)
         if masked is not None and self.numpy.ndim(model):
             raise ArrayChanged("how many items a mask selects depends on the values")
-        place = key if masked is None else self.numpy.ones(masked.model.shape, bool)
+        place = at_start(key) if masked is None else self.numpy.ones(masked.model.shape, bool)
         self._try(operator.setitem, (entry.model, place, model), entry)
         written = value if number else self._value(frame, value, entry)
         if masked is not None:
@@ -169,6 +170,32 @@ class ArrayChanges(ArrayNodes):
 
     # ------------------------------------------------------------------ what is done for it
 
+    def key(self, frame: Frame, obj: Any, key: Any) -> Any:
+        """The key of an item, in which integers stay open that are in range, which is guarded."""
+        entry = self.entry(obj) if is_open(key) else None
+        if entry is None or not self._in_range(entry, key if type(key) is tuple else (key,)):
+            return self.tensors.shapes.plain(frame, key)
+        return key
+
+    def _in_range(self, entry: Symbolic, parts: tuple[Any, ...]) -> bool:
+        sizes = list(entry.model.shape)
+        taken = sum(part is not None and part is not Ellipsis for part in parts)
+        if taken > len(sizes):
+            return False
+        axis = 0
+        for part in parts:
+            if part is Ellipsis:
+                axis += len(sizes) - taken
+            elif type(part) is torch.SymInt:
+                if not part.node.has_hint() or not bool(part >= 0) or not bool(part < sizes[axis]):
+                    return False
+                axis += 1
+            elif part is not None:
+                if not is_simple_key(part):
+                    return False
+                axis += 1
+        return True
+
     def target(self, frame: Frame, array: Any) -> Symbolic:
         """The entry of an array that is about to be changed."""
         tables = self.tables
@@ -243,7 +270,10 @@ class ArrayChanges(ArrayNodes):
 
     def _write(self, frame: Frame, entry: Symbolic, key: Any, value: Any) -> None:
         fake = self.fake(entry)
-        if type(value) is FakeTensor and key is Ellipsis:
+        if is_open(key):
+            with self.refusing():
+                self.tensors.setitem(frame, fake, key, value)
+        elif type(value) is FakeTensor and key is Ellipsis:
             self.node(frame, ("method", "copy_"), (fake, value), {})
         else:
             self.node(frame, operator.setitem, (fake, key, value), {})
@@ -255,6 +285,20 @@ def _model(entry: Symbolic) -> Any:
 
 def _itself(value: Any) -> Any:
     return value
+
+
+def is_open(key: Any) -> bool:
+    """Whether there are integers in a key that are left open."""
+    return type(key) is torch.SymInt or (
+        type(key) is tuple and any(type(part) is torch.SymInt for part in key)
+    )
+
+
+def at_start(key: Any) -> Any:
+    """The key with 0 for such integers: the shape is the same for all that are in range."""
+    if type(key) is tuple:
+        return tuple(map(at_start, key))
+    return 0 if type(key) is torch.SymInt else key
 
 
 def is_simple_key(key: Any) -> bool:

@@ -10,10 +10,11 @@ differs from it, the trace ends. Stand-ins are opaque to the rest of the tracer:
 them.
 """
 
+import contextlib
 import operator
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import torch
@@ -272,8 +273,14 @@ class ArrayNodes:
 
     def node(self, frame: Frame | None, target: Any, args: Any, kwargs: Any) -> Any:
         """A node for an operation that numpy carries out: an error would be torch's alone."""
-        try:
+        with self.refusing():
             return self.tensors.record(frame, target, args, kwargs)
+
+    @contextlib.contextmanager
+    def refusing(self) -> Iterator[None]:
+        """What torch refuses inside, numpy does."""
+        try:
+            yield
         except Exception as error:
             raise ArrayFunction(f"torch's numpy layer can't do what numpy does: {error}") from None
 

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture import array_tables
-from stator.capture.array_changes import COPIES, check_cast, is_simple_key
+from stator.capture.array_changes import COPIES, at_start, check_cast, is_open, is_simple_key
 from stator.capture.array_methods import ArrayMethods
 from stator.capture.array_nodes import (
     DTYPES,
@@ -293,6 +293,13 @@ class Arrays(ArrayMethods):
             if self.has_symbols(key):
                 raise ArrayFunction("an array is indexed with values that are not known")
             return self.native(operator.getitem, (obj, key), {})
+        if is_open(key):
+            model = self.modelled(operator.getitem, (entry.model, at_start(key)))
+            with self.refusing():
+                made = self.tensors.getitem(frame, self.fake(entry), key)
+            if type(model) is not self.numpy.ndarray:
+                made = self.node(frame, ("method", "clone"), (made,), {})
+            return self.adopt("indexing", made, model, [entry])
         key = self.numbers(key)
         parts = key if type(key) is tuple else (key,)
         if not all(is_simple_key(part) for part in parts):

@@ -364,7 +364,7 @@ class Draws:
         parts = list(_parts((rest, options)))
         if not all(CONSTANTS.holds(type(part)) for part in parts):
             raise RandomState("an operator draws from a generator and works on tensors")
-        place = place_of(self._tensors, frame, tensor, owner.device)
+        place = place_of(self._tensors, tensor, owner.device)
         given = (*place, name, *copy.deepcopy((rest, options)))
         fake = self._before(owner, drawn_into, given, mine=mine)
         return self._tensors.record(frame, ("method", "copy_"), (tensor, fake))

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
-from stator._native._core import Frame
 from stator.diagnostics.catalogue import RandomState
 
 if TYPE_CHECKING:
@@ -57,15 +56,16 @@ def drawn_into(
 
 
 def place_of(
-    tensors: "Tensors", frame: Frame | None, fake: torch.Tensor, device: torch.device
+    tensors: "Tensors", fake: torch.Tensor, device: torch.device
 ) -> tuple[tuple[int, ...], torch.dtype]:
     """The shape and dtype of a tensor that can be filled by a copy."""
     with torch._C.DisableTorchFunction():
         tensors.grads.asked()
         if fake.requires_grad and torch.is_grad_enabled():
             raise RandomState("a tensor that requires grad is filled by a generator")
-        shape = tensors.shapes.plain(frame, tuple(fake.shape))
-        whole = all(type(size) is int for size in shape) and fake.layout is torch.strided
-        if not whole or not fake.is_contiguous() or fake.device != device:
+        shape = tuple(fake.shape)
+        if not all(type(size) is int for size in shape) or fake.layout is not torch.strided:
+            raise RandomState("a generator fills a tensor whose size is not known")
+        if not fake.is_contiguous() or fake.device != device:
             raise RandomState("a generator fills a tensor that does not lie in memory by rows")
         return shape, fake.dtype

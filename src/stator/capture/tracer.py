@@ -421,9 +421,9 @@ class Tracer(Attributes):
         key = self.texts.settled(frame, key)
         if self.tensors.holds(cls):
             return self.tensors.getitem(frame, obj, key)
-        key = self.tensors.shapes.plain(frame, key)
         if self.arrays.holds(cls):
-            return self.arrays.getitem(frame, obj, key)
+            return self.arrays.getitem(frame, obj, self.arrays.key(frame, obj, key))
+        key = self.tensors.shapes.plain(frame, key)
         record = self.world.records.get(id(obj))
         if record is not None:
             if not record.filled and self._base_method(obj, "__getitem__"):
@@ -444,10 +444,10 @@ class Tracer(Attributes):
         if self.tensors.holds(type(obj)):
             self.tensors.setitem(frame, obj, key, value)
             return
-        key = self.tensors.shapes.plain(frame, key)
         if self.arrays.holds(type(obj)):
-            self.arrays.setitem(frame, obj, key, value)
+            self.arrays.setitem(frame, obj, self.arrays.key(frame, obj, key), value)
             return
+        key = self.tensors.shapes.plain(frame, key)
         self.world.touch(obj, key)
         record = self.world.records.get(id(obj))
         unfilled = record is not None and not record.filled
