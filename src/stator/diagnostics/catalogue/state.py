@@ -49,8 +49,9 @@ class RandomState(Break):
     id = "SB0033"
     title = "a random number generator is used in a way that a graph can't follow"
     what = (
-        "The program keeps a generator that it has made, asks for the state or seed of one that "
-        "was used, or draws something else than numbers, such as a shuffled list."
+        "The program keeps a generator that it has made, asks for its seed or gives it a state "
+        "from elsewhere, draws what depends on values of tensors, or something else than numbers, "
+        "such as a shuffled list."
     )
     why = (
         "Numbers are drawn at run time: by the operations of a graph, or before it, from the real "
@@ -60,14 +61,13 @@ class RandomState(Break):
     example = """\
 import torch
 
-def program(x, generator):
-    state = generator.get_state()
-    first = torch.rand(3, generator=generator)
+def program(x, generator, state):
     generator.set_state(state)
-    return x + first
+    return x + torch.rand(3, generator=generator)
 
 def arguments():
-    return torch.ones(3), torch.Generator()
+    generator = torch.Generator()
+    return torch.ones(3), generator, generator.get_state()
 """
     fixed = """\
 import torch
