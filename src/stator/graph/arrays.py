@@ -47,8 +47,11 @@ def _transform(name: str) -> Callable[..., Any]:
 
     def call(given: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         named = {_NAMES.get(key, key): value for key, value in kwargs.items()}
-        inexact = given.is_floating_point() or given.is_complex() or name in _SHIFTS
-        return function(given if inexact else given.double(), *args, **named)
+        if name not in _SHIFTS and not (given.is_floating_point() or given.is_complex()):
+            given = given.double()
+        if name in _INVERSE and not given.is_complex():
+            given = torch.complex(given, torch.zeros_like(given))  # else zeros are negative
+        return function(given, *args, **named)
 
     return call
 
@@ -83,6 +86,7 @@ _OWN: Final[dict[str, Callable[..., Any]]] = {
     "pad": _padded,
 }
 _SHIFTS: Final = frozenset({"fftshift", "ifftshift"})
+_INVERSE: Final = frozenset({"ifft", "ifft2", "ifftn"})
 
 
 def _arrays(layer: Any, value: Any) -> Any:
