@@ -8,7 +8,7 @@ import torch.fx as fx
 from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._functorch.aot_autograd import aot_module_simplified
 
-from .recurrent import layer_by_layer
+from .recurrent import as_operators
 
 _CHECKS: Final = frozenset(
     {
@@ -50,7 +50,7 @@ def _stays(node: fx.Node) -> bool:
 
 def aot_eager(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """Functionalized forward and backward graphs, run node by node."""
-    layer_by_layer(module)
+    as_operators(module)
     compiled: Callable[..., Any] = aot_module_simplified(
         module, list(example_inputs), fw_compiler=_as_it_is, bw_compiler=_without_checks
     )

@@ -16,7 +16,7 @@ from torch._functorch._aot_autograd.utils import make_boxed_func
 from torch._functorch.aot_autograd import aot_module_simplified
 
 from .recording import Recorder
-from .recurrent import layer_by_layer
+from .recurrent import as_operators
 
 _SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _OPEN: Final = "sizes or numbers are left open, or depend on the values in tensors"
@@ -25,7 +25,7 @@ _OWN: Final = frozenset({"aten", "prims"})  # of their operators it is known tha
 
 def cudagraphs(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """Functionalized forward and backward graphs, recorded as CUDA graphs and replayed."""
-    layer_by_layer(module)
+    as_operators(module)
     compiled: Callable[..., Any] = aot_module_simplified(
         module, list(example_inputs), fw_compiler=_recorded, bw_compiler=_recorded
     )

@@ -7,7 +7,7 @@ from typing import Any, Final, get_origin
 
 import torch.fx as fx
 
-from .recurrent import layer_by_layer
+from .recurrent import as_operators
 
 # These need no look into Inductor, which is expensive to load; it is asked about others.
 _MODES: Final = frozenset(
@@ -76,7 +76,7 @@ def inductor(
     `patches` are settings of ours: the user's mode and options overrule them.
     """
     settings = {**(patches or {}), **config_patches(mode, options)}
-    layer_by_layer(module)
+    as_operators(module)
     compile_fx = import_module("torch._inductor.compile_fx").compile_fx
     compiled: Callable[..., Any] = compile_fx(
         module, list(example_inputs), config_patches=settings or None

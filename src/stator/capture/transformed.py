@@ -129,6 +129,8 @@ def _is_named_tuple(kind: type) -> bool:
 class TransformRegion(torch.nn.Module):
     """Applies a transform to a graph; its inputs are those of the transform, then the graph's."""
 
+    transforms = True  # for backends: not every operator can be transformed
+
     def __init__(
         self, transform: Any, name: str, given: Template, body: fx.GraphModule, made: Template
     ) -> None:

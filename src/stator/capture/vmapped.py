@@ -37,6 +37,8 @@ _functorch: Final[Any] = functorch  # private functions, without annotations
 class VmapRegion(torch.nn.Module):
     """Maps a graph over some dimensions of its inputs."""
 
+    transforms = True  # for backends: not every operator can be mapped
+
     def __init__(
         self,
         body: fx.GraphModule,
