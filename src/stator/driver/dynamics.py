@@ -15,7 +15,7 @@ from stator import config
 from stator.capture.hooks import BESIDE, HOOKS
 from stator.capture.wanted import LARGEST, Wanted
 from stator.driver.options import Options
-from stator.guards import Attr, Equal, Guard, Holds, Keys, NoAttr, NoKey, Source
+from stator.guards import Attr, Equal, Guard, Holds, Keys, Local, NoAttr, NoKey, Source
 from stator.guards.reference import Call, holds
 from stator.guards.sources import Missing
 from stator.guards.tensors import TensorMatch
@@ -73,8 +73,9 @@ class Dynamics:
     ) -> None:
         """Why an entry does not fit a call, if only because of sizes, numbers and strings.
 
-        None may be a string now, and attributes be there that were not. An entry that differs in
-        anything else says nothing: it is for another kind of call.
+        None may be a string now, in an attribute or the like anything, and attributes be there that
+        were not. An entry that differs in anything else says nothing: it is for another kind of
+        call.
         """
         call = Call(bound, function)
         found: list[_Change] = []
@@ -140,7 +141,9 @@ def _difference(guard: Guard, call: Call) -> list[_Change] | None:
     if type(check) is Equal:
         kind = type(value)
         if type(check.constant) is not kind or kind not in (int, float, str):
-            return [] if {kind, type(check.constant)} <= _FLAGS else None
+            if {kind, type(check.constant)} <= _FLAGS or _is_filled(guard.source, check.constant):
+                return []
+            return None
         if kind is int and abs(value) > LARGEST:
             return None
         return [_Change(text, kind, check.constant, value)]
@@ -152,6 +155,14 @@ def _difference(guard: Guard, call: Call) -> list[_Change] | None:
         # Strides follow from the sizes, or become symbols with them.
         return [_Change(text, ("size", dim), a, b) for dim, a, b in sizes]
     return [_Change(text, ("stride", dim), a, b) for dim, a, b in strides]
+
+
+def _is_filled(source: Source, before: Any) -> bool:
+    """Whether there was nothing at a place, which a program may fill in its first call.
+
+    An argument that is None says that the call is of another kind.
+    """
+    return before is None and type(source) is not Local
 
 
 def _hooks_of(source: Source | None) -> Source | None:
