@@ -97,6 +97,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
         raised=result if raised else None,
         retry=retry,
         changes=graph_changes,
+        ranges=tuple(tracer.tensors.own.settings.ranges),
         edges=edges,
         shared=shared,
         prologue=prologue,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
 
 _PROFILING: Final = torch._C._autograd._profiler_enabled
+_RANGE: Final = torch.autograd.profiler.record_function
 _PLAIN_DEVICES: Final = ("cpu", "meta")
 
 
@@ -35,6 +36,8 @@ class Settings:
         self._world = tensors.world
         self._devices: list[torch.device | None] = []  # what was the default before
         self._ranges = 0  # that are open
+        self.ranges: list[str] = []
+        """The names of all that were entered: a profiler is to see them."""
         self.modes: list[Any] = []
         """Function modes that are active: none but those under which indices are not read."""
         self._flags: dict[tuple[Any, ...], tuple[Any, Any]] = {}  # before and now, by getter
@@ -155,12 +158,22 @@ class Settings:
             self._world.guard(State(getter, (), f"{getter.__name__}()"), Equal(value))
 
     def enter_range(self, frame: Frame | None, holder: Any) -> Any:
-        """`record_function`: without a profiler, it does nothing."""
+        """`record_function`: without a profiler, it does nothing.
+
+        A graph can't hold it: while a profiler is active, the call of the graph is the range.
+        """
+        name = vars(holder).get("name") if type(holder) is _RANGE else None
+        if type(name) is str and name:
+            self.ranges.append(name)
+        else:
+            self._without_profiler()
+        self._ranges += 1
+        return holder
+
+    def _without_profiler(self) -> None:
         if _PROFILING():
             raise TorchState("a range is profiled, which a graph can't hold")
         self._world.guard(State(_PROFILING, (), "the profiler is on"), Equal(False))
-        self._ranges += 1
-        return holder
 
     def exit_range(self, frame: Frame | None, *_: Any) -> None:
         if not self._ranges:
@@ -182,6 +195,10 @@ class Settings:
         """What stays changed."""
         if self._devices or self._ranges or self.modes:
             raise TorchState("a default device, a mode or a range is entered, and not left")
+        if self.ranges and not any(
+            node.op.startswith("call") for node in self._tensors.graph.graph.nodes
+        ):
+            self._without_profiler()  # there is no graph whose call would be the range
         for (getter, *which), (before, now) in self._flags.items():
             if now != before:
                 setter = next(name for name, read in _GETTERS.items() if read == getter)

@@ -49,6 +49,8 @@ class Trace:
     """How to call the graph, if the program is to run in its place when a check in it fails."""
     changes: Changes | None = None
     """What the graph changes, if there is one."""
+    ranges: tuple[str, ...] = ()
+    """What a profiler is to see around the graph: names that the program has given its parts."""
     edges: Edges = field(default_factory=Edges)
     """Which inputs and outputs of the graph are numpy arrays or floats."""
     shared: SharedInputs = field(default_factory=SharedInputs)

@@ -136,7 +136,7 @@ def assemble(
         about=title.about(label, built.operators, why),
         failed=built.failed,
     )
-    profiling.note(made.function, made.graph, title.graph)
+    profiling.note(made.function, made.graph, (title.graph, *trace.ranges))
     tails = ending is not None
     if trace.retry is None:
         return Target(made.target, made.sources, tails, made.function, made.text)

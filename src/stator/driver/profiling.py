@@ -1,11 +1,14 @@
 """Graphs in torch's profilers: each call of one is a range with a name.
 
 Stage: run time. In: residual functions, as they are made. Out: while a profiler is active, ranges
-such as `stator:forward graph 2`. Otherwise nothing is different: a residual function finds its
-graph in a cell, and only while a profiler is active the cell holds one that makes a range. torch
-calls a function of its own when a profiler starts or stops; these are wrapped, once.
+such as `stator:forward graph 2`, and those that the program itself makes in this part of it
+(`record_function`), which take as long as the graph. Otherwise nothing is different: a residual
+function finds its graph in a cell, and only while a profiler is active the cell holds one that
+makes a range. torch calls a function of its own when a profiler starts or stops; these are wrapped,
+once.
 """
 
+import contextlib
 import os
 import threading
 import weakref
@@ -22,9 +25,9 @@ from stator.capture.marks import Kind, Mark
 _Graph = Callable[..., Sequence[Any]]
 
 # The graph stands beside its cell, which holds another one while a profiler is active.
-_graphs: Final[weakref.WeakKeyDictionary[FunctionType, tuple[CellType, _Graph, str]]] = (
-    weakref.WeakKeyDictionary()
-)
+_graphs: Final[
+    weakref.WeakKeyDictionary[FunctionType, tuple[CellType, _Graph, tuple[str, ...]]]
+] = weakref.WeakKeyDictionary()
 _lock = threading.RLock()
 
 
@@ -36,20 +39,20 @@ def _after_fork() -> None:
 os.register_at_fork(after_in_child=_after_fork)
 
 
-def note(function: FunctionType, cell: CellType | None, name: str) -> None:
-    """A residual function has been made that calls a graph of this name."""
+def note(function: FunctionType, cell: CellType | None, names: tuple[str, ...]) -> None:
+    """A residual function has been made that calls a graph of these names."""
     if cell is None:
         return
     with _lock:
-        _graphs[function] = cell, cell.cell_contents, name
+        _graphs[function] = cell, cell.cell_contents, names
         if getattr(profiler, "_is_profiler_enabled", False):
-            cell.cell_contents = _ranged(cell.cell_contents, name)
+            cell.cell_contents = _ranged(cell.cell_contents, names)
 
 
 def _started() -> None:
     with _lock:
-        for cell, graph, name in list(_graphs.values()):
-            cell.cell_contents = _ranged(graph, name)
+        for cell, graph, names in list(_graphs.values()):
+            cell.cell_contents = _ranged(graph, names)
 
 
 def _stopped() -> None:
@@ -58,11 +61,14 @@ def _stopped() -> None:
             cell.cell_contents = graph
 
 
-def _ranged(graph: _Graph, name: str) -> _Graph:
+def _ranged(graph: _Graph, names: tuple[str, ...]) -> _Graph:
     mark: Any = torch._C._profiler._RecordFunctionFast
+    first, *others = names
 
     def ranged_graph(*args: Any) -> Sequence[Any]:
-        with mark(name):
+        with mark(first), contextlib.ExitStack() as inner:
+            for name in others:
+                inner.enter_context(mark(name))
             return graph(*args)
 
     return ranged_graph
