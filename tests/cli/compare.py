@@ -4,14 +4,17 @@
 
 Standard output and exit status must be the same. Where torch.compile fails, they must be those of
 the program with compilation switched off. `--record` writes what is expected to tests/cli/recorded,
-for the tests that run in CI.
+for the tests that run in CI. Each run begins with an empty cache of Inductor's, so that times can be
+compared; next to each is the time of the processor, which depends less on what else the machine does.
 """
 
 import argparse
 import os
 import re
+import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,6 +46,8 @@ class Outcome:
     output: str
     errors: str
     seconds: float
+    processor: float
+    """Seconds, of the process and those that it has started."""
 
     def recorded(self) -> str:
         """What is compared, as text."""
@@ -52,7 +57,7 @@ class Outcome:
 def run(arguments: Sequence[str], folder: Path | None = None, **variables: str) -> Outcome:
     """A Python process, with the sources of this repository."""
     source = os.pathsep.join([str(HERE.parents[1] / "src"), *_path()])
-    start = time.monotonic()
+    start, used = time.monotonic(), _processor()
     done = subprocess.run(
         [sys.executable, *arguments],
         capture_output=True,
@@ -61,15 +66,22 @@ def run(arguments: Sequence[str], folder: Path | None = None, **variables: str) 
         cwd=folder or PROGRAMS,
         env={**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1", **variables},
     )
-    return Outcome(done.returncode, done.stdout, done.stderr, time.monotonic() - start)
+    seconds, used = time.monotonic() - start, _processor() - used
+    return Outcome(done.returncode, done.stdout, done.stderr, seconds, used)
+
+
+def _processor() -> float:
+    """What the processes that have ended have used."""
+    found = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return found.ru_utime + found.ru_stime
 
 
 def _path() -> list[str]:
     return [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
 
 
-def under_torch(name: str) -> Outcome:
-    return run([f"{name}.py"])
+def under_torch(name: str, **variables: str) -> Outcome:
+    return run([f"{name}.py"], **variables)
 
 
 def expected(name: str, theirs: Outcome) -> Outcome:
@@ -80,8 +92,8 @@ def expected(name: str, theirs: Outcome) -> Outcome:
     return run([f"{name}.py"], TORCH_COMPILE_DISABLE="1")
 
 
-def under_stator(name: str, *options: str) -> Outcome:
-    return run(["-m", "stator", "run", *options, f"{name}.py"])
+def under_stator(name: str, *options: str, **variables: str) -> Outcome:
+    return run(["-m", "stator", "run", *options, f"{name}.py"], **variables)
 
 
 def numbers(summary: str) -> dict[str, str]:
@@ -99,18 +111,23 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     different = 0
     for name in given.names or names():
-        theirs = under_torch(name)
+        with tempfile.TemporaryDirectory() as cache:
+            theirs = under_torch(name, TORCHINDUCTOR_CACHE_DIR=cache)
         wanted = expected(name, theirs).recorded()
         if given.record:
             (RECORDED / f"{name}.txt").write_text(wanted)
-        ours = under_stator(name)
+        with tempfile.TemporaryDirectory() as cache:
+            ours = under_stator(name, TORCHINDUCTOR_CACHE_DIR=cache)
         same = ours.recorded() == wanted
         different += not same
         told = numbers(ours.errors)
         counts = ", ".join(f"{told.get(row, '?')} {row}" for row in ("graphs", "graph breaks"))
         failed = " (fails)" if name in FAILS_THERE else ""
-        times = f"{theirs.seconds:5.1f} s torch.compile{failed}, {ours.seconds:5.1f} s stator"
-        print(f"{name:16} {'same' if same else 'DIFFERENT':10} {times}; {counts}", flush=True)
+        times = ", ".join(
+            f"{each.seconds:5.1f} s ({each.processor:5.1f}) {engine}"
+            for engine, each in ((f"torch.compile{failed}", theirs), ("stator", ours))
+        )
+        print(f"{name:20} {'same' if same else 'DIFFERENT':10} {times}; {counts}", flush=True)
         if not same:
             print(f"--- expected\n{wanted}--- stator\n{ours.recorded()}")
             print(ours.errors)
