@@ -4,8 +4,8 @@
 
 Standard output and exit status must be the same. Where torch.compile fails, they must be those of
 the program with compilation switched off. `--record` writes what is expected to tests/cli/recorded,
-for the tests that run in CI. Each run begins with an empty cache of Inductor's, so that times can be
-compared; next to each is the time of the processor, which depends less on what else the machine does.
+for the tests that run in CI. Each run begins with an empty cache of Inductor's, so that times can
+be compared; next to each is the time of the processor, which depends less on other programs.
 """
 
 import argparse
@@ -81,7 +81,7 @@ def _path() -> list[str]:
 
 
 def under_torch(name: str, **variables: str) -> Outcome:
-    return run([f"{name}.py"], **variables)
+    return run([f"{name}.py"], None, **variables)
 
 
 def expected(name: str, theirs: Outcome) -> Outcome:
@@ -93,7 +93,7 @@ def expected(name: str, theirs: Outcome) -> Outcome:
 
 
 def under_stator(name: str, *options: str, **variables: str) -> Outcome:
-    return run(["-m", "stator", "run", *options, f"{name}.py"], **variables)
+    return run(["-m", "stator", "run", *options, f"{name}.py"], None, **variables)
 
 
 def numbers(summary: str) -> dict[str, str]:
