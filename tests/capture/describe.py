@@ -7,6 +7,7 @@ are the same.
 Nothing here runs code of the program: see `tests/walk.py`.
 """
 
+import array
 import collections
 import enum
 import functools
@@ -114,6 +115,8 @@ class Describer(Walk):
         if inherits(cls, numpy.ndarray):
             data = hashlib.sha1(value.tobytes()).hexdigest()[:12]
             return f"{type_name(cls)} {value.dtype} {value.shape} {value.strides} {data}"
+        if inherits(cls, array.array):
+            return f"{type_name(cls)} {value.typecode} {array.array.tobytes(value)!r}"
         if inherits(cls, *TEXTS):
             return f"{type_name(cls)} {layout_base(cls, *TEXTS).__repr__(value)}"
         if inherits(cls, collections.deque):

@@ -3,6 +3,7 @@
 A string names a sample of the pool, a 1-tuple holds a constant.
 """
 
+import array
 import builtins
 import importlib
 from collections import deque
@@ -119,6 +120,9 @@ CURATED: dict[str, list[tuple[Any, ...]]] = {
     "datetime.combine": [(lambda k: date(2020, 1, 1 + k.own), lambda k: time(3))],
     "timezone.()": [(lambda k: timedelta(hours=1 + k.own),)],
     "timezone.__new__": [(lambda k: timedelta(hours=1 + k.own),)],
+    "array._array_reconstructor": [
+        ((array.array,), ("i",), (8,), lambda k: bytes(range(8 + 4 * k.own)))
+    ],
     "array.()": [(("i",), "numbers")],
     "array.__new__": [(("i",), "numbers")],
     "array.index": [((1002,),)],
@@ -374,6 +378,8 @@ UNSEEN: dict[str, str] = {
     **dict.fromkeys(
         (
             "memory_iterator.__next__",
+            "arrayiterator.__next__",
+            "arrayiterator.__setstate__",
             "callable_iterator.__next__",
             "odict_iterator.__next__",
             "pairwise.__next__",

@@ -5,6 +5,7 @@ its items (their number stays), `attributes` those of its attributes. A reader t
 look there must not notice.
 """
 
+import array
 import functools
 import re
 import types
@@ -259,6 +260,7 @@ SELVES: dict[type, list[Maker]] = {
             lambda k: iter("\u1234\u1235"[k.own :]),
             lambda k: iter(b"abc"[k.own :]),
             lambda k: iter(bytearray(b"abc"[k.own :])),
+            lambda k: iter(array.array("b", b"abc"[k.own :])),
             lambda k: iter(memoryview(b"abc"[k.own :])),
             lambda k: iter(range(3 + k.own)),
             lambda k: iter(range(1 << 70, (1 << 70) + 3 + k.own)),

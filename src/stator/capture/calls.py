@@ -64,7 +64,7 @@ from stator.graph import leaves
 from stator.guards import Fixed
 from stator.objects.types import module_of
 from stator.world import MISSING
-from stator.world.kinds import CONSTANTS
+from stator.world.kinds import BUILTIN_METHOD, CONSTANTS
 
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
@@ -356,7 +356,7 @@ class Calls:
             slot = objects.type_dict(owner).get(callable.__name__)
             if slot is not None:
                 args, callable = [callable.__self__, *args], slot
-        elif cls is types.BuiltinFunctionType:
+        elif cls is types.BuiltinFunctionType or cls is BUILTIN_METHOD:
             bound = callable.__self__
             if is_lock(type(bound)):
                 return self.locks.call(bound, callable.__name__, args)

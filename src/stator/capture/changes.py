@@ -3,6 +3,7 @@
 In: the record of a shadow. Out: effects: how the shadow differs from what it was filled with.
 """
 
+from array import array
 from collections import deque
 from collections.abc import Iterator
 from functools import partial
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from stator import objects
 from stator._native import _core as core
 from stator.effects import (
+    ArrayContents,
     AttrDel,
     AttrSet,
     ByteArrayContents,
@@ -31,7 +33,7 @@ from stator.effects.model import values_of
 from stator.objects.sets import layout
 from stator.objects.tracebacks import TRACEBACK
 from stator.world import MISSING, Record
-from stator.world.records import DICTS, MAXLEN, OF_PARTIAL, SET_PARTIAL, SETS, pairs
+from stator.world.records import DICTS, MAXLEN, OF_PARTIAL, SET_PARTIAL, SETS, TYPECODE, pairs
 
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
@@ -77,6 +79,10 @@ def _contents(record: Record) -> Iterator[Effect]:
         content = bytes(bytearray.__iter__(shadow))
         if content != record.initial:
             yield ByteArrayContents(record.source, content)
+    elif base is array:
+        if array.tobytes(shadow) != record.initial:
+            exact = array(TYPECODE.__get__(shadow), array.tobytes(shadow))
+            yield ArrayContents(record.source, exact)
     elif DICTS.holds(base):
         now = pairs(shadow, base)
         if not _same_pairs(now, record.initial):

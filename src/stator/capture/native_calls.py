@@ -33,7 +33,7 @@ from stator.diagnostics.catalogue import (
     ValueNeeded,
 )
 from stator.objects import TypeSet
-from stator.world.kinds import CONSTANTS
+from stator.world.kinds import BUILTIN_METHOD, CONSTANTS
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
@@ -44,6 +44,7 @@ NATIVE: Final = TypeSet(
     types.WrapperDescriptorType,
     types.MethodWrapperType,
     types.ClassMethodDescriptorType,
+    BUILTIN_METHOD,
 )
 _FREE: Final = TypeSet(types.ModuleType, types.NoneType)  # what functions of C are bound to
 _UNBOUND: Final = TypeSet(

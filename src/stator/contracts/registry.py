@@ -12,7 +12,7 @@ from stator.objects.types import module_of, qualname_of, type_dict
 
 from .contract import Contract
 from .notation import parse
-from .tables import ALL_FUNCTIONS, ALL_TYPES, WHOLE_MODULES
+from .tables import ALL_FUNCTIONS, ALL_TYPES, UNNAMED, WHOLE_MODULES
 from .tables.rows import ATTRIBUTE, COMMON, Rows, present, spread
 
 MEMBER_KINDS: Final = (
@@ -65,12 +65,15 @@ class Registry:
         # One step each, so that two threads may do it at the same time.
         ready = [name for name in tuple(self._waiting) if name in sys.modules]
         for module_name in ready:
-            namespace = vars(sys.modules[module_name])
+            module = sys.modules[module_name]
+            namespace = vars(module)
             for name, rows in self._waiting.get(module_name, ()):
                 if isinstance(rows, str):
                     self._add_whole_module(namespace, rows)
                 elif not name:
                     self._add_functions(namespace, rows)
+                elif (find := UNNAMED.get(f"{module_name}:{name}")) is not None:
+                    self._add_type(find(module), rows)
                 elif type(cls := namespace.get(name)) is type:
                     self._add_type(cls, rows)
             self._waiting.pop(module_name, None)

@@ -268,6 +268,7 @@ def _unknown(module: fx.GraphModule) -> Iterator[str]:
 
 # Of effects: `{0}` is the object, `{1}` the attribute.
 _WORDS: Final = {
+    "ArrayContents": "{0} gets new contents",
     "AttrDel": "the attribute {1} of {0} is deleted",
     "AttrSet": "the attribute {1} of {0} is set",
     "ByteArrayContents": "{0} gets new contents",

@@ -7,6 +7,7 @@ data. docs/emit.md has the whole path.
 
 from stator.effects.model import (
     Advanced,
+    ArrayContents,
     Ask,
     AttrDel,
     AttrSet,
@@ -40,6 +41,7 @@ from stator.effects.steps import Plan
 
 __all__ = [
     "Advanced",
+    "ArrayContents",
     "Ask",
     "AttrDel",
     "AttrSet",

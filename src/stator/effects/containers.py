@@ -5,6 +5,7 @@ Stage: effects.
 
 from __future__ import annotations
 
+from array import array
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
@@ -20,6 +21,7 @@ from stator.objects.sets import layout
 from stator.objects.types import name_of
 
 _DEFAULT_FACTORY: Final = defaultdict.__dict__["default_factory"]
+_TYPECODE: Final[Any] = array.__dict__["typecode"]
 _MAXLEN: Final = deque.__dict__["maxlen"]
 
 
@@ -130,6 +132,12 @@ def bytearray_node(value: Any) -> Node:
     if content:
         fills.append(Call(bytearray.extend, (SELF, Constant(content)), "bytearray_extend"))
     return add_state(Node(value, new(bytearray, value), fills))
+
+
+def array_node(value: Any) -> Node:
+    """An `array.array`: its numbers as they lie in memory."""
+    kind, content = Constant(_TYPECODE.__get__(value)), Constant(array.tobytes(value))
+    return add_state(Node(value, new(array, value, kind, content)))
 
 
 def slice_node(value: Any) -> Node:

@@ -12,6 +12,7 @@ import operator
 import types
 import warnings
 import weakref
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -70,6 +71,7 @@ _START: Final[dict[type, tuple[type, Callable[..., Any]]]] = {
     type(iter("é")): (str, str.__iter__),
     type(iter(b"")): (bytes, bytes.__iter__),
     type(iter(bytearray())): (bytearray, bytearray.__iter__),
+    type(iter(array("b"))): (array, array.__iter__),
     type(iter(range(0))): (range, range.__iter__),
     type(iter(range(1 << 70))): (range, range.__iter__),
 }
@@ -81,7 +83,8 @@ def sequence_iterator_node(value: Any) -> Node:
     _, args, state = reduced(value)
     (container,) = args
     if not objects.is_subtype(type(container), base):
-        container = base()  # exhausted: whatever stands for nothing here
+        # exhausted: whatever stands for nothing here
+        container = array("b") if base is array else base()
     name = "reversed" if base is list and start is list.__reversed__ else "iter"
     if name == "iter" and state == 0:
         state = None  # as it starts

@@ -118,6 +118,13 @@ class ByteArrayContents(Effect):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
+class ArrayContents(Effect):
+    """The `array.array` has exactly the numbers of another one, of the same type code."""
+
+    value: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class AttrSet(Effect):
     """An attribute in the instance's own dict.
 
@@ -246,6 +253,8 @@ def values_of(effect: Effect) -> Iterator[Any]:
         case KeyDel():
             yield effect.key
         case AttrSet() | SlotSet() | StateSet() | CellSet() | ClassAttrSet() | Passed():
+            yield effect.value
+        case ArrayContents():
             yield effect.value
         case Perform():
             yield from effect.args

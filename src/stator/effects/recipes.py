@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import types
+from array import array
 from collections import OrderedDict, defaultdict, deque
 from enum import EnumMeta
 from typing import Any, Final
@@ -78,6 +79,7 @@ LAYOUTS: Final[dict[type, Recipe]] = {
     frozenset: containers.frozenset_node,
     deque: containers.deque_node,
     bytearray: containers.bytearray_node,
+    array: containers.array_node,
     int: containers.immutable_node,
     float: containers.immutable_node,
     str: containers.immutable_node,

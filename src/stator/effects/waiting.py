@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from stator.effects.model import (
+    ArrayContents,
     ByteArrayContents,
     CannotRebuild,
     DequeContents,
@@ -38,6 +39,7 @@ _CONTENTS: Final = (
     SetContents,
     DequeContents,
     ByteArrayContents,
+    ArrayContents,
     KeySet,
     KeyDel,
 )

@@ -284,6 +284,8 @@ class Writer:
                 yield helper(runtime.set_deque, target, expr(steps.List(effect.items)))
             case model.ByteArrayContents():
                 yield helper(runtime.set_bytearray, target, expr(effect.value))
+            case model.ArrayContents():
+                yield helper(runtime.set_array, target, expr(effect.value))
             case model.KeySet():
                 yield helper(runtime.set_key, target, expr(effect.key), expr(effect.value))
             case model.KeyDel():

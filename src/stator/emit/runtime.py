@@ -10,6 +10,7 @@ import functools
 import operator
 import warnings
 import weakref
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
@@ -98,6 +99,10 @@ def set_list(target: list[Any], items: list[Any]) -> None:
 
 def set_bytearray(target: bytearray, content: bytes) -> None:
     bytearray.__setitem__(target, EVERYTHING, content)
+
+
+def set_array(target: array[Any], content: array[Any]) -> None:
+    array.__setitem__(target, EVERYTHING, content)
 
 
 # Not looked up while they are needed: the target may be the dict of the builtins.

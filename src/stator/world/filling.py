@@ -4,6 +4,7 @@ In: a record, and what the program reads of it. Out: the value, which the shadow
 Only the layout base's own methods touch the raw object.
 """
 
+from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
@@ -46,6 +47,7 @@ from stator.world.records import (
     MISSING,
     SEQUENCES,
     SETS,
+    TYPECODE,
     DictRecord,
     Record,
     pairs,
@@ -175,6 +177,12 @@ class Filling(Store):
             content = bytes(bytearray.__iter__(record.raw))
             self.guard(record.source, Callback(_same_bytes(content), f"holds {content!r}"))
             bytearray.extend(record.shadow, content)
+            record.initial = content
+        elif base is array:
+            content = array.tobytes(record.raw)
+            kind = TYPECODE.__get__(record.raw)
+            self.guard(record.source, Callback(_same_array(kind, content), f"holds {content!r}"))
+            array.frombytes(record.shadow, content)
             record.initial = content
 
     def _fill_sequence(self, record: Record) -> None:
@@ -337,3 +345,7 @@ def _value_at(source: Source, key: Any) -> Source:
 
 def _same_bytes(content: bytes) -> Callable[[Any], bool]:
     return lambda value: bytes(bytearray.__iter__(value)) == content
+
+
+def _same_array(kind: str, content: bytes) -> Callable[[Any], bool]:
+    return lambda value: TYPECODE.__get__(value) == kind and array.tobytes(value) == content

@@ -5,6 +5,7 @@ filled as it is read. Its `Record` knows the raw object, its source, how far it 
 it held when it was filled, so that writes can be told from reads at the end.
 """
 
+from array import array
 from collections import OrderedDict, defaultdict, deque
 from functools import partial
 from types import GetSetDescriptorType, MemberDescriptorType
@@ -18,7 +19,9 @@ MISSING: Final = object()
 SEQUENCES: Final = objects.TypeSet(list, deque)
 DICTS: Final = objects.TypeSet(dict, OrderedDict, defaultdict)
 SETS: Final = objects.TypeSet(set)
-CONTAINERS: Final = objects.TypeSet(list, deque, dict, OrderedDict, defaultdict, set, bytearray)
+CONTAINERS: Final = objects.TypeSet(
+    list, deque, dict, OrderedDict, defaultdict, set, bytearray, array
+)
 
 
 class Record:
@@ -122,10 +125,13 @@ def make_shadow(raw: Any, cls: type, base: type) -> Any:
         deque.__init__(shadow, (), MAXLEN.__get__(raw))
         return shadow
     new: Any = base.__new__
+    if base is array:
+        return new(cls, TYPECODE.__get__(raw))
     return new(cls)
 
 
 FACTORY: Any = defaultdict.__dict__["default_factory"]
+TYPECODE: Any = array.__dict__["typecode"]
 MAXLEN: Any = deque.__dict__["maxlen"]
 OF_PARTIAL: Final[Any] = [partial.__dict__[name] for name in ("func", "args", "keywords")]
 SET_PARTIAL: Final[Any] = partial.__dict__["__setstate__"]

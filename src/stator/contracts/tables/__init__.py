@@ -19,7 +19,7 @@ from . import (
     text,
     weakref_,
 )
-from .rows import Functions, Types
+from .rows import Functions, Types, Unnamed
 
 ALL_FUNCTIONS: Functions = {
     **builtins.FUNCTIONS,
@@ -52,6 +52,7 @@ ALL_TYPES: Types = {
     **io_.TYPES,
     **system.TYPES,
 }
+UNNAMED: Unnamed = {**data.UNNAMED}
 WHOLE_MODULES = system.WHOLE_MODULES
 
-__all__ = ["ALL_FUNCTIONS", "ALL_TYPES", "WHOLE_MODULES"]
+__all__ = ["ALL_FUNCTIONS", "ALL_TYPES", "UNNAMED", "WHOLE_MODULES"]

@@ -1,6 +1,9 @@
 """Data formats: struct, json, unicodedata, binascii, codecs, datetime, decimal, array, zlib."""
 
-from .rows import COMPARE, Functions, Types
+from typing import Any
+
+from .iterators import ITERATOR
+from .rows import COMPARE, Functions, Types, Unnamed, override
 
 _UNICODE = (
     "bidirectional category combining decimal decomposition digit east_asian_width is_normalized "
@@ -30,6 +33,7 @@ FUNCTIONS: Functions = {
         "escape_decode escape_encode lookup lookup_error readbuffer_encode register "
         "register_error unregister utf_16_ex_decode utf_32_ex_decode",
     },
+    "array": {"reads calls | . s": "_array_reconstructor"},
     "zlib": {"forbidden codec": "adler32 compress compressobj crc32 decompress decompressobj"},
     "marshal": {"forbidden codec": "dump dumps load loads"},
     # The context's flags change with every operation.
@@ -116,4 +120,12 @@ TYPES: Types = {
         "forbidden io": "tofile fromfile",
         "reads | as": "tounicode",
     },
+    "array:arrayiterator": override(ITERATOR, {"reads | s": "__iter__ __reduce__"}),
 }
+
+
+def _array_iterator(module: Any) -> type:
+    return type(iter(module.array("b")))
+
+
+UNNAMED: Unnamed = {"array:arrayiterator": _array_iterator}

@@ -8,12 +8,13 @@ names. `override` makes rows from other rows.
 """
 
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 Rows = Mapping[str, str]
 Functions = Mapping[str, Rows]  # module name: rows
 Types = Mapping[str | type, Rows]  # the type, or "module:name" if the module may not be loaded
+Unnamed = Mapping[str, Callable[[Any], type]]  # types that their module has under no name
 
 COMPARE: Final = "__lt__ __le__ __eq__ __ne__ __gt__ __ge__"
 ORDER: Final = "__lt__ __le__ __gt__ __ge__"
