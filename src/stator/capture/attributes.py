@@ -7,6 +7,7 @@ into, the classes' included. What runs code (properties, `__getattr__`) is left 
 import functools
 import types
 import typing
+import weakref
 from typing import TYPE_CHECKING, Any, Final
 
 from stator import objects
@@ -32,6 +33,7 @@ from stator.capture.refusals import unseen
 from stator.capture.subclasses import Behind
 from stator.capture.tensors import Tensors
 from stator.capture.thread_locals import ThreadLocals, is_thread_local
+from stator.capture.weakly import CALLBACK, callback
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import (
     ArrayChanged,
@@ -90,6 +92,10 @@ class Attributes(Names):
             kind = self._kind(cls)
         if kind is not _PLAIN_KIND:
             return kind(frame, obj, name)
+        return self._plain_getattr(frame, obj, name)
+
+    def _plain_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
+        cls = type(obj)
         record = self.world.records.get(id(obj))
         if record is None:
             if is_lock(cls):
@@ -139,6 +145,8 @@ class Attributes(Names):
             kind = self.thread_locals.getattr
         elif cls is super:
             kind = self._super_getattr
+        elif objects.is_subtype(cls, weakref.ref):
+            kind = self._reference_getattr
         elif cls is Behind:
             kind = self.tensors.subclasses.behind
         elif self.tensors.types.holds(cls):
@@ -279,6 +287,15 @@ class Attributes(Names):
         if on_meta is None or self._is_descriptor(on_meta.value):
             return core.getattr(frame, cls, name)
         return self.world.class_value(on_meta.owner, name, on_meta.value)
+
+    def _reference_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
+        """A weak reference: another callback stands for the program's own."""
+        if name != "__callback__" or id(obj) in self.world.opaque:
+            return self._plain_getattr(frame, obj, name)
+        found = self.world.class_attribute(type(obj), name)
+        if found is None or found.value is not CALLBACK:
+            return self._plain_getattr(frame, obj, name)
+        return callback(self.calls, obj)
 
     def _symbol_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
         return number_methods.attribute(self.calls, frame, obj, name)

@@ -23,6 +23,7 @@ from stator.capture.behind import cached_behind, compiled_behind
 from stator.capture.cached import CACHED, Answer, Answers, Once, known, once
 from stator.capture.controls import CONTROLS, Errors, function_behind, is_for_dynamo
 from stator.capture.copies import COPIES
+from stator.capture.deaths import Deaths
 from stator.capture.decimals import Decimals
 from stator.capture.dispatching import implementation, is_dispatch, registry
 from stator.capture.entered import evaluate, stand_in, standing
@@ -53,7 +54,7 @@ from stator.capture.special import SPECIAL
 from stator.capture.transformed import TRANSFORMS
 from stator.capture.vmapped import VMAP
 from stator.capture.warned import WARNINGS
-from stator.capture.weakly import WEAK, referent
+from stator.capture.weakly import WEAK, check_forgotten, is_reference, referent
 from stator.contracts import Contract, Depth
 from stator.diagnostics.catalogue import (
     Finalizer,
@@ -109,6 +110,8 @@ class Calls:
         self.noted: dict[int, weakref.ref[Any]] = {}  # the same by id
         self.references: list[weakref.ref[Any]] = []  # the program's own, to what it made
         self.abandoned = Abandoned(tracer)
+        self.deaths = Deaths(self)
+        self.world.weakly = functools.partial(check_forgotten, self)
         self.standing: dict[int, tuple[Frame, int]] = {}  # see `stand_in`; and when it was called
         self.made_at: dict[int, int] = {}  # in which step a generator or class was made
         self.decimals = Decimals(self.world)
@@ -174,7 +177,7 @@ class Calls:
                 packed = pack(args, kwnames)
                 behind = scripted_behind(self, callable, *packed)
                 return stand_in(self, frame, scripted.run, [behind, *packed], None)
-            elif cls is weakref.ref and not args:
+            elif not args and is_reference(self, cls):
                 return referent(self, callable)
             elif cls is staticmethod:
                 callable = callable.__func__
@@ -276,13 +279,12 @@ class Calls:
         if key not in self._rules:
             if key in self.made:  # it may die while the trace goes on
                 return leaves.classify(callable)
-            self.world.keep(callable)
             cls = type(callable)
             known = NATIVE.holds(cls) or cls is types.FunctionType or objects.is_subtype(cls, type)
-            if not known:
-                # Asking any other object what it is could run its code.
-                known = str(module_of(cls)).startswith("torch.")
-            self._rules[key] = leaves.classify(callable) if known else None
+            if not known and not str(module_of(cls)).startswith("torch."):
+                return None  # asking it what it is could run its code; and it may die, too
+            self.world.keep(callable)
+            self._rules[key] = leaves.classify(callable)
         return self._rules[key]
 
     def is_special(self, function: Any) -> bool:

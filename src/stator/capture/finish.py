@@ -148,7 +148,9 @@ def _planned(
     try:
         passed = entries(result) if raised else ()
         wanted = () if middle is None else middle.values
-        return plan(result, changes, resolver, raises=raised, traceback=passed, values=wanted)
+        made = plan(result, changes, resolver, raises=raised, traceback=passed, values=wanted)
+        tracer.calls.deaths.check(lambda target: id(target) in resolver.rebuilt)
+        return made
     except CannotRebuild as error:
         what = "raises" if raised else "returns or keeps"
         if middle is not None:

@@ -18,6 +18,7 @@ from stator.capture.addresses import check_told
 from stator.capture.autograd_nodes import refuse
 from stator.capture.cached import asked, keep
 from stator.capture.changes import changes as changes_of
+from stator.capture.deaths import behind as callback_behind
 from stator.capture.distinct import guard_distinct
 from stator.capture.filters import filters
 from stator.capture.names import Waiting
@@ -27,7 +28,7 @@ from stator.capture.shapes import has_value
 from stator.capture.subclasses import Behind
 from stator.capture.tensors import CONSTANT_TYPES
 from stator.capture.tracer import Tracer
-from stator.capture.weakly import check_dropped
+from stator.capture.weakly import check_dropped, check_forgotten
 from stator.diagnostics.breaks import Place
 from stator.diagnostics.catalogue import TorchState, WarningControl
 from stator.effects import (
@@ -65,6 +66,7 @@ class Resolver:
         self.places: tuple[Place, ...] = ()  # of what can't be made again
         self.arrays: list[int] = []  # positions of outputs that become numpy arrays
         self.scalars: list[int] = []  # and of those that become numpy scalars
+        self.rebuilt: set[int] = set()  # ids of what is made again
         self._indices: dict[int, int] = {}
         # The globals of functions made in the trace are no values of it.
         made = tracer.calls.made.values()
@@ -138,6 +140,10 @@ class Resolver:
         """A tensor to which the program has given attributes; what C code was not given itself."""
         keep(self._tracer.calls, value)
         check_told(self._tracer.calls, value)
+        self.rebuilt.add(id(value))
+        waiting = callback_behind(value)
+        if waiting is not None:
+            return Node(value, Raw(waiting))
         behind = self._tracer.calls.stand_ins.get(id(value), self)
         if behind is not self:
             return Node(value, Raw(behind))
@@ -200,6 +206,8 @@ def _changes(tracer: Tracer) -> Iterator[Effect]:
         if changes:
             _check_filters(tracer, record, changes)
             check_dropped(record)
+            if record.weak:
+                check_forgotten(tracer.calls, record)
         yield from changes
     for key, cls in tracer.world.written_classes.items():
         yield ClassAttrSet(Fixed(cls), key[1], tracer.world.class_writes[key])

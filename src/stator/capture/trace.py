@@ -222,6 +222,7 @@ def _running(
     try:
         outcome = core.run_with(tracer, function, *args, **kwargs), False
         tracer.calls.abandoned.settle(None)
+        tracer.calls.deaths.settle()
     except (Break, InternalError):
         raise
     except Suspended:

@@ -118,6 +118,7 @@ class Tracer(Attributes):
         self.parameters: dict[int, Waiting] = {}  # of the first frame, those that nobody reads yet
         self.resumed: tuple[Sequence[Point], Sequence[Any]] = ((), ())  # where the trace begins
         self._held: list[Any] = []
+        world.evaluated = self._run_ours
         self.depth = 0  # frames that C code has started, the first one included
 
     # ------------------------------------------------------------------ frames
@@ -204,6 +205,8 @@ class Tracer(Attributes):
 
     def _stopped(self, signal: Break) -> Break:
         if self.stopped is None:
+            if self.calls.deaths.awaited:
+                signal.whole = True
             self.stopped = signal
             self.stopped_at = self.steps - 1
         return self.stopped
@@ -262,6 +265,10 @@ class Tracer(Attributes):
     def run_within(self, function: Any, *args: Any, **kwargs: Any) -> Any:
         """Evaluates a function that C code calls, on behalf of a frame that waits for it."""
         return core.run_with(self, function, *args, **kwargs)
+
+    def _run_ours(self, function: Any, *args: Any) -> Any:
+        ours(self.calls, function)
+        return self.run_within(function, *args)
 
     def hold(self, value: Any) -> None:
         """It must not be freed before the trace has ended."""
@@ -374,6 +381,8 @@ class Tracer(Attributes):
         if record is None or record.filled or record.owner is not None or record.writes:
             return None
         if not _PLAIN_SIZED.holds(type(value)):
+            return None
+        if record.plain_length is None and self.world.holds_weak(record):
             return None
         return self.world.length(record)
 

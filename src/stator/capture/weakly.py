@@ -18,18 +18,22 @@ from stator import objects
 from stator._native._core import Frame
 from stator.capture.abandoned import GENERATORS
 from stator.capture.changes import changes
+from stator.capture.deaths import behind
 from stator.capture.native_calls import run
 from stator.capture.special import Handler
 from stator.contracts import lookup
 from stator.diagnostics.catalogue import Finalizer
 from stator.guards.sources import Referent
 from stator.world import Record
+from stator.world.identity import variables
 from stator.world.kinds import CONSTANTS
+from stator.world.wrappers import field_source
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
 
 _NEW: Final = objects.type_dict(weakref.ref)["__new__"]
+CALLBACK: Final[Any] = objects.type_dict(weakref.ref)["__callback__"]
 _LISTS: Final = objects.TypeSet(list, set, deque)
 _WALKED: Final = objects.TypeSet(list, tuple, dict)
 _DEEPEST: Final = 4  # how far objects that were let go are looked into
@@ -45,10 +49,43 @@ def referent(calls: "Calls", reference: Any) -> Any:
     return found
 
 
+def is_reference(calls: "Calls", cls: type) -> bool:
+    """Whether instances are weak references, which are called as such."""
+    if cls is weakref.ref:
+        return True
+    if not objects.is_subtype(cls, weakref.ref):
+        return False
+    found = calls.world.class_attribute(cls, "__call__")
+    return found is not None and found.owner is weakref.ref
+
+
+def callback(calls: "Calls", reference: Any) -> Any:
+    """What a weak reference calls, as the program knows it."""
+    source = calls.world.origins.get(id(reference))
+    if source is not None:
+        record = calls.world.records.get(id(reference))
+        held = CALLBACK.__get__(reference if record is None else record.raw)
+        return calls.world.wrap(held, field_source(source, CALLBACK))
+    held = CALLBACK.__get__(reference)
+    mine = behind(held)
+    return calls.stand_ins.get(id(held), held) if mine is None else mine
+
+
 def check_split(calls: "Calls") -> None:
     """The trace is to be split: objects that are referred to weakly would live on."""
     if any(weakref.ref.__call__(each) is not None for each in calls.references):
         raise Finalizer("an object made in the call is weakly referenced", whole=True)
+
+
+def check_forgotten(calls: "Calls", record: Record) -> None:
+    """A container of weak references is used: it has lost those whose objects have died."""
+    if not any(map(_is_changed, calls.world.records.values())):
+        return
+    for target in record.weak:
+        if _unsure(calls, target):
+            kind = type(target).__qualname__
+            reason = f"weak references to objects of type {kind}, which may have died, are used"
+            raise Finalizer(reason, whole=True)
 
 
 def _unsure(calls: "Calls", value: Any) -> bool:
@@ -57,7 +94,7 @@ def _unsure(calls: "Calls", value: Any) -> bool:
     source = world.origins.get(id(value))
     if source is None:
         held = cls is types.FunctionType or GENERATORS.holds(cls) or objects.is_subtype(cls, type)
-        return held or calls.tensors.holds(cls)
+        return held or calls.tensors.holds(cls) or id(value) in calls.told or world.keeps(value)
     records = {id(record.source): record for record in world.records.values()}
     while source is not None:
         if type(source) is Referent:  # who holds it is not known: somebody does, who did
@@ -97,10 +134,43 @@ def _may_hold(calls: "Calls", raw: Any, target: Any, depth: int) -> bool:
         return True
     if CONSTANTS.holds(cls) or cls is torch.Tensor or cls is torch.nn.Parameter:
         return False
-    if not depth or not _WALKED.holds(cls):
+    parts = _parts(raw, cls) if depth else None
+    if parts is None:
         return True
-    parts = dict.values(raw) if cls is dict else raw
     return any(_may_hold(calls, each, target, depth - 1) for each in parts)
+
+
+def _parts(raw: Any, cls: type) -> list[Any] | None:
+    """What an object of the world holds; None if that is not known."""
+    if _WALKED.holds(cls):
+        return list(dict.values(raw)) if cls is dict else list(raw)
+    if cls is types.BuiltinFunctionType:
+        bound = raw.__self__
+        return None if bound is not None and type(bound) is not types.ModuleType else []
+    if cls is types.FunctionType:
+        cells = [cell.cell_contents for _, cell in variables(raw) if _is_full(cell)]
+        return [*cells, *(raw.__defaults__ or ()), *(raw.__kwdefaults__ or {}).values()]
+    if objects.is_subtype(cls, weakref.ref):  # not what it refers to
+        own = objects.instance_dict(raw) or {}
+        slots = [slot.__get__(raw) for slot in objects.slots(cls).values() if _is_set(slot, raw)]
+        return [CALLBACK.__get__(raw), *own.values(), *slots]
+    return None
+
+
+def _is_set(slot: Any, raw: Any) -> bool:
+    try:
+        slot.__get__(raw)
+    except AttributeError:
+        return False
+    return True
+
+
+def _is_full(cell: types.CellType) -> bool:
+    try:
+        _ = cell.cell_contents
+    except ValueError:
+        return False
+    return True
 
 
 def _is_changed(record: Record) -> bool:
@@ -148,19 +218,29 @@ def check_dropped(record: Record) -> None:
 def _make(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """A weak reference is made; `args` begin with its class if `__new__` is called."""
     target, *rest = args[1:] if function is _NEW else args or (None,)
-    made = target is not None and not calls.world.is_world(target)
-    if made and any(each is not None for each in rest):
-        kind = type(target).__qualname__
-        reason = f"a weak reference with a callback is made, to a new object of type {kind}"
-        raise Finalizer(reason, whole=True)
+    made = _can_be_referred_to(target) and not calls.world.is_world(target)
     if rest and rest[0] is not None:
-        args = [*args[: len(args) - len(rest)], _silenced(calls, rest[0]), *rest[1:]]
+        if made and _unsure(calls, target):
+            kind = type(target).__qualname__
+            reason = f"a weak reference with a callback is made, to a new object of type {kind}"
+            raise Finalizer(reason, whole=True)
+        with_callback = calls.deaths.expect(target, rest[0]) if made else _silenced(calls, rest[0])
+        args = [*args[: len(args) - len(rest)], with_callback, *rest[1:]]
     contract = lookup(function)
     assert contract is not None
     result = run(calls, frame, function, [*args, *kwargs.values()], tuple(kwargs), contract)
     if made and objects.is_subtype(type(result), weakref.ref):
-        calls.references.append(result)
+        calls.references.append(weakref.ref(target))
     return result
+
+
+def _can_be_referred_to(value: Any) -> bool:
+    """Whether there are weak references to objects of this type; if not, CPython says so."""
+    try:
+        weakref.ref(value)
+    except TypeError:
+        return False
+    return True
 
 
 def _silenced(calls: "Calls", callback: Any) -> Any:

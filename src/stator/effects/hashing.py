@@ -9,7 +9,7 @@ from typing import Any, Final
 from weakref import ReferenceType
 
 from stator import objects
-from stator.effects.model import CannotRebuild, Constant, Resolve
+from stator.effects.model import CannotRebuild, Constant, Fetched, Resolve
 from stator.objects.types import qualname_of
 
 # Python functions of libraries that do nothing but answer: (module, qualname).
@@ -35,9 +35,11 @@ def require_plain_hash(key: Any, resolve: Resolve) -> None:
     pending = [key]
     while pending:
         value = pending.pop()
-        if type(resolve(value)) is Constant:  # what is given as itself is trusted: Enum members …
+        ref, cls = resolve(value), type(value)
+        if type(ref) is Constant:  # what is given as itself is trusted: Enum members …
             continue
-        cls = type(value)
+        if type(ref) is Fetched and objects.is_subtype(cls, ReferenceType):
+            continue  # a key of the world: it has its hash
         _require_plain(cls)
         if objects.is_subtype(cls, tuple):
             pending += tuple.__iter__(value)

@@ -18,8 +18,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from stator import objects
+from stator.effects.instances import add_state
 from stator.effects.model import CannotRebuild, Constant
-from stator.effects.node import Node, Recipe, raws
+from stator.effects.node import Node, Recipe, new, raws
 from stator.effects.steps import SELF, Call, Expr, Helper, Raw, Tuple
 from stator.objects.types import name_of
 
@@ -256,11 +257,15 @@ def proxy_node(value: Any) -> Node:
 
 def reference_node(value: Any) -> Node:
     referent, callback = weakref.ref.__call__(value), value.__callback__
+    if referent is None and type(value) is not weakref.ref:
+        raise CannotRebuild(f"a {name_of(type(value))} to an object that is gone")
     if referent is None:
         name = Helper.DEAD_REFERENCE.value
         return Node(value, Call(Helper.DEAD_REFERENCE, (), name))
     args = raws((referent,) if callback is None else (referent, callback))
-    return Node(value, Call(weakref.ref, args, "ref"))
+    if type(value) is weakref.ref:
+        return Node(value, Call(weakref.ref, args, "ref"))
+    return add_state(Node(value, new(weakref.ref, value, *args)))
 
 
 _UNPACKED: Final[Any] = types.GenericAlias.__dict__["__unpacked__"]
@@ -303,7 +308,6 @@ RECIPES: Final[dict[type, Recipe]] = {
     CALLABLE_ITERATOR: callable_iterator_node,
     reversed: reversed_node,
     types.MappingProxyType: proxy_node,
-    weakref.ref: reference_node,
     types.GenericAlias: alias_node,
     types.UnionType: union_node,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import types
+import weakref
 from array import array
 from collections import OrderedDict, defaultdict, deque
 from enum import EnumMeta
@@ -86,6 +87,7 @@ LAYOUTS: Final[dict[type, Recipe]] = {
     bytes: containers.immutable_node,
     complex: containers.immutable_node,
     functools.partial: callables.partial_node,
+    weakref.ref: iterators.reference_node,
 }
 REASONS: Final[dict[type, str]] = {
     types.GeneratorType: "a generator made while tracing: it would have to continue half-way",

@@ -8,6 +8,7 @@ from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Any
+from weakref import ref
 
 from stator import objects
 from stator._native import _core as core
@@ -35,7 +36,6 @@ from stator.objects.sets import fill_like
 from stator.world.kinds import (
     CONSTANTS,
     has_address_hash,
-    has_c_hash,
     has_plain_hash,
     plain_element,
     plain_key,
@@ -50,6 +50,7 @@ from stator.world.records import (
     TYPECODE,
     DictRecord,
     Record,
+    forgets,
     pairs,
     raw_items,
 )
@@ -161,6 +162,8 @@ class Filling(Store):
     def fill(self, record: Record) -> None:
         """The whole contents of a container, each item wrapped."""
         if record.filled:
+            if record.weak and self.weakly is not None:
+                self.weakly(record)
             return
         record.filled = True
         if record.owner is not None:
@@ -237,13 +240,27 @@ class Filling(Store):
             if key in record.writes:
                 setitem(record.shadow, key, known[key])
         record.initial = list(initial.items())
+        parts = (part for item in items for part in item)
+        self._note_weak(record, [self.stand_ins[id(each)] for each in parts if forgets(each)])
+
+    def _note_weak(self, record: Record, references: list[Any]) -> None:
+        """A container refers weakly to objects, and loses those that die."""
+        record.weak = [target for each in references if (target := ref.__call__(each)) is not None]
+        if record.weak and self.weakly is not None:
+            self.weakly(record)
+
+    def holds_weak(self, record: Record) -> bool:
+        """Whether a dict that is not filled is such a container."""
+        if not DICTS.holds(record.base) or record.owner is not None:
+            return False
+        return any(forgets(key) or forgets(value) for key, value in dict.items(record.raw))
 
     def _wrap_key(self, key: Any, source: Source) -> Any:
         if plain_key(key):
             self.guard(source, Equal(key) if CONSTANTS.holds(type(key)) else Is(key))
             return key
         cls = type(key)
-        if not (has_plain_hash(cls) or has_c_hash(cls) or has_address_hash(cls)):
+        if not (plain_element(key) or has_address_hash(cls)):
             name = type(key).__qualname__
             raise KeyOfItsOwn(f"a key of class {name}, which defines __eq__ or __hash__")
         self.guard(source, Is(key))
@@ -253,7 +270,20 @@ class Filling(Store):
         """An object that is a key: what else is hashed may be the same one, or another."""
         made = self.wrap(key, Fixed(key))
         self._keys[id(made)] = made
+        if type(key) is ref and made is not key and not has_plain_hash(type(key())):
+            self._hash_again(key, made)
         return made
+
+    def _hash_again(self, raw: Any, made: Any) -> None:
+        """A weak reference keeps the hash of its object, which the program's own code computes.
+
+        It is evaluated for the object's stand-in; the other one is known, since it is a key.
+        """
+        if self.evaluated is not None:
+            self.evaluated(_as_key, made)
+        if self.evaluated is None or hash(made) != hash(raw):
+            name = type(ref.__call__(raw)).__qualname__
+            raise KeyOfItsOwn(f"a weak reference to an object of class {name} is a key")
 
     def _fill_set(self, record: Record) -> None:
         items = raw_items(record.raw, set)
@@ -264,6 +294,7 @@ class Filling(Store):
         fill_like(record.shadow, record.raw, wrapped)
         record.initial = set()
         core.set_take_over(record.initial, record.shadow)
+        self._note_weak(record, [self.stand_ins[id(item)] for item in items if forgets(item)])
 
     def item(self, record: Record, key: Any) -> Any:
         """One item of a container that is not filled; MISSING if the container must be filled.
@@ -319,6 +350,8 @@ class Filling(Store):
         if key in record.absent:
             return False
         if dict.__contains__(record.raw, key):
+            if forgets(dict.__getitem__(record.raw, key)):
+                return None
             self.item(record, key)
             return True
         record.absent.add(key)
@@ -349,3 +382,8 @@ def _same_bytes(content: bytes) -> Callable[[Any], bool]:
 
 def _same_array(kind: str, content: bytes) -> Callable[[Any], bool]:
     return lambda value: TYPECODE.__get__(value) == kind and array.tobytes(value) == content
+
+
+def _as_key(value: Any) -> Any:
+    """Evaluated, this asks for a value's hash, which a weak reference keeps from then on."""
+    return {value}

@@ -114,10 +114,9 @@ def plain_key(key: Any) -> bool:
 
 
 def plain_element(item: Any) -> bool:
-    """An object that is hashed and compared by identity, or a living weak reference to one."""
+    """An object that is hashed and compared by identity, or a living weak reference to anything."""
     if type(item) is weakref.ref:
-        target = item()
-        return target is not None and has_plain_hash(type(target))
+        return item() is not None
     return has_plain_hash(type(item)) or has_c_hash(type(item))
 
 

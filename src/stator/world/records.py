@@ -10,6 +10,7 @@ from collections import OrderedDict, defaultdict, deque
 from functools import partial
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Final
+from weakref import ref
 
 from stator import objects
 from stator.guards import Field, Slot, Source
@@ -50,6 +51,7 @@ class Record:
         "source",
         "touched",
         "traceback",
+        "weak",
         "writes",
     )
 
@@ -66,6 +68,7 @@ class Record:
         self.absent: set[Any] = set()  # keys that were found missing
         self.writes: set[Any] = set()  # keys among those that were written; dicts only
         self.initial: Any = None  # what the shadow was filled with
+        self.weak: list[Any] = []  # what it refers to weakly, and forgets when that dies
         self.limit: Any = MISSING  # of a deque, once it is guarded
         # instance attributes: initial value, or MISSING, of each that was read
         self.attributes: dict[str, Any] = {}
@@ -131,10 +134,16 @@ def make_shadow(raw: Any, cls: type, base: type) -> Any:
 
 
 FACTORY: Any = defaultdict.__dict__["default_factory"]
+_CALLBACK: Any = ref.__dict__["__callback__"]
 TYPECODE: Any = array.__dict__["typecode"]
 MAXLEN: Any = deque.__dict__["maxlen"]
 OF_PARTIAL: Final[Any] = [partial.__dict__[name] for name in ("func", "args", "keywords")]
 SET_PARTIAL: Final[Any] = partial.__dict__["__setstate__"]
+
+
+def forgets(value: Any) -> bool:
+    """Whether it is a weak reference that somebody takes away when its object has died."""
+    return objects.is_subtype(type(value), ref) and _CALLBACK.__get__(value) is not None
 
 
 def raw_items(raw: Any, base: type) -> list[Any]:

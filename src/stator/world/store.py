@@ -33,6 +33,8 @@ class Store:
         self.latest: dict[int, Source] = {}  # of those with several, the one that was read last
         self.opaque: dict[int, str] = {}  # id -> type name
         self.watch: Callable[..., None] | None = None  # told of changes: id of what, and which part
+        self.evaluated: Callable[..., Any] | None = None  # calls a function of ours in the trace
+        self.weakly: Callable[[Record], None] | None = None  # asked of what holds weak references
         self.made: dict[int, types.FunctionType] = {}  # functions made in the trace, by id
         self.made_classes: set[int] = set()
         self.making: list[str] = []  # names of classes that are being made
@@ -59,6 +61,10 @@ class Store:
 
     def keep(self, *values: Any) -> None:
         self._alive.extend(values)
+
+    def keeps(self, value: Any) -> bool:
+        """Whether an object lives as long as the trace, whoever else holds it."""
+        return any(each is value for each in self._alive)
 
     def wrap(self, raw: Any, source: Source) -> Any:
         """What stands for `raw`, with the guards that make it right."""

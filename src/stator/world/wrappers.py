@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 SHADOWED: Final = objects.TypeSet(object, types.SimpleNamespace)
 
 _PARTIAL: Final[Any] = functools.partial.__dict__
+_CALLBACK: Final[Any] = weakref.ref.__dict__["__callback__"]
 _OF_WRAPPER: Final[Any] = types.MethodWrapperType.__dict__
 
 
@@ -75,6 +76,8 @@ def wrap_instance(world: "World", raw: Any, source: Source, cls: type) -> Any:
         world.guard(source, TypeIs(cls))
         world.guard(source, Callback(fields.same_plain(raw), f"equal to {raw!r}"))
         return world.remember(raw, raw, source)
+    if base is weakref.ref and _may_shadow(cls):
+        return _wrap_weak(world, raw, source)
     if cls is types.TracebackType:
         world.guard(source, TypeIs(cls))
         return _traceback(world, raw, source)
@@ -231,7 +234,7 @@ def _wrap_exception(world: "World", raw: Any, source: Source, base: Any) -> Any:
     for descriptor, value in held:
         where: Source = Fixed(value)
         if not fields.all_constant([(descriptor, value)], CONSTANTS):
-            where = _field_source(source, descriptor)
+            where = field_source(source, descriptor)
         stand_in = world.wrap(value, where)
         if stand_in is not None:
             descriptor.__set__(shadow, stand_in)
@@ -283,13 +286,28 @@ def _wrap_slot_method(world: "World", raw: Any, source: Source) -> Any:
 
 
 def _wrap_weak(world: "World", raw: Any, source: Source) -> Any:
-    world.guard(source, TypeIs(weakref.ref))
-    target = raw()
+    """A weak reference to what stands for its object; nobody is told when that dies.
+
+    There is one reference without a callback to each object, and any number with one.
+    """
+    cls = type(raw)
+    world.guard(source, TypeIs(cls))
+    target = weakref.ref.__call__(raw)
+    new: Any = weakref.ref.__new__
     if target is None:
         world.guard(Referent(source), Is(None))
-        return world.remember(raw, raw, source)
-    made = weakref.ref(world.wrap(target, Referent(source)))
-    return world.remember(raw, made, source)
+        gone = raw if cls is weakref.ref else new(cls, _Mortal())
+        return _shadow(world, raw, gone, source, weakref.ref)
+    stand_in = world.wrap(target, Referent(source))
+    if id(raw) in world.stand_ins:  # by way of its own object
+        return world.stand_ins[id(raw)]
+    quiet = None if _CALLBACK.__get__(raw) is None else type  # C code that does nothing
+    made = new(cls, stand_in, quiet)
+    return _shadow(world, raw, made, source, weakref.ref)
+
+
+class _Mortal:
+    """Dies at once."""
 
 
 def _wrap_partial(world: "World", raw: Any, source: Source) -> Any:
@@ -319,7 +337,7 @@ def _set_dict(shadow: Any) -> None:
             return
 
 
-def _field_source(source: Source, descriptor: Any) -> Source:
+def field_source(source: Source, descriptor: Any) -> Source:
     if type(descriptor) is types.GetSetDescriptorType:
         return Field(source, descriptor)
     return Slot(source, descriptor)
