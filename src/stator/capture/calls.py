@@ -21,6 +21,7 @@ from stator.capture.arguments import field, is_functools_type, pack, split, unpa
 from stator.capture.autograd_nodes import NODES
 from stator.capture.behind import cached_behind, compiled_behind
 from stator.capture.cached import CACHED, Answer, Answers, Once, known, once
+from stator.capture.contexts import CONTEXTS, Contexts
 from stator.capture.controls import CONTROLS, Errors, function_behind, is_for_dynamo
 from stator.capture.copies import COPIES
 from stator.capture.deaths import Deaths
@@ -82,6 +83,7 @@ SPECIAL.update(LOGGING)
 SPECIAL.update(SCALARS)
 SPECIAL.update(METHODS)
 SPECIAL.update(IN_BASES)
+SPECIAL.update(CONTEXTS)
 SPECIAL.update(CONTROLS)
 SPECIAL.update(VMAP)
 SPECIAL.update(TRANSFORMS)
@@ -115,8 +117,7 @@ class Calls:
         self.standing: dict[int, tuple[Frame, int]] = {}  # see `stand_in`; and when it was called
         self.made_at: dict[int, int] = {}  # in which step a generator or class was made
         self.decimals = Decimals(self.world)
-        self.context: dict[int, Any] = {}  # values of context variables, by their id
-        self.context_before: dict[int, Any] = {}
+        self.contexts = Contexts(self)
         self._rules: dict[int, leaves.Rule | None] = {}
         self.contracts: dict[int, Contract | None] = {}
         self.called: set[int] = set()  # ids of functions about which all is guarded

@@ -18,7 +18,6 @@ import sys
 import threading
 import types
 from collections.abc import Callable
-from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 from stator import objects
@@ -30,7 +29,7 @@ from stator.capture.facts import module_named
 from stator.capture.special import Handler, _plain, _substitute
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import HiddenState, InterpreterState, OddNamespace, Threads
-from stator.guards import Callback, Fixed, Is, State
+from stator.guards import Callback, Fixed
 from stator.objects import TypeSet
 from stator.objects.types import name_of
 from stator.world.kinds import CONSTANTS
@@ -145,66 +144,6 @@ def _cache(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
     return _plain(calls, frame, function, args[1:] if bound else args, kwargs)
 
 
-def _context_get(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """`ContextVar.get`: what the running context holds, guarded."""
-    variable, *default = args
-    if kwargs or len(default) > 1 or not calls.world.is_world(variable):
-        raise HiddenState("a context variable made in the call is used")
-    value = _context_value(calls, variable)
-    if value is not _UNSET:
-        return value
-    if default:
-        return default[0]
-    if _GET(variable, _UNSET) is _UNSET:
-        return _plain(calls, frame, _GET, [variable], {})  # the variable's own default, or raises
-    raise HiddenState("a context variable is reset, and then asked for its default")
-
-
-def _context_value(calls: "Calls", variable: Any) -> Any:
-    """What a variable of the world holds, as the program sees it."""
-    key = id(variable)
-    if key not in calls.context:
-        value = _GET(variable, _UNSET)
-        name = f"the context variable {variable.name}"
-        calls.world.guard(State(_GET.__get__(variable), (_UNSET,), name), Is(value))
-        if value is not _UNSET:
-            value = calls.tracer.world.wrap(value, Fixed(value))
-        calls.context[key] = calls.context_before[key] = value
-    return calls.context[key]
-
-
-class Token:
-    """Stands for a `contextvars.Token` in a trace: it can be kept, and given to `reset`."""
-
-    def __init__(self, key: int, before: Any) -> None:
-        self.key, self.before = key, before
-
-
-def _context_set(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """`ContextVar.set`: allowed if the variable holds what it held at the end of the trace."""
-    if kwargs or len(args) != 2 or not calls.world.is_world(args[0]):
-        raise HiddenState("a context variable made in the call is used")
-    variable, value = args
-    token = Token(id(variable), _context_value(calls, variable))
-    calls.world.opaque[id(token)] = "Token"
-    calls.world.keep(token)
-    calls.context[id(variable)] = value
-    return token
-
-
-def _context_reset(
-    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any
-) -> Any:
-    if kwargs or len(args) != 2 or type(args[1]) is not Token or args[1].key != id(args[0]):
-        raise HiddenState("a context variable is reset with a token that was not made in the call")
-    calls.context[args[1].key] = args[1].before
-    return None
-
-
-_GET: Final[Any] = ContextVar.__dict__["get"]
-_UNSET: Final = object()
-
-
 def _audit(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`sys.audit`: hooks written in Python are evaluated."""
     for value in args:
@@ -297,9 +236,6 @@ LIBRARY: Final[dict[int, Handler]] = {
     id(sys.audit): _audit,
     id(codecs.encode): _codec,
     id(codecs.decode): _codec,
-    id(_GET): _context_get,
-    id(ContextVar.__dict__["set"]): _context_set,
-    id(ContextVar.__dict__["reset"]): _context_reset,
     **{id(function): _asked for function in _asked_functions},
     **{id(function): _by_twin(twin) for function, twin in _twins.items()},
     **dict.fromkeys(_members(functools._lru_cache_wrapper, "cache_info", "cache_clear"), _cache),

@@ -27,6 +27,7 @@ from stator.capture.values import is_torch_value
 from stator.contracts import Contract, Depth, SymInt, Verdict
 from stator.diagnostics.catalogue import (
     ArrayChanged,
+    HiddenState,
     IteratorInUse,
     OpaqueObject,
     UnknownCFunction,
@@ -222,6 +223,8 @@ def _forbidden(
     """C code that must not run while tracing, unless what it hides is known."""
     assert contract.reason is not None
     if contract.reason is contracts.Reason.HIDDEN_STATE and is_decimal(callable):
+        if calls.contexts.entered:
+            raise HiddenState("the decimal context of another context is used")
         calls.decimals.begin()
         for value in (*bound, *args):
             calls.values.ready(value, Depth.DEEP, calls=not is_decimal(type(value)))

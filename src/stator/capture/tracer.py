@@ -12,6 +12,7 @@ import sys
 import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Sequence
+from contextvars import Context
 from typing import Any, Final
 
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
@@ -407,6 +408,9 @@ class Tracer(Attributes):
                 return found
         self.world.hashed(item)
         names = ("__contains__", "__iter__", "__eq__")
+        if type(container) is Context:  # its keys are variables, and nothing else is looked at
+            self._ready_operands((container, item), names)
+            return core.contains(frame, container, item)
         if objects.is_subtype(type(container), dict) and self._base_method(
             container, "__contains__"
         ):

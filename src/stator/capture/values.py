@@ -7,6 +7,7 @@ their shadows filled (and guarded) as deep as C code reads. What it may not read
 import gc
 from collections import deque
 from collections.abc import Callable
+from contextvars import Context
 from functools import partial
 from types import CellType, MappingProxyType, MethodType, SimpleNamespace
 from typing import Any, Final
@@ -138,6 +139,8 @@ def held(value: Any, base: type) -> list[Any]:
         return [field.__get__(value) for field in OF_PARTIAL]
     if base is MethodType:
         return [value.__self__]
+    if base is Context:
+        return [*base.keys(value), *base.values(value)]
     if base is MappingProxyType or _VIEWS.holds(base):
         return gc.get_referents(value)
     if base is slice:

@@ -52,7 +52,7 @@ ALL_TYPES: Types = {
     **io_.TYPES,
     **system.TYPES,
 }
-UNNAMED: Unnamed = {**data.UNNAMED}
+UNNAMED: Unnamed = {**data.UNNAMED, **weakref_.UNNAMED}
 WHOLE_MODULES = system.WHOLE_MODULES
 
 __all__ = ["ALL_FUNCTIONS", "ALL_TYPES", "UNNAMED", "WHOLE_MODULES"]

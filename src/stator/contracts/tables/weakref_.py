@@ -1,6 +1,9 @@
 """`_weakref`, `_abc`, `copyreg`, `contextvars`, `types`, `_typing`: support for classes."""
 
-from .rows import COMPARE, Functions, Types
+from collections.abc import Callable
+from typing import Any
+
+from .rows import COMPARE, Functions, Rows, Types, Unnamed
 
 FUNCTIONS: Functions = {
     # ABC caches are hidden state too, but they only speed up: what they answer does not change.
@@ -32,6 +35,9 @@ _PROXY = (
 # Whatever is done to a proxy is done to an object that is hard to see from here.
 _PROXY_ROWS = {"forbidden hidden_state": _PROXY}
 
+_WAYS = ("keys", "values", "items")  # of iterating over a context
+_ITERATOR: Rows = {"reads | s": "__iter__ __len__", "mutates | sm": "__next__"}
+
 TYPES: Types = {
     "_weakref:ReferenceType": {
         "pure | . c": "()",
@@ -44,13 +50,28 @@ TYPES: Types = {
     },
     "_weakref:ProxyType": _PROXY_ROWS,
     "_weakref:CallableProxyType": _PROXY_ROWS,
+    # What is done in the running context is another matter: see capture/contexts.py.
     "_contextvars:Context": {
-        "forbidden hidden_state": f"() __new__ __contains__ {COMPARE} __getitem__ __iter__ __len__ "
-        "copy get items keys run values",
+        "pure | .": "()",
+        "pure | . .": "__new__",
+        "reads | s": "__iter__ __len__ copy items keys values",
+        "reads calls | s h .": "__contains__ __getitem__ get",
+        "reads calls | d": COMPARE,
+        "forbidden hidden_state": "run",
     },
     "_contextvars:ContextVar": {
-        "forbidden hidden_state": "() __new__ get reset set",
+        "reads calls | sh .": "()",
+        "reads calls | . sh .": "__new__",
+        "forbidden hidden_state": "get reset set",
         "pure identity | .": "__hash__ __repr__",
     },
-    "_contextvars:Token": {"forbidden hidden_state": "() __new__", "pure identity | .": "__repr__"},
+    "_contextvars:Token": {"pure | .": "() __new__", "pure identity | .": "__repr__"},
+    **{f"_contextvars:{name}": _ITERATOR for name in _WAYS},
 }
+
+
+def _iterator(name: str) -> Callable[[Any], type]:
+    return lambda module: type(getattr(module.Context(), name)())
+
+
+UNNAMED: Unnamed = {f"_contextvars:{name}": _iterator(name) for name in _WAYS}
