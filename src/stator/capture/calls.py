@@ -24,6 +24,7 @@ from stator.capture.cached import CACHED, Answer, Answers, Once, known, once
 from stator.capture.contexts import CONTEXTS, Contexts
 from stator.capture.controls import CONTROLS, Errors, function_behind, is_for_dynamo
 from stator.capture.copies import COPIES
+from stator.capture.coroutines import COROUTINES, Coroutines
 from stator.capture.deaths import Deaths
 from stator.capture.decimals import Decimals
 from stator.capture.dispatching import implementation, is_dispatch, registry
@@ -85,6 +86,7 @@ SPECIAL.update(METHODS)
 SPECIAL.update(IN_BASES)
 SPECIAL.update(CONTEXTS)
 SPECIAL.update(CONTROLS)
+SPECIAL.update(COROUTINES)
 SPECIAL.update(VMAP)
 SPECIAL.update(TRANSFORMS)
 SPECIAL.update(NUMBER_TENSORS)
@@ -118,6 +120,7 @@ class Calls:
         self.made_at: dict[int, int] = {}  # in which step a generator or class was made
         self.decimals = Decimals(self.world)
         self.contexts = Contexts(self)
+        self.coroutines = Coroutines()
         self._rules: dict[int, leaves.Rule | None] = {}
         self.contracts: dict[int, Contract | None] = {}
         self.called: set[int] = set()  # ids of functions about which all is guarded

@@ -42,6 +42,7 @@ class Contexts:
         self._base: Context | None = None  # what the program sees of the one it was called in
         self._before: dict[int, tuple[Any, Any]] = {}  # variables of the world, and what they held
         self._whole = False
+        self._copies: list[Context] = []  # of the running one, which nobody has looked at
         self.entered: list[Context] = []  # those that the program runs in, the innermost last
 
     @property
@@ -62,9 +63,17 @@ class Contexts:
         name = f"the context variable {variable.name}"
         self._world.guard(State(_GET.__get__(variable), (_UNSET,), name), Is(held))
         if held is not _UNSET:
-            held = self._world.wrap(held, Fixed(held))
-            _RUN(self.base, _SET, variable, held)
+            raw, held = held, self._world.wrap(held, Fixed(held))
+            for context in (self.base, *self._copies):
+                if context.get(variable, _UNSET) is raw:
+                    _RUN(context, _SET, variable, held)
         self._before[id(variable)] = variable, held
+
+    def enter_copy(self) -> None:
+        """The program goes on in a copy of the context that it is in, as tasks of asyncio do."""
+        made = _COPY(self.running)
+        self._copies.append(made)
+        self.entered.append(made)
 
     def know_all(self) -> None:
         """The context itself is looked at, or copied: all its variables, and that there are no

@@ -141,6 +141,7 @@ def _trace(tracer: Tracer, task: Task, start: list[Guard]) -> Trace:
         return _broken_off(tracer, task, tracer.stopped or Failed(error, whole=True))
     finally:
         tracer.calls.decimals.end()
+        tracer.calls.coroutines.end()
         _close_generators(tracer)
         graph.fakes.release()
 
