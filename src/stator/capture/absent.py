@@ -10,6 +10,7 @@ import importlib.util
 import sys
 from typing import Any
 
+from stator.diagnostics.catalogue import Import
 from stator.guards import Callback, Fixed, NoKey
 from stator.world import World
 
@@ -28,6 +29,13 @@ def missing(world: World, name: str) -> ImportError | None:
         world.guard(modules, NoKey(name))
         world.guard(Fixed(sys), Callback(_Places(), "modules are looked for in the same places"))
     return ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def imported(name: str) -> Import:
+    """Why a trace ends that imports a module which is there, but not loaded."""
+    signal = Import(f"the module {name} is imported", "import it before the compiled function")
+    signal.module = name
+    return signal
 
 
 def _is_package(name: str) -> bool:

@@ -16,7 +16,7 @@ from stator import contracts, objects
 from stator._native import _core as core
 from stator._native._core import CompiledFunction, Frame, is_python_class
 from stator.capture import text
-from stator.capture.absent import missing
+from stator.capture.absent import imported, missing
 from stator.capture.decimals import is_decimal
 from stator.capture.facts import guard_mro, look_outside, module_named
 from stator.capture.locks import is_lock
@@ -25,7 +25,6 @@ from stator.capture.overridden import behind
 from stator.capture.overrides import Without
 from stator.contracts import Depth, Verdict
 from stator.diagnostics.catalogue import (
-    Import,
     InterpreterState,
     OddNamespace,
     TensorSubclass,
@@ -91,7 +90,7 @@ class Instructions:
             error = missing(self.world, full)
             if error is not None:
                 core.raise_user(error)
-            raise Import(f"the module {full} is imported", "import it before the compiled function")
+            raise imported(full)
         module_named(self.world, full)
         result = core.call_native(frame, _IMPORT, name, frame.globals, None, fromlist, level)
         return self.world.know(result)

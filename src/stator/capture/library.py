@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
-from stator.capture.absent import missing
+from stator.capture.absent import imported, missing
 from stator.capture.entered import evaluated
 from stator.capture.facts import module_named
 from stator.capture.special import Handler, _plain, _substitute
@@ -124,6 +124,8 @@ def _import_module(
         error = missing(calls.world, args[0])
         if error is not None:
             core.raise_user(error)
+        if not args[0].startswith("."):
+            raise imported(args[0])
     return evaluated(calls, frame, function, args, kwargs)
 
 

@@ -33,6 +33,7 @@ from stator.driver import announcements
 from stator.driver.continuations import LIMIT
 from stator.driver.dynamics import Dynamics
 from stator.driver.ledger import Label, Ledger
+from stator.driver.libraries import load_library
 from stator.driver.options import Options
 
 _TESTS: Final = ("POP_JUMP", "JUMP_IF", "TO_BOOL")
@@ -183,9 +184,12 @@ def _with_floats(
 
 
 def _traced(task: Task, options: Options) -> Trace:
-    with _now_tracing():
-        load(options.backend)
-        return trace(task)
+    while True:
+        with _now_tracing():
+            load(options.backend)
+            found = trace(task)
+        if not load_library(found):
+            return found
 
 
 def _split_as_seen(task: Task, first: Trace) -> Trace | None:

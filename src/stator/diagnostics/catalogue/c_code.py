@@ -291,27 +291,32 @@ class Import(Break):
 
     id = "SB0012"
     title = "a module is imported"
-    what = "The program imports a module that is not loaded yet."
+    what = (
+        "The program imports a module that is not loaded yet. (One of Python's own library is "
+        "loaded before the call is traced again.)"
+    )
     why = "Loading it runs its code and changes `sys.modules`; nothing may happen while tracing."
     fix = "import it at the top of the file, before the compiled function"
+    module = ""
+    """Which one."""
     example = """\
 import sys
 import torch
 
 def program(x):
-    import colorsys
-    return x * colorsys.ONE_SIXTH
+    import torch.utils.show_pickle
+    return x * len(torch.utils.show_pickle.__all__)
 
 def arguments():
-    sys.modules.pop("colorsys", None)  # as in a new process
+    sys.modules.pop("torch.utils.show_pickle", None)  # as in a new process
     return (torch.ones(3),)
 """
     fixed = """\
-import colorsys
 import torch
+import torch.utils.show_pickle
 
 def program(x):
-    return x * colorsys.ONE_SIXTH
+    return x * len(torch.utils.show_pickle.__all__)
 
 def arguments():
     return (torch.ones(3),)
