@@ -4,6 +4,7 @@ In: an object of any regime and a name. Out: the value, with guards on the place
 into, the classes' included. What runs code (properties, `__getattr__`) is left to CPython.
 """
 
+import enum
 import functools
 import types
 import typing
@@ -23,6 +24,7 @@ from stator.capture.facts import (
     guard_part,
     guard_traceback,
     inner_frame,
+    keeps_field,
     look_outside,
 )
 from stator.capture.locks import is_lock
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
     from stator.capture.calls import Calls
 
 _UNREAD: Final = object()
-_TYPING: Final = objects.instance_dict(typing)
+_READERS: Final = objects.instance_dict(typing), objects.instance_dict(enum)
 _PLAIN_KIND: Final = object()
 _WRAPPING: Final = objects.TypeSet(property, staticmethod, classmethod)
 _HOOKS: Final = frozenset({"__getattribute__", "__setattr__", "__delattr__"})  # of C types
@@ -209,9 +211,12 @@ class Attributes(Names):
     def _refuse_dict(self, frame: Frame, obj: Any) -> None:
         """An object that is taken as it is: its dict could be changed behind the guards.
 
-        The module typing looks into the dicts of its own objects, and changes nothing there.
+        The modules typing and enum look into the dicts of their own objects, for names.
         """
-        if id(obj) in self.world.origins and frame.globals is not _TYPING:
+        source = self.world.origins.get(id(obj))
+        if source is not None and any(frame.globals is each for each in _READERS):
+            self.world.guard(source, AttrKeys(tuple(objects.instance_dict(obj) or ())))
+        elif source is not None:
             kind = type(obj).__name__
             raise OpaqueObject(f"the __dict__ of an object of type {kind} is read")
 
@@ -509,6 +514,8 @@ class Attributes(Names):
             if value is NULL and self.namespace_value(obj.__dict__, name) is MISSING:
                 core.raise_user(AttributeError(f"'function' object has no attribute {name!r}"))
             self.store_namespace(obj.__dict__, name, value)
+            return False
+        if cls is types.FunctionType and keeps_field(self.world, obj, name, value):
             return False
         if objects.is_subtype(cls, type) and id(obj) not in self.world.made_classes:
             setter = objects.lookup(cls, "__setattr__" if value is not NULL else "__delattr__")

@@ -199,6 +199,9 @@ class Calls:
                     continue
                 if method is None:
                     return core.call(frame, callable, args, kwnames)  # raises
+                if type(method.value) is types.BuiltinFunctionType and is_python_class(cls):
+                    callable = method.value  # which is not bound to the object: of a `NewType`
+                    continue
                 base = objects.layout_base(cls)
                 if is_functools_type(method.owner, "partial"):
                     self.values.ready(callable, Depth.SHALLOW, attributes=True)

@@ -139,6 +139,17 @@ def function_field(world: World, function: Any, name: str) -> None:
         _guard(world, _field(source, descriptor), descriptor.__get__(function))  # type: ignore[union-attr]
 
 
+def keeps_field(world: World, function: Any, name: str, value: Any) -> bool:
+    """A field of a function that existed before is set to the text that is there already."""
+    if name not in _OF_FUNCTIONS or type(value) is not str:
+        return False
+    held = types.FunctionType.__dict__[name].__get__(function)
+    if type(held) is not str or held != value:
+        return False
+    function_field(world, function, name)
+    return True
+
+
 def function_part(world: World, function: Any, name: str) -> Any:
     """The defaults, annotations or attributes of a function that is pinned."""
     source = Fixed(function)

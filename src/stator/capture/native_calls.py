@@ -74,6 +74,7 @@ _APPLIERS: Final = frozenset(
         ),
     )
 )
+_REDUCERS: Final = ("__reduce__", "__reduce_ex__")
 _BY_KEY: Final = frozenset(map(id, (sorted, min, max, list.sort)))
 _BUILD_CLASS: Final = builtins.__build_class__
 _CLASS_MAKERS: Final = frozenset(map(id, (_BUILD_CLASS, type, type.__new__)))
@@ -286,8 +287,17 @@ def received(calls: "Calls", callable: Any, result: Any) -> Any:
         calls.world.made_classes.add(id(result))
         calls.world.keep(result)
         calls.made_at[id(result)] = calls.tracer.steps - 1
+    elif cls is tuple and calls.stand_ins and getattr(callable, "__name__", "") in _REDUCERS:
+        return _unmasked(calls, result)
     known = calls.world.stand_ins.get(id(result))
     return result if known is None else known
+
+
+def _unmasked(calls: "Calls", value: Any) -> Any:
+    """What an object of C says that it is made of, with what the program gave it itself."""
+    if type(value) is tuple:
+        return tuple(_unmasked(calls, part) for part in value)
+    return calls.stand_ins.get(id(value), value)
 
 
 def _is_callable_object(cls: type) -> bool:
