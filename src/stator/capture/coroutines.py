@@ -75,7 +75,7 @@ def _is_free(calls: "Calls", coroutine: Any) -> bool:
 
 def _has_own_policy(_: object = None) -> bool:
     """Whether the loops that asyncio makes are its own."""
-    policy = events._event_loop_policy
+    policy = vars(events)["_event_loop_policy"]
     return policy is None or type(policy) is asyncio.DefaultEventLoopPolicy
 
 
