@@ -135,6 +135,27 @@ def twice(x):
     return x + asyncio.run(main(1)) + asyncio.run(main(2))
 
 
+@captured
+def exceptions_that_leave(x):
+    async def main():
+        LOG.append("main")
+        raise ValueError("left")
+
+    try:
+        return asyncio.run(main())
+    except ValueError as error:
+        return x + 1, str(error), error.__context__, error.__cause__
+
+
+@programs(one, raises=KeyError)
+def exceptions_that_leave_the_call(x):
+    async def main():
+        raise KeyError("left")
+
+    asyncio.run(main())
+    return x
+
+
 @pytest.mark.parametrize("program", programs, ids=str)
 def test_coroutines(program):
     check(program)
@@ -171,14 +192,14 @@ def _gathered(x):
     return asyncio.run(main())
 
 
-def _leaves(x):
+def _interrupted(x):
     async def main():
-        raise ValueError("left")
+        raise KeyboardInterrupt
 
     try:
         return asyncio.run(main())
-    except ValueError as error:
-        return x + 1, str(error)
+    except KeyboardInterrupt:
+        return x + 1
 
 
 def _half_way(x):
@@ -202,7 +223,7 @@ def _nested(x):
     return asyncio.run(main())
 
 
-@pytest.mark.parametrize("fn", [_waits, _task, _gathered, _leaves, _half_way, _nested])
+@pytest.mark.parametrize("fn", [_waits, _task, _gathered, _interrupted, _half_way, _nested])
 def test_what_is_not_captured(fn):
     agree(fn, one, ".", world=lambda: LOG, reset=LOG.clear)
 
@@ -258,7 +279,7 @@ def test_hooks_are_put_back():
     import sys
 
     before = sys.get_asyncgen_hooks()
-    for fn in (_waits, _leaves, generators):
+    for fn in (_waits, _interrupted, generators):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             stator.compile(fn, backend="eager")(torch.ones(3))

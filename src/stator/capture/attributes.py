@@ -6,6 +6,7 @@ into, the classes' included. What runs code (properties, `__getattr__`) is left 
 
 import enum
 import functools
+import io
 import types
 import typing
 import weakref
@@ -149,6 +150,8 @@ class Attributes(Names):
             kind = self._super_getattr
         elif objects.is_subtype(cls, weakref.ref):
             kind = self._reference_getattr
+        elif cls is io.TextIOWrapper or cls is io.BufferedReader:
+            kind = self._file_getattr
         elif cls is Behind:
             kind = self.tensors.subclasses.behind
         elif self.tensors.types.holds(cls):
@@ -301,6 +304,10 @@ class Attributes(Names):
         if found is None or found.value is not CALLBACK:
             return self._plain_getattr(frame, obj, name)
         return callback(self.calls, obj)
+
+    def _file_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
+        self.calls.files.attribute(frame, obj, name)
+        return self._plain_getattr(frame, obj, name)
 
     def _symbol_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
         return number_methods.attribute(self.calls, frame, obj, name)

@@ -29,6 +29,7 @@ from stator.capture.deaths import Deaths
 from stator.capture.decimals import Decimals
 from stator.capture.dispatching import implementation, is_dispatch, registry
 from stator.capture.entered import evaluate, stand_in, standing
+from stator.capture.files import FILES, Files
 from stator.capture.formatting import FORMATTING
 from stator.capture.getters import GETTERS, twin
 from stator.capture.hooks import HANDLERS as HOOKS
@@ -87,6 +88,7 @@ SPECIAL.update(IN_BASES)
 SPECIAL.update(CONTEXTS)
 SPECIAL.update(CONTROLS)
 SPECIAL.update(COROUTINES)
+SPECIAL.update(FILES)
 SPECIAL.update(VMAP)
 SPECIAL.update(TRANSFORMS)
 SPECIAL.update(NUMBER_TENSORS)
@@ -121,6 +123,7 @@ class Calls:
         self.decimals = Decimals(self.world)
         self.contexts = Contexts(self)
         self.coroutines = Coroutines()
+        self.files = Files()
         self._rules: dict[int, leaves.Rule | None] = {}
         self.contracts: dict[int, Contract | None] = {}
         self.called: set[int] = set()  # ids of functions about which all is guarded
@@ -369,6 +372,8 @@ class Calls:
             bound = callable.__self__
             if is_lock(type(bound)):
                 return self.locks.call(bound, callable.__name__, args)
+            if self.files.may_run(bound, callable.__name__, args):
+                return call_c(self, frame, callable, args, kwnames)
             if id(callable) in self.world.opaque:
                 what = f"{describe(callable)}, bound before the call, is called"
                 raise OpaqueObject(what).about(self.world.origins.get(id(callable)))

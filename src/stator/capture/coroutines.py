@@ -6,8 +6,8 @@ lets others go first (`asyncio.sleep(0)`), runs to its end at once, in a copy of
 context; no loop is needed for that.
 
 What asks for the loop, a task, a future or a clock is a `Break`: C code of asyncio, of which
-nothing is known. So is an exception that leaves the coroutine, whose traceback shows asyncio's
-frames, and an asynchronous generator that is left in the middle, which the loop would close.
+nothing is known. So is an asynchronous generator that is left in the middle, which the loop would
+close. The traceback of an exception that leaves the coroutine does not show asyncio's frames.
 """
 
 import asyncio
@@ -117,7 +117,9 @@ def _driven(coroutine: Any) -> Any:
                 _refuse("a coroutine waits for something")
     except StopIteration as end:
         return end.value
-    except BaseException:
+    except Exception:
+        raise
+    except BaseException:  # of which asyncio makes others, at times
         _refuse("an exception leaves a coroutine that asyncio runs")
     finally:
         _end()

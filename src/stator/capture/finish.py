@@ -117,6 +117,7 @@ def _check_ended(tracer: Tracer) -> None:
         raise TensorSubclass("`__torch_function__` is off where the program would be split")
     tracer.calls.decimals.check()
     tracer.calls.contexts.check()
+    tracer.calls.files.check()
 
 
 def _suspension(tracer: Tracer) -> Suspension | None:

@@ -34,6 +34,7 @@ from stator.diagnostics.catalogue import (
     ValueNeeded,
 )
 from stator.objects import TypeSet
+from stator.objects.types import flags_of
 from stator.world.kinds import BUILTIN_METHOD, CONSTANTS
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ _APPLIERS: Final = frozenset(
         ),
     )
 )
+_NO_INSTANCES: Final = 1 << 7  # Py_TPFLAGS_DISALLOW_INSTANTIATION
 _REDUCERS: Final = ("__reduce__", "__reduce_ex__")
 _BY_KEY: Final = frozenset(map(id, (sorted, min, max, list.sort)))
 _BUILD_CLASS: Final = builtins.__build_class__
@@ -115,6 +117,8 @@ def contract_of(calls: "Calls", callable: Any) -> Contract | None:
 def contract_of_class(calls: "Calls", cls: Any) -> Contract:
     """The contract of a C class, which must have one."""
     contract = contract_of(calls, cls)
+    if contract is None and flags_of(cls) & _NO_INSTANCES:
+        return _PURE  # it raises
     if contract is None:
         raise UnknownCFunction(f"no contract says what the C class {describe(cls)} does")
     return contract
