@@ -466,17 +466,11 @@ def broken_in_a_local_context(x):
     return x
 
 
-def variable_stays_set(x):
-    SETTING.set(3)
-    return x
-
-
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
         (flags_stay_set, "decimal context"),
         (broken_in_a_local_context, "open"),
-        (variable_stays_set, "context variable"),
     ],
 )
 def test_contexts_that_stay_changed_break(function, reason) -> None:

@@ -6,6 +6,9 @@ import contextvars
 import decimal
 
 import pytest
+import torch
+
+import stator
 
 from .harness import Change, Programs, check, t
 from .test_40_objects import agree
@@ -166,8 +169,49 @@ def test_context_variables(program):
 
 
 def _set_for_good(x):
-    EMPTY.set([3])
-    return x + 1
+    LOADED.set(LOADED.get() + 1)
+    LOADED.set([LOADED.get(), x])
+    return x + LOADED.get()[0], LOADED.get()
+
+
+def _set_before_it_raises(x):
+    EMPTY.set("raised")
+    LOADED.set(x * 2)
+    raise KeyError(EMPTY.get())
+
+
+def _set_in_between(x):
+    LOADED.set(2)
+    y = x * LOADED.get()
+    stator.graph_break()
+    LOADED.set(LOADED.get() + 1)
+    return y + LOADED.get()
+
+
+def _outcome(function, value):
+    """What a call leaves in a context of its own."""
+
+    def within():
+        LOADED.set(value)
+        try:
+            result = function(torch.ones(2))
+        except KeyError as error:
+            result = repr(error)
+        return repr((result, LOADED.get(), EMPTY.get(None)))
+
+    return contextvars.copy_context().run(within)
+
+
+@pytest.mark.parametrize("fullgraph", [True, False])
+@pytest.mark.parametrize("fn", [_set_for_good, _set_before_it_raises, _set_in_between])
+def test_set_for_good(fn, fullgraph):
+    if fullgraph and fn is _set_in_between:
+        pytest.skip("asks for a graph break")
+    compiled = stator.compile(fn, backend="eager", fullgraph=fullgraph)
+    for value in (3, 3, 8, 3):
+        assert _outcome(compiled, value) == _outcome(fn, value)
+    assert compiled.statistics()["misses"] == 2
+    assert LOADED.get(None) is None
 
 
 def _own_set_for_good(x):
@@ -196,7 +240,6 @@ def _kept(x, kept):
 @pytest.mark.parametrize(
     ("fn", "reason"),
     [
-        (_set_for_good, "set for good"),
         (_own_set_for_good, "set for good"),
         (_another_decimal_context, "of another context"),
     ],

@@ -6,12 +6,12 @@ the real one where they are asked for, guarded, and put into the copy as stand-i
 variables and tokens that the program makes are CPython's own, and hold what the program put there.
 
 `Context.run` does not run C code: the function is evaluated, and the tracer knows in which context.
-A variable that is set for good in the running context is a `Break`, as is any use of a context that
-existed before the call.
+Variables that are set for good in the running context are set when the graph has run. A variable of
+the call's own that is, is a `Break`, as is any use of a context that existed before the call.
 """
 
 import contextvars
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import Context, ContextVar, Token
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +21,7 @@ from stator.capture.entered import stand_in
 from stator.capture.refusals import unseen
 from stator.capture.special import Handler, _plain
 from stator.diagnostics.catalogue import HiddenState
+from stator.effects import Effect, Perform
 from stator.guards import Callback, Fixed, Is, State
 
 if TYPE_CHECKING:
@@ -90,14 +91,14 @@ class Contexts:
         same = Callback(_has_variables(variables), f"the context variables {names}")
         self._world.guard(Fixed(contextvars.copy_context), same)
 
-    def check(self) -> None:
-        """The trace has ended: the running context must be as it was."""
-        if self._base is None:
-            return
-        for variable, value in self._base.items():
+    def effects(self) -> Iterator[Effect]:
+        """Variables of the world that the program has set for good in the running context."""
+        for variable, value in () if self._base is None else self._base.items():
             known = self._before.get(id(variable))  # if not, it came with the copy, or is new
-            if value is not (_GET(variable, _UNSET) if known is None else known[1]):
-                raise HiddenState("a context variable is set for good")
+            if known is None and _GET(variable, _UNSET) is not value:
+                raise HiddenState("a context variable made in the call is set for good")
+            if known is not None and value is not known[1]:
+                yield Perform(Fixed(_SET, "ContextVar.set"), (variable, value))
 
 
 def _has_variables(variables: tuple[Any, ...]) -> Callable[[Any], bool]:

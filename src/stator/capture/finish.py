@@ -116,7 +116,6 @@ def _check_ended(tracer: Tracer) -> None:
     if tracer.tensors.overrides.switched:
         raise TensorSubclass("`__torch_function__` is off where the program would be split")
     tracer.calls.decimals.check()
-    tracer.calls.contexts.check()
     tracer.calls.files.check()
 
 
@@ -138,7 +137,9 @@ def _planned(
     if middle is not None:
         check_split(tracer.calls)
         tracer.calls.errors.wanted()  # that it is split here is right as long as this holds
-    changes = [*effects(tracer), *state_effects(tracer), *tracer.calls.errors.effects()]
+    calls = tracer.calls
+    changes = [*effects(tracer), *state_effects(tracer), *calls.errors.effects()]
+    changes += calls.contexts.effects()
     if tracer.writes is not None:
         tracer.written = tracer.writes.of(changes, tracer.written_cells)
     if raised:

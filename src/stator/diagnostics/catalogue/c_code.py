@@ -245,7 +245,7 @@ class HiddenState(Break):
     title = "state is used that can't be seen or undone"
     what = (
         "The program inspects or clears a cache (`functools.lru_cache`), changes or keeps a new "
-        "object that it got from one, leaves a context variable or the decimal context changed, or "
+        "object that it got from one, leaves the decimal context or a new context variable set, or "
         "calls a codec or compressor."
     )
     why = (
@@ -254,32 +254,34 @@ class HiddenState(Break):
     )
     fix = """\
 use it outside of the compiled function, or put things back before it returns
-A context variable may be set and reset in the same call. A function with a cache may be called: if
-it answers with lists, dicts or objects, call it once before."""
+A function with a cache may be called: if it answers with lists, dicts or objects, call it once
+before."""
     example = """\
-import contextvars
+import functools
 import torch
 
-MODE = contextvars.ContextVar("MODE", default=1)
+@functools.lru_cache
+def scale(n):
+    return n * 2
 
 def program(x):
-    MODE.set(2)
-    return x * MODE.get()
+    y = x * scale(3)
+    scale.cache_clear()
+    return y
 
 def arguments():
     return (torch.ones(3),)
 """
     fixed = """\
-import contextvars
+import functools
 import torch
 
-MODE = contextvars.ContextVar("MODE", default=1)
+@functools.lru_cache
+def scale(n):
+    return n * 2
 
-def program(x):
-    token = MODE.set(2)
-    y = x * MODE.get()
-    MODE.reset(token)
-    return y
+def program(x):  # whoever calls it can clear the cache
+    return x * scale(3)
 
 def arguments():
     return (torch.ones(3),)
