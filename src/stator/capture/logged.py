@@ -175,9 +175,21 @@ def _configure(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwa
     return None
 
 
+def _clear(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """A level is set: what loggers remember of levels is forgotten when it is set for real.
+
+    A trace does not look there, and our own loggers remember something in the meantime.
+    """
+    if kwargs or len(args) != 1:
+        return evaluated(calls, frame, function, args, kwargs)
+    perform(calls, frame, function, "clear_cache", tuple(args))
+    return None
+
+
 LOGGING: Final[dict[int, Handler]] = {
     id(objects.type_dict(logging.Logger)["_log"]): _log,
     id(logging.basicConfig): _configure,
+    id(logging.Manager._clear_cache): _clear,  # type: ignore[attr-defined]
     id(_simple): _is_simple,
     id(_unformatted): _failed,
     id(_emit): _put_off,

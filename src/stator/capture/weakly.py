@@ -6,6 +6,7 @@ of the program (the tracer holds tensors, functions, generators, all stand-ins),
 continuation is given live as long as its call. Where that could be seen, the frame runs as it is.
 """
 
+import logging
 import types
 import weakref
 from collections import deque
@@ -94,6 +95,8 @@ def _unsure(calls: "Calls", value: Any) -> bool:
     source = world.origins.get(id(value))
     if source is None:
         held = cls is types.FunctionType or GENERATORS.holds(cls) or objects.is_subtype(cls, type)
+        if objects.is_subtype(cls, logging.Handler):
+            return True  # what it gets is put off (`logged`): the frame runs as it is
         return held or calls.tensors.holds(cls) or id(value) in calls.told or world.keeps(value)
     records = {id(record.source): record for record in world.records.values()}
     while source is not None:
