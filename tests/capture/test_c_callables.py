@@ -6,9 +6,13 @@ import enum
 import functools
 import itertools
 import pickle
+import re
 import typing
 
 import pytest
+import torch
+
+import stator
 
 from .harness import Programs, check, t
 
@@ -98,3 +102,17 @@ def test_c_callables(program):
     # Its own functions get their names when it is used for the first time.
     functools.total_ordering(type("Used", (), {"__lt__": lambda self, other: True}))
     check(program)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_templates_of_patterns(seed):
+    """Also those that are used for the first time."""
+    template = rf"<\1:{seed}-\g<word>>"
+
+    def program(x, text):
+        found = re.sub(r"(?P<word>\w)\d", template, text)
+        return x + len(found), found, re.compile("(b)").subn(r"[\1]", text), re.escape(text)
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    for text in ("a1b2", "a1b2", "xyz", "b9"):
+        assert repr(compiled(torch.ones(2), text)) == repr(program(torch.ones(2), text))

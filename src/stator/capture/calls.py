@@ -6,6 +6,7 @@ allows (`native_calls.py`). Here it is decided which of them it is.
 """
 
 import functools
+import re
 import types
 import weakref
 from typing import TYPE_CHECKING, Any, Final
@@ -95,6 +96,7 @@ SPECIAL.update(NUMBER_TENSORS)
 SPECIAL.update(OVERRIDDEN)
 SPECIAL.update(HOOKS)
 SPECIAL.update(NODES)
+_TEMPLATES: Final = vars(re).get("_compile_repl")  # of `re.sub`, up to Python 3.11
 _wrapper_class: Final = types.MethodWrapperType.__dict__["__objclass__"].__get__
 
 
@@ -172,6 +174,8 @@ class Calls:
             elif cls is functools._lru_cache_wrapper:
                 # The cache would keep objects of the trace, and answers of another one.
                 cache, callable = callable, cached_behind(self.world, callable)
+                if cache is _TEMPLATES:
+                    continue  # it speeds up, and answers nothing else than the parser
                 if type(callable) is types.FunctionType:
                     packed = pack(args, kwnames)
                     answer = known(self, cache, *packed)
