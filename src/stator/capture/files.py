@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stator._native import _core as core
 from stator._native._core import Frame
-from stator.capture.special import Handler, by_contract
+from stator.capture.native_calls import by_contract
+from stator.capture.special import Handler
 from stator.diagnostics.catalogue import InputOutput
 from stator.guards import Callback, Fixed
 from stator.world.kinds import CONSTANTS
@@ -126,7 +127,7 @@ def _open(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
         return by_contract(calls, frame, function, args, kwargs)
     raw = _Contents(contents)
     raw.name = path
-    file: Any = io.BufferedReader(raw)  # type: ignore[arg-type]
+    file: Any = io.BufferedReader(raw)
     text = {name: given[name] for name in _TEXT}
     if not _MODES[given["mode"]]:
         try:
