@@ -1,6 +1,5 @@
 """What a user reads when a program can't be captured."""
 
-import array
 import pickle
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 import stator
 from stator.diagnostics.breaks import Break, CaptureError, Place
 
-WEIGHTS = array.array("d", [1.0, 2.0])
+WEIGHTS = memoryview(bytes([1, 2]))
 
 
 def refused(function: Any, *args: Any) -> CaptureError:
@@ -69,7 +68,7 @@ def test_names_in_messages_are_only_texts() -> None:
         return x * getattr(WEIGHTS, name)
 
     error = refused(program, torch.ones(3), "{}{0}%s")
-    assert error.reason == "an attribute of an object of type array is read: {}{0}%s"
+    assert error.reason == "an attribute of an object of type memoryview is read: {}{0}%s"
 
 
 class Loud:

@@ -10,8 +10,8 @@ class OpaqueObject(Break):
     title = "an object is used whose contents can't be followed"
     what = (
         "The program reads, changes, iterates over or calls an object that existed before the "
-        "call and that is implemented in C: a stream, a queue (`queue.SimpleQueue`), an "
-        "`array.array`, an object of an extension."
+        "call and that is implemented in C: a stream, a queue (`queue.SimpleQueue`), a "
+        "`memoryview`, an object of an extension."
     )
     why = (
         "What is read must be guarded, and what is changed must be written back after the graph. "
@@ -22,10 +22,9 @@ class OpaqueObject(Break):
 use lists, dicts or plain Python objects, or use the object outside of the function
 What the function would put into a queue or a stream it can return."""
     example = """\
-import array
 import torch
 
-WEIGHTS = array.array("d", [1.0, 2.0, 3.0])
+WEIGHTS = memoryview(bytes([1, 2, 3]))
 
 def program(x):
     return x * WEIGHTS[0]
@@ -36,7 +35,7 @@ def arguments():
     fixed = """\
 import torch
 
-WEIGHTS = [1.0, 2.0, 3.0]
+WEIGHTS = bytes([1, 2, 3])
 
 def program(x):
     return x * WEIGHTS[0]
