@@ -71,14 +71,19 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
     needed = None if trivial and not resolver.outputs and not checked else recorded
     values = [] if needed is None else [each.identity for each in recorded.inputs]
     prologue, rest = own.prologue(values, marked)
-    if retry is None or retry.early:
+    if retry is None or retry.early or retry.checks is not None:
         handled = tracer.tensors.handled
         steps = bool(prologue.steps)
-        retry = handled.retry(tracer, recorded, graph_changes, steps=steps) or retry
+        undo = handled.retry(tracer, recorded, graph_changes, steps=steps)
+        if undo is not None and retry is not None and retry.checks is not None:
+            retry = replace(retry, checks=None)  # they don't help if the graph itself raises
+        else:
+            retry = undo or retry
     shared = shared_inputs(recorded, groups)
     if shared.groups and retry is not None:
         raise SharedMemory("inputs share memory, in a graph that may have to be undone")
     inputs = [_input_source(tracer, value) for value in rest] + own.given
+    views = tracer.tensors.refusing_views.among(tracer, recorded, resolver.outputs)
     edges = Edges(
         tuple(_positions(recorded, tracer.arrays.inputs)),
         tuple(resolver.arrays),
@@ -86,6 +91,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
         tuple(_positions(recorded, tracer.tensors.shapes.floats.inputs)),
         tuple(_positions(recorded, tracer.tensors.subclasses.inputs)),
         tuple(_made_otherwise(tracer, resolver.outputs)),
+        tuple(views),
     )
     tracer.tensors.shapes.assumed.ended()
     return Trace(
@@ -97,6 +103,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
         retry=retry,
         changes=graph_changes,
         ranges=tuple(tracer.tensors.own.settings.ranges),
+        refuses=tracer.tensors.handled.any(),
         edges=edges,
         shared=shared,
         prologue=prologue,

@@ -6,7 +6,7 @@ the operator.
 
 A graph that changes nothing is simply given up when it raises (`driver/rerun.py`). One that changes
 inputs gets a `Retry`; what can't be undone is a `Break`. Outside of all blocks, inputs are copied
-for that if they are few and small. An operator whose result nobody uses is one of the graph's
+for that if they are few and small; else the program runs if none has changed yet. An operator whose result nobody uses is one of the graph's
 results, or backends would leave it out.
 """
 
@@ -94,6 +94,10 @@ class Handled:
         else:
             name, step = operator_name(target), frame.ops.steps - 1
             self._noted.append(_Noted(name, node, step, "except" in kinds, stack(frame)))
+
+    def any(self) -> bool:
+        """Whether there are such operators at all."""
+        return bool(self._noted or self._loose)
 
     def unused(self, outputs: Sequence[Any]) -> list[torch.Tensor]:
         """What these operators have made and nobody uses, if the graph has these results."""

@@ -7,7 +7,8 @@ In eager, a view that is made without grad mode requires grad and has no `grad_f
 and no gradient reaches it or its base. AOTAutograd makes views among the results again, from their
 bases, in the grad mode of the call: then there is a gradient, or there is none where eager has one.
 And a result that depends on such leaves alone does not require grad any more. A view that is all
-that is left of its memory, such as the result of `linear`, is not made again.
+that is left of its memory, such as the result of `linear`, is not made again. One of an input is
+made again in its own mode (`refusing_views`).
 """
 
 from collections.abc import Sequence
@@ -18,6 +19,7 @@ import torch
 
 from stator._native._core import Frame
 from stator.capture.autograd_leaves import Paths, history
+from stator.capture.refusing_views import based_on
 from stator.diagnostics.catalogue import TensorStateChanged
 from stator.diagnostics.places import Place, stack
 from stator.graph.fakes import tensors_in
@@ -58,10 +60,11 @@ class LeafViews:
         paths = Paths()
         results = list(tensors_in(list(outputs)))
         memory = [storage_of(each) for each in results]
-        given = {storage_of(each.fake) for each in tracer.tensors.graph.fakes.inputs}
+        graph = tracer.tensors.graph
+        given = {storage_of(each.fake) for each in graph.fakes.inputs}
         for out, own in zip(results, memory, strict=True):
             alone = not self._mode and memory.count(own) == 1 and own not in given
-            if id(out) in self._made and not alone:
+            if id(out) in self._made and not alone and based_on(graph, out) is None:
                 _refuse(tracer, self._made[id(out)])
             start = history(out)
             if self._mode and start is not None and not paths.leaves(start):

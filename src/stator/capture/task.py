@@ -51,6 +51,8 @@ class Trace:
     """What the graph changes, if there is one."""
     ranges: tuple[str, ...] = ()
     """What a profiler is to see around the graph: names that the program has given its parts."""
+    refuses: bool = False
+    """Whether an operator of the graph may refuse the values that it gets."""
     edges: Edges = field(default_factory=Edges)
     """Which inputs and outputs of the graph are numpy arrays or floats."""
     shared: SharedInputs = field(default_factory=SharedInputs)

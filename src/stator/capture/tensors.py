@@ -32,6 +32,7 @@ from stator.capture.leaf_views import LeafViews
 from stator.capture.number_tensors import written_out
 from stator.capture.operators import ARITHMETIC, NOT_IN_PLACE
 from stator.capture.overrides import Overrides
+from stator.capture.refusing_views import RefusingViews
 from stator.capture.replaced import Replaced
 from stator.capture.scalars import SYMBOLS, Scalars, is_index
 from stator.capture.scripted import check_asked
@@ -130,6 +131,7 @@ class Tensors:
         self.indexing = Indexing(self.scalars)
         self.handled = Handled(graph)
         self.leaf_views = LeafViews()
+        self.refusing_views = RefusingViews()
         self.applied = Applied()
         self.replaced = Replaced(self)
         self.budget = Budget({})
@@ -225,6 +227,7 @@ class Tensors:
                 self.shapes.assumed.note(frame)
                 self.handled.note(frame, target, args)
                 self.leaf_views.note(frame, result)
+                self.refusing_views.note(frame, result)
                 return result
             except OperatorError as failure:
                 self.shapes.assumed.note(frame)

@@ -91,7 +91,7 @@ def build(trace: Trace, label: Label, options: Options, *, may_fail: bool = Fals
     announcements.recorded(label, recorded.module)
     began = time.perf_counter()
     lines = name_graph(recorded.module, title)
-    rerun = Rerun(label, trace, Instead(label, tally))
+    rerun = Rerun(label, trace, Instead(label, tally), options.backend)
     failed = Failures(title, lines, rerun)
     uncompiled: list[BackendError] = []
 
@@ -105,7 +105,10 @@ def build(trace: Trace, label: Label, options: Options, *, may_fail: bool = Fals
     graph = trace.shared.around(graph, views)
     assert trace.changes is not None
     graph = trace.changes.scopes.around(graph)
-    graph = rerun.around(graph) if retry is None else retry.around(graph)
+    if retry is None or retry.checks is not None:  # which are made before: the graph may raise
+        graph = rerun.around(graph)
+    if retry is not None:
+        graph = retry.around(graph)
     graph = trace.edges.around(graph)
     graph = prologue.around(graph, retry=retry is not None)
     why = uncompiled[0] if uncompiled else None

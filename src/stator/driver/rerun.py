@@ -6,12 +6,13 @@ calls the function as it is. So handlers, effects and context managers see what 
 stator, and the exception, if there is still one, is the program's own. Random numbers that the
 graph has drawn are drawn again: their generators are as they were, too.
 
-A graph that changes its inputs may be half done when it raises: then the exception leaves. So does
-what a signal handler raises, and all else while the program has hooks for tensors that autograd
+A graph that changes its inputs may be half done when it raises: then the exception leaves, unless
+their versions tell that none of them has changed yet. So does what a signal handler raises, and all else while the program has hooks for tensors that autograd
 saves: they have been called, and may have raised (a checkpoint stops its recomputation like that).
 """
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -25,6 +26,8 @@ from stator.driver.tally import Why
 from stator.graph.interrupts import is_interrupt
 
 _LOG: Final = logging.getLogger("stator")
+# They run operator by operator: whatever changes an input has counted in its version at once.
+_COUNTING: Final = frozenset({"eager", "aot_eager"})
 
 
 def _has_hooks() -> bool:
@@ -48,25 +51,39 @@ class _Generators:
             torch.cuda.set_rng_state(state, device)
 
 
+class _Unchanged(threading.local):
+    """The exception before which no input has changed, by id: it is on its way to `Rerun`."""
+
+    error = 0
+
+
 class Rerun:
     """What can be done about an exception of one graph."""
 
-    def __init__(self, label: Label, trace: Trace, instead: Instead) -> None:
-        changes = trace.changes
-        assert changes is not None
+    def __init__(self, label: Label, trace: Trace, instead: Instead, backend: object) -> None:
+        changes, recorded = trace.changes, trace.recorded
+        assert changes is not None and recorded is not None
         self._label = label
         self._instead = instead
-        steps = trace.prologue.steps
-        self._possible = not (changes.inputs or changes.others or steps)
+        undone = changes.others or trace.prologue.steps
+        self._possible = not (changes.inputs or undone)
         self._draws = changes.random
+        self._changed: tuple[int, ...] = ()  # inputs that are to be as they were
+        if changes.inputs and not undone and changes.counted and trace.refuses:
+            if type(backend) is str and backend in _COUNTING:
+                self._changed = tuple(changes.positions(recorded))
         self._reported = False
+        self._unchanged = _Unchanged()
 
     def _applies(self, error: BaseException) -> bool:
-        return self._possible and not is_interrupt(error) and not _has_hooks()
+        possible = self._possible or self._unchanged.error == id(error)
+        return possible and not is_interrupt(error) and not _has_hooks()
 
     def around(self, graph: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
         """The graph, as a function that has drawn nothing if the program runs in its place."""
-        if not (self._possible and self._draws):
+        if self._changed:
+            graph = self._watched(graph)
+        if not (self._possible or self._changed) or not self._draws:
             return graph
 
         def drawing(*args: Any) -> Sequence[Any]:
@@ -79,6 +96,22 @@ class Rerun:
                 raise
 
         return drawing
+
+    def _watched(self, graph: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
+        """The graph, as a function that notes of an exception that no input has changed yet."""
+        changed, unchanged = self._changed, self._unchanged
+
+        def watched(*args: Any) -> Sequence[Any]:
+            unchanged.error = 0
+            before = [args[position]._version for position in changed]
+            try:
+                return graph(*args)
+            except Exception as error:
+                if [args[position]._version for position in changed] == before:
+                    unchanged.error = id(error)
+                raise
+
+        return watched
 
     def __call__(self, error: BaseException) -> None:
         """Returns if the exception is to leave."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 import torch
 
 from .purity import COMPUTES
+from .views import MadeView
 
 _NAMES: Final = {"axis": "dim", "axes": "dim"}
 _AS_SUBCLASS: Final = torch._C.TensorBase.as_subclass
@@ -117,6 +118,8 @@ class Edges:
     floats: tuple[int, ...] = ()
     subclasses: tuple[int, ...] = ()
     inference: tuple[tuple[int, bool], ...] = ()
+    views: tuple[MadeView, ...] = ()
+    """Outputs that autograd may refuse to change in place."""
 
     def around(self, graph: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
         """The compiled graph as a function that takes and returns arrays and floats there."""
@@ -124,7 +127,7 @@ class Edges:
             return graph
         subclasses, as_subclass, plain = self.subclasses, _AS_SUBCLASS, torch.Tensor
         inputs, arrays, scalars, floats = self.inputs, self.arrays, self.scalars, self.floats
-        inference = self.inference
+        inference, views = self.inference, self.views
         from_numpy, tensor = torch.from_numpy, torch.tensor
         double: dict[str, Any] = {"dtype": torch.float64, "device": "cpu"}
 
@@ -143,6 +146,8 @@ class Edges:
                 outputs[position] = outputs[position].numpy()[()]
             for position, mode in inference:
                 outputs[position] = _made_so(outputs[position], mode)
+            for view in views:
+                outputs[view.position] = view.again(outputs[view.position], given)
             return outputs
 
         return graph_of_arrays

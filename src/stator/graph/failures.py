@@ -37,6 +37,16 @@ _UNSUPPORTED: Final = (
 )
 
 
+# What autograd says, of which fake tensors have all that real ones have: how a view was made, what
+# has changed since, which mode a tensor is of. Stand-ins of zeros have not.
+_AUTOGRAD: Final = (
+    "is a view and is being modified inplace",
+    "is a view and its base or another view of its base has been modified inplace",
+    "A view was created in ",
+    "Inplace update to inference tensor",
+    "Inference tensors cannot be saved for backward",
+)
+
 # What torch says where a size was given as a tensor, or depends on one.
 _NO_NUMBER: Final = "expected to contain only concrete integers"
 
@@ -70,8 +80,8 @@ def failure_of(
 ) -> RecordingError:
     """The outcome of an operation that raised `error` on fake tensors.
 
-    It is the program's error only if eager, asked with the same metadata, raises too. Otherwise
-    the fake kernel is stricter than the real one, and the operation stays out of the graph.
+    It is the program's error only if autograd refuses, or eager, asked with the same metadata,
+    raises too. Otherwise the fake kernel is stricter than the real one, and the operation stays out of the graph.
     `function` is None for a tensor method.
     """
     if isinstance(error, RecordingError):
@@ -81,6 +91,8 @@ def failure_of(
     if isinstance(error, _UNSUPPORTED):
         return Unsupported(f"{name} can't be carried out on fake tensors: {error}")
     if function is None or is_torch_function(function):
+        if type(error) is RuntimeError and any(each in str(error) for each in _AUTOGRAD):
+            return OperatorError(RuntimeError(str(error)))
         eager = eager_error(run, args, kwargs)
         if eager is not None:
             return OperatorError(eager)

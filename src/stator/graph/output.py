@@ -59,6 +59,7 @@ from .scalars import (
 )
 from .symbols import Origin, Symbols
 from .unknown import Asker
+from .views import IN_INFERENCE, view_kind
 
 Target: TypeAlias = Callable[..., Any] | tuple[str, str]  # a function, or ("method", name)
 
@@ -307,6 +308,12 @@ class OutputGraph:
             # A real kernel refuses a result that can't be cast; those of fakes may not.
             name = operator_name(target)
             raise Unsupported(f"{name} puts a result that requires grad into a tensor of integers")
+        if not torch.is_inference_mode_enabled() and any(
+            view_kind(each) == IN_INFERENCE and not each.is_inference() for each in written
+        ):
+            name = operator_name(target)
+            text = f"{name} changes a view that was made in inference mode"
+            raise Unsupported(text, TensorStateChanged)
         uncounted = _bare_name(target) in UNCOUNTED
         self.written.update(map(storage_of, operands if uncounted else written))
         self.overwritten.update(map(storage_of, written))
@@ -405,14 +412,15 @@ class OutputGraph:
         """The result, in which views are views, also in inference mode.
 
         There, torch takes operators apart that are made of others (`reshape`, `mT`) before it looks
-        for views, if it is to run them on fakes: what they answer does not require grad.
+        for views, if it is to run them on fakes: what they answer does not require grad, or is none.
         """
         if type(result) in (tuple, list):
             return type(result)(self._as_view(each, operands) for each in result)
         if not isinstance(result, FakeTensor) or result.requires_grad or result.is_inference():
             return result
         for given in operands:
-            if given.requires_grad and storage_of(given) == storage_of(result):
+            lost = given.requires_grad or not result._is_view()
+            if lost and storage_of(given) == storage_of(result):
                 same = given.dtype is result.dtype and given.layout is torch.strided
                 if same and result is not given:
                     with self.fakes.mode:

@@ -164,16 +164,22 @@ class Changes:
     random: bool
     others: bool
     """Something that can't be undone."""
+    counted: bool
+    """All that changes inputs counts in their versions."""
+
+    def positions(self, recorded: Recorded) -> Iterator[int]:
+        """Which inputs of the graph it changes."""
+        return (i for i, node in enumerate(_placeholders(recorded)) if node in self.inputs)
 
 
 def changes_of(graph: OutputGraph, recorded: Recorded) -> Changes:
     random = others = False
     # What is written through `.data` counts no version of the input.
-    changed = {
-        graph.node(given.fake)
-        for given in graph.fakes.inputs
-        if not given.untouched() or storage_of(given.fake) in graph.overwritten
-    }
+    counted = {graph.node(each.fake) for each in graph.fakes.inputs if not each.untouched()}
+    overwritten = [
+        each for each in graph.fakes.inputs if storage_of(each.fake) in graph.overwritten
+    ]
+    changed = {*counted, *(graph.node(each.fake) for each in overwritten)}
     nodes = list(nodes_of(recorded.module))
     for node in nodes:
         name = _name(node)
@@ -184,7 +190,8 @@ def changes_of(graph: OutputGraph, recorded: Recorded) -> Changes:
             changed.update(each for each in tensors if not each.meta["example_value"].requires_grad)
     changed.intersection_update(_placeholders(recorded))
     others = others or bool(graph.fakes.touched)
-    return Changes(frozenset(changed), scopes_of(nodes), random, others)
+    counts = changed <= counted
+    return Changes(frozenset(changed), scopes_of(nodes), random, others, counts)
 
 
 def retry_of(graph: OutputGraph, recorded: Recorded, changes: Changes) -> Retry | None:
@@ -211,8 +218,7 @@ def undo_of(graph: OutputGraph, recorded: Recorded, changes: Changes) -> Retry |
     inputs = {graph.node(given.fake): given for given in graph.fakes.inputs}
     if changes.others or not all(_is_restorable(inputs[node]) for node in changes.inputs):
         return None
-    positions = (i for i, node in enumerate(_placeholders(recorded)) if node in changes.inputs)
-    return Retry(tuple(positions), changes.random, plain=True)
+    return Retry(tuple(changes.positions(recorded)), changes.random, plain=True)
 
 
 def _placeholders(recorded: Recorded) -> list[fx.Node]:
