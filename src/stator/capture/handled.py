@@ -6,8 +6,8 @@ the operator.
 
 A graph that changes nothing is simply given up when it raises (`driver/rerun.py`). One that changes
 inputs gets a `Retry`; what can't be undone is a `Break`. Outside of all blocks, inputs are copied
-for that if they are few and small; else the program runs if none has changed yet. An operator whose result nobody uses is one of the graph's
-results, or backends would leave it out.
+for that if they are few and small; else the program runs if none has changed yet. An operator whose
+result nobody uses is one of the graph's results, or backends would leave it out.
 """
 
 import math

@@ -7,8 +7,9 @@ stator, and the exception, if there is still one, is the program's own. Random n
 graph has drawn are drawn again: their generators are as they were, too.
 
 A graph that changes its inputs may be half done when it raises: then the exception leaves, unless
-their versions tell that none of them has changed yet. So does what a signal handler raises, and all else while the program has hooks for tensors that autograd
-saves: they have been called, and may have raised (a checkpoint stops its recomputation like that).
+their versions tell that none of them has changed yet. So does what a signal handler raises, and all
+else while the program has hooks for tensors that autograd saves: they have been called, and may
+have raised (a checkpoint stops its recomputation like that).
 """
 
 import logging
@@ -69,9 +70,9 @@ class Rerun:
         self._possible = not (changes.inputs or undone)
         self._draws = changes.random
         self._changed: tuple[int, ...] = ()  # inputs that are to be as they were
-        if changes.inputs and not undone and changes.counted and trace.refuses:
-            if type(backend) is str and backend in _COUNTING:
-                self._changed = tuple(changes.positions(recorded))
+        counts = changes.counted and type(backend) is str and backend in _COUNTING
+        if changes.inputs and not undone and counts and trace.refuses:
+            self._changed = tuple(changes.positions(recorded))
         self._reported = False
         self._unchanged = _Unchanged()
 

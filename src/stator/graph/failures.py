@@ -81,8 +81,8 @@ def failure_of(
     """The outcome of an operation that raised `error` on fake tensors.
 
     It is the program's error only if autograd refuses, or eager, asked with the same metadata,
-    raises too. Otherwise the fake kernel is stricter than the real one, and the operation stays out of the graph.
-    `function` is None for a tensor method.
+    raises too. Otherwise the fake kernel is stricter than the real one, and the operation stays out
+    of the graph. `function` is None for a tensor method.
     """
     if isinstance(error, RecordingError):
         return error

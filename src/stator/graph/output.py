@@ -412,7 +412,7 @@ class OutputGraph:
         """The result, in which views are views, also in inference mode.
 
         There, torch takes operators apart that are made of others (`reshape`, `mT`) before it looks
-        for views, if it is to run them on fakes: what they answer does not require grad, or is none.
+        for views, if it is to run them on fakes: what they answer requires no grad, or is none.
         """
         if type(result) in (tuple, list):
             return type(result)(self._as_view(each, operands) for each in result)
