@@ -6,7 +6,9 @@ Comes in: a `Generated`. Goes out: what differs, as text; nothing if all calls a
 strides, exceptions, effects on arguments and gradients.
 """
 
+import contextlib
 import difflib
+import io
 import multiprocessing
 import re
 import sys
@@ -18,26 +20,40 @@ from typing import Any, Final
 import torch
 
 import stator
+from stator.driver.errors import RecompileLimitError
+from tests.capture.describe import describe
 from tests.dynamic.harness import outcome
 
-from .generate import Generated, generate
+from .generate import WIDE, Generated, generate
 
+_OURS: Final = (stator.CaptureError, RecompileLimitError)
 _FAILURE: Final = re.compile(r"failed here|InternalError|failed to compile")
 _LAYOUT: Final = re.compile(r"\(([^()]*)\)( requires_grad[^()]*?)strides=\(([^()]*)\)")
 _NODE: Final = re.compile(r"grad_fn=(?!None)\S+")  # a backend's graph is a node of its own
 
 
-def differences(program: Generated, backend: str, dynamic: bool | None) -> Iterator[str]:
-    """What differs in which call."""
+class _NotCapturedError(BaseException):
+    """One of ours, which tells why there can't be a single graph."""
+
+
+def differences(
+    program: Generated, backend: str, dynamic: bool | None, fullgraph: bool = False
+) -> Iterator[str]:
+    """What differs in which call. With `fullgraph`, up to the first error that says why not."""
     stator.reset()
-    function = program.function()
-    compiled = stator.compile(function, backend=backend, dynamic=dynamic)
+    function, same = program.function(), program.function()
+    compiled = stator.compile(same, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
     pairs = zip(program.calls(), program.calls(), strict=True)
     for number, (plain, given) in enumerate(pairs):
         wanted = _ran(function, plain)
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            found = _ran(compiled, given)
+            try:
+                found = _ran(compiled, given)
+            except _NotCapturedError:
+                if fullgraph:
+                    return
+                raise
         for warning in warned:
             # What a backend can't do runs uncompiled; all other failures are ours.
             if _FAILURE.search(str(warning.message)):
@@ -65,9 +81,14 @@ def _comparable(text: str) -> str:
 def _ran(function: Any, args: tuple[Any, ...]) -> str:
     """What a call does, and the gradients behind it."""
     results: list[Any] = []
+    shown = io.StringIO()
 
     def kept(*given: Any) -> Any:
-        made = function(*given)
+        try:
+            with contextlib.redirect_stdout(shown):
+                made = function(*given)
+        except _OURS as error:
+            raise _NotCapturedError(error) from None
         results.append(made)
         return made
 
@@ -75,8 +96,12 @@ def _ran(function: Any, args: tuple[Any, ...]) -> str:
         text = _NODE.sub("grad_fn", outcome(kept, args))
     except RuntimeError as error:  # a view that can't be looked at any more
         return f"{type(error).__name__} afterwards"
+    text += f"\n{shown.getvalue()}"
+    state = getattr(function, "__wrapped__", function).__globals__["state"]
+    text += "\n".join(describe((state.count, state.seen, state.memory)))
     leaf = args[0]
     if leaf.requires_grad:
+        text += f"\ngrad {leaf.grad}"
         total = sum(
             (each.sum() for each in _tensors(results) if each.requires_grad), torch.zeros(())
         )
@@ -107,10 +132,11 @@ def checked(seed: int) -> tuple[int, list[str], float]:
     program = generate(seed)
     dynamic = (None, True, None, False)[seed % 4]
     found: list[str] = []
+    whole = seed >= WIDE and seed % 5 == 0
     for backend in ("eager", "aot_eager"):
         try:
-            found += differences(program, backend, dynamic)
-        except Exception as error:  # of ours, where nothing may raise
+            found += differences(program, backend, dynamic, whole)
+        except (Exception, _NotCapturedError) as error:  # of ours, where nothing may raise
             found.append(f"{backend}: {type(error).__name__}: {error}")
     return seed, found, time.perf_counter() - began
 

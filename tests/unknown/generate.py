@@ -4,15 +4,23 @@ Comes in: a seed. Goes out: a `Generated`, the source of a function and the argu
 A program is a list of statements over variables whose kinds are known: tensors of one dimension
 (`a`), of two (`b`), of integers (`i`), ints (`n`), floats (`r`), lists (`l`). Sizes are not known,
 and operators are not asked whether they accept them: what eager raises must be raised, too.
+Programs from number `WIDE` on have more words (`wide`), and a `state` of their own.
 """
 
+import math
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
+import torch.nn.functional as F
 
+import stator
+
+from . import wide
+
+WIDE: Final = 1_000_000
 _INDENT: Final = "    "
 # kind of the result -> expressions; {a} is a variable of that kind, {c} a small number.
 EXPRESSIONS: Final[dict[str, tuple[str, ...]]] = {
@@ -239,6 +247,37 @@ LOOPS: Final = (
 
 
 @dataclass(frozen=True)
+class Vocabulary:
+    """What a program may consist of."""
+
+    expressions: dict[str, tuple[str, ...]]
+    conditions: tuple[str, ...]
+    blocks: tuple[tuple[str, ...], ...] = ()
+
+
+_PLAIN: Final = Vocabulary(EXPRESSIONS, CONDITIONS)
+_WIDE: Final = Vocabulary(
+    {kind: (*EXPRESSIONS.get(kind, ()), *more) for kind, more in wide.EXPRESSIONS.items()},
+    (*CONDITIONS, *wide.CONDITIONS),
+    wide.BLOCKS,
+)
+
+
+class State:
+    """What a program keeps between its calls."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.seen: list[Any] = []
+        self.memory = torch.ones(6)
+
+
+def doubled(gradient: torch.Tensor) -> torch.Tensor:
+    """A hook."""
+    return gradient * 2
+
+
+@dataclass(frozen=True)
 class Generated:
     """A program and how to call it."""
 
@@ -247,7 +286,14 @@ class Generated:
     grad: bool
 
     def function(self) -> Any:
-        namespace: dict[str, Any] = {"torch": torch}
+        namespace: dict[str, Any] = {
+            "torch": torch,
+            "F": F,
+            "math": math,
+            "stator": stator,
+            "doubled": doubled,
+            "state": State(),
+        }
         exec(compile(self.source, f"<program {self.seed}>", "exec"), namespace)
         return namespace["f"]
 
@@ -276,7 +322,10 @@ class _Writer:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._draw = random.Random(seed)
+        self._words = _PLAIN if seed < WIDE else _WIDE
         self._names = {"a": ["x"], "b": ["y"], "i": ["k"], "n": ["p"], "r": ["0.5"], "l": ["[p]"]}
+        if self._words.blocks:
+            self._names |= {"t": ["[x]"], "d": ["dict(a=p)"]}
         self._made = 0
         self._lines: list[str] = []
 
@@ -296,6 +345,8 @@ class _Writer:
         drawn = self._draw.random()
         if drawn < 0.62 or depth > 2:
             self._assignment(depth)
+        elif self._words.blocks and self._draw.random() < 0.5:
+            self._block(depth)
         elif drawn < 0.72:
             self._add(depth, self._filled(self._draw.choice(STATEMENTS)))
         elif drawn < 0.90:
@@ -304,15 +355,15 @@ class _Writer:
             self._loop(depth)
 
     def _assignment(self, depth: int) -> None:
-        kind = self._draw.choice("aaaabbbiinnrl")
-        value = self._filled(self._draw.choice(EXPRESSIONS[kind]))
+        kind = self._draw.choice("aaaabbbiinnrltd" if self._words.blocks else "aaaabbbiinnrl")
+        value = self._filled(self._draw.choice(self._words.expressions[kind]))
         self._made += 1
         name = f"{kind}{self._made}"
         self._add(depth, f"{name} = {value}")
         self._names[kind].append(name)
 
     def _branch(self, depth: int) -> None:
-        self._add(depth, f"if {self._filled(self._draw.choice(CONDITIONS))}:")
+        self._add(depth, f"if {self._filled(self._draw.choice(self._words.conditions))}:")
         self._changes(depth + 1)
         if self._draw.random() < 0.6:
             self._add(depth, "else:")
@@ -322,13 +373,20 @@ class _Writer:
         """Statements that give variables which are there another value, or leave."""
         if self._draw.random() < 0.25:
             kind = self._draw.choice("abinr")
-            self._add(depth, f"return {self._filled(self._draw.choice(EXPRESSIONS[kind]))}, kept")
+            self._add(depth, f"return {self._filled(self._draw.choice(self._words.expressions[kind]))}, kept")
             return
         for _ in range(self._draw.randint(1, 2)):
             kind = self._draw.choice("aabin")
             names = [name for name in self._names[kind] if name.isidentifier()]
-            value = self._filled(self._draw.choice(EXPRESSIONS[kind]))
+            value = self._filled(self._draw.choice(self._words.expressions[kind]))
             self._add(depth, f"{self._draw.choice(names)} = {value}")
+
+    def _block(self, depth: int) -> None:
+        lines = self._draw.choice(self._words.blocks)
+        names = {kind: self._pick(kind) for kind in self._names}
+        fields = {**names, "m": self._draw.choice(("m", "1"))}
+        for line in lines:
+            self._add(depth, line.format(**fields))
 
     def _loop(self, depth: int) -> None:
         head, *body = self._draw.choice(LOOPS)
