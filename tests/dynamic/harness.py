@@ -68,6 +68,7 @@ def _forget_marks(value: Any) -> None:
     if isinstance(value, torch.Tensor):
         for name in _WRITTEN:
             value.__dict__.pop(name, None)
+        _forget_marks(value.grad if value.is_leaf and not value.is_inference() else None)
     elif isinstance(value, list | tuple):
         for item in value:
             _forget_marks(item)

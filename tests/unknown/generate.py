@@ -373,7 +373,10 @@ class _Writer:
         """Statements that give variables which are there another value, or leave."""
         if self._draw.random() < 0.25:
             kind = self._draw.choice("abinr")
-            self._add(depth, f"return {self._filled(self._draw.choice(self._words.expressions[kind]))}, kept")
+            self._add(
+                depth,
+                f"return {self._filled(self._draw.choice(self._words.expressions[kind]))}, kept",
+            )
             return
         for _ in range(self._draw.randint(1, 2)):
             kind = self._draw.choice("aabin")

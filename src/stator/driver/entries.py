@@ -146,7 +146,8 @@ def assemble(
     fetches = bool(made.sources)
     instead = Instead(label, built.tally)
     code = function.__code__
-    call = attempting(made.function, code, second, instead, fetches=fetches, tails=tails)
+    question = trace.retry.question
+    call = attempting(made.function, code, second, instead, question, fetches=fetches, tails=tails)
     return Target(call, (*made.sources, guards.FUNCTION), True, made.function, made.text)
 
 

@@ -1,10 +1,12 @@
 """The checks of a graph, without the rest of it.
 
-In: a graph that checks values, and changes inputs. Out: a graph with the same inputs that makes the
-checks and changes nothing; none if they need more than a little of the work, or what the graph has
-changed before.
+In: a graph that checks values. Out: a graph with the same inputs that makes the checks, returns
+what
+is compared, and changes nothing; none if that needs more than a little of the work, or what the graph
+has changed before.
 """
 
+import math
 from collections.abc import Collection
 from typing import Any, Final, TypeGuard
 
@@ -15,6 +17,7 @@ from .ancestry import computed_from
 from .checks import CHECK
 from .memory import storage_of
 from .purity import KEEP, may_drop
+from .replay import NotReplayableError, hint
 
 _NODES: Final = 64
 _ELEMENTS: Final = 1 << 14  # of all tensors that are computed
@@ -27,9 +30,19 @@ _METADATA: Final = frozenset(
 )
 
 
-def preflight(module: fx.GraphModule, written: Collection[int]) -> fx.GraphModule | None:
-    """The checks of a graph; `written` are the storages that it changes somewhere."""
-    needed = set(computed_from(node for node in module.graph.nodes if node.target is CHECK))
+def preflight(
+    module: fx.GraphModule, written: Collection[int], compared: int = 0
+) -> fx.GraphModule | None:
+    """The checks of a graph; `written` are the storages that it changes somewhere.
+
+    So many of its results, the last ones, are compared with what they were taken to be.
+    """
+    nodes = module.graph.nodes
+    results = next(iter(reversed(nodes))).args[0]
+    assert isinstance(results, tuple)
+    answers = results[len(results) - compared :]
+    checks = [node for node in nodes if node.target is CHECK]
+    needed = set(computed_from([*checks, *(each for each in answers if type(each) is fx.Node)]))
     if len(needed) > _NODES or not _is_cheap(module.graph, needed):
         return None
     for node in needed:
@@ -44,7 +57,8 @@ def preflight(module: fx.GraphModule, written: Collection[int]) -> fx.GraphModul
     for node in module.graph.nodes:
         if node.op == "placeholder" or node in needed:
             copies[node] = graph.node_copy(node, copies.__getitem__)
-    graph.output(())
+            copies[node].meta = {}  # nothing of the trace is kept alive
+    graph.output(tuple(copies[each] for each in answers if type(each) is fx.Node))
     return fx.GraphModule(module, graph)
 
 
@@ -69,11 +83,20 @@ def _is_cheap(graph: fx.Graph, needed: Collection[fx.Node]) -> bool:
     for node in needed:
         value = node.meta.get("example_value")
         if node.op.startswith("call_") and _is_tensor(value) and storage_of(value) not in given:
-            count: Any = value.numel()
-            if type(count) is not int:
-                return False
-            elements += count
+            elements += max(map(_elements, (value, *map(_value, node.all_input_nodes))))
     return elements <= _ELEMENTS
+
+
+def _value(node: fx.Node) -> Any:
+    return node.meta.get("example_value")
+
+
+def _elements(value: object) -> int:
+    """How many there are; none if that depends on values: it is computed from what has some."""
+    try:
+        return math.prod(map(hint, value.shape)) if _is_tensor(value) else 0
+    except NotReplayableError:
+        return 0
 
 
 def _is_tensor(value: object) -> TypeGuard[torch.Tensor]:

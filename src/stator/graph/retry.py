@@ -11,7 +11,7 @@ copied.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import torch
@@ -50,12 +50,22 @@ class Refused(Exception):  # noqa: N818  (an outcome, not a fault)
     """A graph has raised, and nothing has happened: the program itself can run instead.
 
     The place is where the program asks for what has turned out to be otherwise. If there is none,
-    the program most likely raises an exception.
+    the program most likely raises an exception. `ran` tells whether the graph was run for nothing.
     """
 
-    def __init__(self, place: object = None) -> None:
+    def __init__(self, place: object = None, *, ran: bool = False) -> None:
         super().__init__()
         self.place = place
+        self.ran = ran
+
+
+@dataclass(eq=False)
+class Question:
+    """The checks of a graph, for calls in which they are made before it runs."""
+
+    ask: Callable[..., Sequence[Any]]
+    first: bool = False
+    """Whether they are, from now on."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +82,8 @@ class Retry:
     """Where the program asks for each of the conditions that the graph checks, then for these."""
     early: bool = False
     """Only what happens before the graph may refuse: once it runs, it is right."""
+    question: Question | None = field(default=None, compare=False)
+    """What can be asked before the graph runs, if it is often run for nothing."""
     plain: bool = False
     """The graph takes nothing for granted: if it raises, so may the program, which runs then."""
 
@@ -83,8 +95,11 @@ class Retry:
             return self._checked_before(graph, self.checks)
         changed, random, expected = self.changed, self.random, self.expected
         places = self.places[len(self.places) - len(expected) :]
+        question = self.question
 
         def checked_graph(*args: Any) -> Sequence[Any]:
+            if question is not None and question.first:
+                self._ask(question.ask, args)
             state = State.capture(rng=True) if random else None
             saved = [_Saved(args[index]) for index in changed]
             try:
@@ -103,7 +118,7 @@ class Retry:
                 state.restore()
             for each in saved:
                 each.restore()
-            raise Refused(place)
+            raise Refused(place, ran=True)
 
         return checked_graph
 
@@ -115,19 +130,26 @@ class Retry:
         self, graph: Callable[..., Sequence[Any]], checks: Callable[..., object]
     ) -> Callable[..., Sequence[Any]]:
         def checked_graph(*args: Any) -> Sequence[Any]:
-            refused = None
-            try:
-                with torch.no_grad():
-                    checks(*args)
-            except Exception as error:
-                if is_interrupt(error):
-                    raise
-                refused = Refused(self._place(error))
-            if refused is not None:
-                raise refused
+            self._ask(checks, args)
             return graph(*args)
 
         return checked_graph
+
+    def _ask(self, checks: Callable[..., Any], args: Sequence[Any]) -> None:
+        """Makes the checks of the graph alone."""
+        expected = self.expected
+        try:
+            with torch.no_grad():
+                answers = checks(*args)
+            wrong = _first_other(answers, expected) if expected else None
+            if wrong is None:
+                return
+            place = self.places[len(self.places) - len(expected) :][wrong]
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            place = self._place(error)
+        raise Refused(place)
 
 
 def _first_other(outputs: Sequence[Any], expected: tuple[bool, ...]) -> int | None:
@@ -208,9 +230,12 @@ def retry_of(graph: OutputGraph, recorded: Recorded, changes: Changes) -> Retry 
         return None
     expected = tuple(each.answer for each in graph.checks)
     places = *graph.assumptions.facts.values(), *(each.place for each in graph.checks)
-    early = changed and not changes.scopes and not expected
-    checks = preflight(recorded.module, graph.written) if early else None
-    return Retry(undo.changed, undo.random, checks, expected, places)
+    checks = None
+    if not changes.scopes:
+        checks = preflight(recorded.module, graph.written, len(expected))
+    question = None if checks is None else Question(checks)
+    early = checks if changed and not expected else None
+    return Retry(undo.changed, undo.random, early, expected, places, question=question)
 
 
 def undo_of(graph: OutputGraph, recorded: Recorded, changes: Changes) -> Retry | None:

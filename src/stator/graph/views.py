@@ -1,7 +1,7 @@
 """What autograd notes of how a view was made, and views that are made so again.
 
 In: a result of a compiled graph that is such a view in eager. Out: the same memory as a view of
-that kind. Backends make views in ways of their own, in the grad mode of the call, or return no view.
+that kind. Backends make views in ways of their own, in the grad mode of the call, or no view.
 """
 
 from collections.abc import Sequence
