@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812
 
 import stator
 

@@ -8,8 +8,9 @@ way of its own, most of all for tensors that are transposed, expanded, or have s
 `iterated` says what torch's TensorIterator does, which most elementwise kernels are made of: it is
 the rule for operators that torch tags as pointwise. The tables name those with rules of their own.
 `tests/graph/test_layouts.py` compares all of that with the kernels, over torch's own database of
-operators. Elementwise results with symbolic sizes, and results on other devices, stay what the
-fakes say.
+operators. With sizes that are open, fakes are right (`test_open_layouts.py`) unless one of them is 0
+or 1 in this call: only then the rules ask, which makes guards of the answers. Results on other
+devices stay what the fakes say.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -136,9 +137,17 @@ def _compared(a: int, b: int, seen: Sequence[Sequence[int]], shape: Sequence[int
 # ---------------------------------------------------------------------------- rules
 
 
-def _is_new(tensor: torch.Tensor) -> bool:
+def is_new(tensor: torch.Tensor) -> bool:
     """Whether it lies as a new tensor does: `is_contiguous` leaves out sizes of 1."""
-    return tensor.stride() == contiguous(tensor.shape)
+    if not tensor._has_symbolic_sizes_strides:
+        return tensor.stride() == contiguous(tensor.shape)
+    step: Any = 1
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+        if expression(stride) != step:
+            return False
+        if expression(size) != 0:
+            step = step * expression(size)
+    return True
 
 
 def _tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
@@ -148,7 +157,7 @@ def _tensors(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tenso
 def _elementwise(args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Tensor) -> Any:
     operands = _tensors(args, kwargs)
     wide = [each for each in operands if each.dim()]
-    if all(map(_is_new, wide)) and 0 not in made.shape:
+    if all(map(is_new, wide)) and 0 not in made.shape:
         return None
     if len({each.dtype for each in wide}) > 1 and not all(map(is_dense, wide)):
         return None  # those of another dtype are copied first
@@ -157,9 +166,16 @@ def _elementwise(args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Ten
 
 def _with_number(args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Tensor) -> Any:
     """An operator of two tensors whose second one is a number: to it, a tensor of one element."""
-    if _is_new(args[0]) and 0 not in made.shape:
+    if is_new(args[0]) and 0 not in made.shape:
         return None
     return _sorted([args[0]], made.shape)
+
+
+def _binary(args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Tensor) -> Any:
+    """An operator of two tensors, of which the second may be given as a number."""
+    given = args[1] if len(args) > 1 else kwargs.get("other")
+    rule = _elementwise if isinstance(given, torch.Tensor) else _with_number
+    return rule(args, kwargs, made)
 
 
 def _fresh(args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Tensor) -> Strides:
@@ -203,11 +219,13 @@ def _suggested(place: int) -> Rule:
 def _viewed(args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Tensor) -> Any:
     """torch's own code for views, which is the same for tensors without data."""
     given = args[0]
-    if _is_new(given) and 0 not in made.shape:
+    if is_new(given) and 0 not in made.shape:
         return None
-    place = given.shape, given.stride()
+    # It takes numbers: those that are open are fixed.
+    place = [*map(int, given.shape)], [*map(int, given.stride())]
+    shape = [*map(int, made.shape)]
     with no_python_dispatcher(), _disable_current_modes():
-        return torch.empty_strided(*place, device="meta").view(made.shape).stride()
+        return torch.empty_strided(*place, device="meta").view(shape).stride()
 
 
 _of_first, _of_second = _suggested(0), _suggested(1)
@@ -215,12 +233,15 @@ _OF_SYMBOLS: Final = frozenset({_fresh, _of_first, _of_second})
 """Rules that hold for sizes that are left open: they ask nothing."""
 _NAMED: Final[Mapping[Rule, Sequence[str]]] = {
     _fresh: (
+        "_log_softmax",
         "_log_softmax_backward_data",
+        "_softmax",
         "_softmax_backward_data",
         "col2im",
         "huber_loss_backward",
         "log_sigmoid_forward",
         "mse_loss_backward",
+        "native_layer_norm",
         "native_layer_norm_backward",
         "normal.Tensor_Tensor",
         "normal.Tensor_float",
@@ -243,6 +264,8 @@ _NAMED: Final[Mapping[Rule, Sequence[str]]] = {
         "nan_to_num",
         "ones_like",
         "rand_like",
+        "sort",
+        "sort.stable",
         "randint_like",
         "randint_like.low_dtype",
         "randn_like",
@@ -286,6 +309,14 @@ REWRITTEN: Final = frozenset({"one_hot"})
 they make of a contiguous tensor lies as eager's result always does."""
 
 
+def is_identity(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call answers with its argument; torch's code for symbols makes a copy of it."""
+    if name != "dropout":
+        return False
+    given = dict(zip(("input", "p", "training"), args, strict=False)) | kwargs
+    return given.get("p", 0.5) == 0 or not given.get("training", given.get("train", True))
+
+
 def _named() -> Iterator[tuple[OpOverload, Rule]]:
     for rule, names in _NAMED.items():
         for name in names:
@@ -324,7 +355,9 @@ def _by_tag(operator: Any) -> Rule | None:
     packet = operator.overloadpacket
     if schema.overload_name == "Scalar" and "Tensor" in packet.overloads():
         return _with_number
-    return _elementwise
+    given = schema.arguments
+    two = len(given) > 1 and all(str(each.type) == "Tensor" for each in given[:2])
+    return _binary if two and given[1].name == "other" else _elementwise
 
 
 def laid_out(
@@ -338,8 +371,9 @@ def laid_out(
         return tuple.__new__(type(made), parts)
     if not isinstance(made, torch.Tensor) or not made.dim() or made.device.type != "cpu":
         return made
-    fits = _is_known if rule in _OF_SYMBOLS else _is_plain
-    if not fits(made) or not all(map(fits, _tensors(args, kwargs))):
+    operands = _tensors(args, kwargs)
+    fits = _is_known if rule in _OF_SYMBOLS or _is_small((made, *operands)) else _is_plain
+    if not fits(made) or not all(map(fits, operands)):
         return made
     strides = rule(args, kwargs, made)
     if strides is None or [*map(expression, strides)] == [*map(expression, made.stride())]:
@@ -356,6 +390,14 @@ def _is_known(tensor: torch.Tensor) -> bool:
         return False
     numbers = (*tensor.shape, *tensor.stride())
     return all(not isinstance(n, torch.SymInt) or n.node.has_hint() for n in numbers)
+
+
+def _is_small(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether a size is 0 or 1 in this call, where some are open."""
+    if not any(each._has_symbolic_sizes_strides for each in tensors):
+        return False
+    sizes: Any = [size for each in tensors for size in each.shape]
+    return any((n.node.hint if isinstance(n, torch.SymInt) else n) in (0, 1) for n in sizes)
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:

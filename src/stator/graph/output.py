@@ -41,7 +41,7 @@ from .errors import DataDependent, Unsupported
 from .failures import failure_of, quiet, refusal_of_nothing
 from .fakes import Dynamic, Fakes, InputSource, differentiable, tensors_in, version
 from .interrupts import is_interrupt
-from .layouts import REWRITTEN
+from .layouts import REWRITTEN, is_identity, is_new
 from .memory import storage_of
 from .naming import Names
 from .origins import ModuleStack, note_origin
@@ -280,7 +280,7 @@ class OutputGraph:
         args, kwargs = tuple(args), dict(kwargs or {})
         name = _bare_name(target)
         if name in REWRITTEN and args and isinstance(args[0], FakeTensor):
-            args = (self.call(("method", "contiguous"), args[:1]), *args[1:])
+            args = (self._as_new(args[0]), *args[1:])
         self._apply_default_device(target, kwargs)
         node_args = self.arguments.of(with_dtypes(target, args))
         node_kwargs = self.arguments.of(with_dtypes(target, kwargs))
@@ -337,6 +337,13 @@ class OutputGraph:
             self._bind_symbols(node, result, produced)
         return result
 
+    def _as_new(self, tensor: torch.Tensor) -> Any:
+        """The tensor, or a copy that lies in memory as a new one does."""
+        made = self.call(("method", "contiguous"), (tensor,))
+        if made is tensor and not is_new(tensor):  # sizes of 1 may have any strides
+            made = self.call(torch.clone, (tensor,), {"memory_format": torch.contiguous_format})
+        return made
+
     def _bind_symbols(self, node: fx.Node, result: Any, produced: Sequence[torch.Tensor]) -> None:
         """A result with numbers or sizes that depend on values: they are bound to the node."""
         if node.graph is not self.symbols.graph:
@@ -362,7 +369,7 @@ class OutputGraph:
                         found = recurrent_results(target, args, kwargs)
                     if found is not None:
                         return found
-                if not self.symbols:
+                if not self.symbols or is_identity(_bare_name(target), args, kwargs):
                     try:
                         return run_target(target, args, kwargs)
                     except DataDependentOutputException:

@@ -1,9 +1,8 @@
 """The checks of a graph, without the rest of it.
 
 In: a graph that checks values. Out: a graph with the same inputs that makes the checks, returns
-what
-is compared, and changes nothing; none if that needs more than a little of the work, or what the graph
-has changed before.
+what is compared, and changes nothing; none if that needs more than a little of the work, or what
+the graph has changed before.
 """
 
 import math
