@@ -8,8 +8,8 @@ way of its own, most of all for tensors that are transposed, expanded, or have s
 `iterated` says what torch's TensorIterator does, which most elementwise kernels are made of: it is
 the rule for operators that torch tags as pointwise. The tables name those with rules of their own.
 `tests/graph/test_layouts.py` compares all of that with the kernels, over torch's own database of
-operators. With sizes that are open, fakes are right (`test_open_layouts.py`) unless one of them is 0
-or 1 in this call: only then the rules ask, which makes guards of the answers. Results on other
+operators. With sizes that are open, fakes are right (`test_open_layouts.py`) unless one of them is
+0 or 1 in this call: only then the rules ask, which makes guards of the answers. Results on other
 devices stay what the fakes say.
 """
 
