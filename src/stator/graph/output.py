@@ -466,7 +466,8 @@ class OutputGraph:
         function = None if isinstance(target, tuple) else target
         refusal = overlap.refusal(functools.partial(run_target, target), function, args, kwargs)
         # An assignment to items writes to those alone: eager has looked whether they are others.
-        if refusal is None and (target is operator.setitem or not overlap.mixes(written)):
+        fine = target is operator.setitem or (overlap.asked and not overlap.mixes(written))
+        if refusal is None and fine:
             return
         forget(self.shape_env, tensors_in((args, kwargs)))
         if refusal is None or self.symbols:  # it may depend on open sizes, as above

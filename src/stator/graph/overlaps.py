@@ -15,7 +15,7 @@ import torch
 from .errors import OperatorError
 from .memory import extent, storage_of
 from .purity import is_torch_function
-from .replay import LARGEST, NotReplayableError, eager_error, hint
+from .replay import LARGEST, NotReplayableError, eager_error, hint, is_replayable
 
 _REFUSED: Final = "single memory location"  # any other error may be about the zeros
 
@@ -49,6 +49,8 @@ class Overlap:
 
     def __init__(self, places: Sequence[_Place]) -> None:
         self._places = places
+        self.asked = True
+        """Whether eager could be asked: its answer is known."""
 
     def refusal(
         self,
@@ -62,6 +64,7 @@ class Overlap:
             return None
         with torch._C.DisableTorchFunction(), torch.no_grad():
             error = eager_error(run, args, kwargs, self._twins())
+            self.asked = error is not None or is_replayable(args, kwargs, self._twins())
         return OperatorError(error) if error is not None and _REFUSED in str(error) else None
 
     def mixes(self, written: Sequence[torch.Tensor]) -> bool:

@@ -48,6 +48,18 @@ def eager_error(
     return None
 
 
+def is_replayable(
+    args: tuple[Any, ...], kwargs: dict[str, Any], known: Mapping[int, torch.Tensor]
+) -> bool:
+    """Whether eager can be asked: not about sizes and numbers that depend on values."""
+    twins = _Real(known)
+    try:
+        twins.of(args), twins.of(kwargs)
+    except NotReplayableError:
+        return False
+    return True
+
+
 class Twins(abc.ABC):
     """Other tensors and numbers for those in the arguments of a call, as a subclass makes them.
 
