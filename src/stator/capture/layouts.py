@@ -2,7 +2,8 @@
 
 In: a question of the program that is answered without a node. Out: the answer for this call, which
 the graph checks (`graph.unknown`). How a tensor lies in memory is answered only where no unknown
-size is 0 or 1: for these, kernels lay out their results each in its own way.
+size is 0 or 1: for these, kernels lay out their results each in its own way. Strides are not told
+where a size that is known is 0 or 1, next to one that is not.
 """
 
 import functools
@@ -31,6 +32,7 @@ LAYOUT: Final = frozenset(
         "is_set_to",
     }
 )
+_STRIDES: Final = frozenset({"stride", "dim_order"})
 _MOST: Final = 16  # conditions on one answer
 
 
@@ -56,6 +58,8 @@ def check_layout(scalars: "Scalars", frame: Frame | None, name: str | None, valu
         if type(tensor) is not FakeTensor:
             continue
         sizes: Any = tensor.shape
+        if name in _STRIDES and _is_doubtful(tensor):
+            raise ValueNeeded("how a tensor lies in memory whose size depends on values")
         for size in sizes:
             if type(size) is not torch.SymInt or size.node.has_hint():
                 continue
@@ -63,6 +67,15 @@ def check_layout(scalars: "Scalars", frame: Frame | None, name: str | None, valu
                 continue
             if not answered(scalars, frame, functools.partial(_is_more_than_one, size)):
                 raise ValueNeeded("how a tensor lies in memory whose size depends on values")
+
+
+def _is_doubtful(tensor: torch.Tensor) -> bool:
+    """Whether it has a size of 0 or 1 next to one that depends on values."""
+    with torch._C.DisableTorchFunction():
+        sizes: Any = [*tensor.shape]
+        if not any(type(size) is int and size < 2 for size in sizes):
+            return False
+        return any(type(size) is torch.SymInt and not size.node.has_hint() for size in sizes)
 
 
 def _is_more_than_one(number: Any) -> bool:

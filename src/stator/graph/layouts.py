@@ -14,7 +14,7 @@ devices stay what the fakes say.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import torch
 from torch._dispatch.python import no_python_dispatcher
@@ -42,8 +42,13 @@ def _ordered(sizes: Sequence[int], inner_first: Sequence[int], *, least: int) ->
     strides, step = [0] * len(sizes), 1
     for dim in inner_first:
         strides[dim] = step
-        step *= max(sizes[dim], least)
+        # Of a size that depends on values, strides are told only if it is more than 1.
+        step *= max(sizes[dim], least) if _has_value(sizes[dim]) else sizes[dim]
     return tuple(strides)
+
+
+def _has_value(number: Any) -> bool:
+    return not isinstance(number, torch.SymInt) or bool(number.node.has_hint())
 
 
 def channels_last(sizes: Sequence[int]) -> Strides:
@@ -97,7 +102,7 @@ def iterated(operands: Sequence[torch.Tensor]) -> Strides:
     return _sorted(operands, shape)
 
 
-def _sorted(operands: Sequence[torch.Tensor], shape: Sequence[int]) -> Strides:
+def _sorted(operands: Sequence["torch.Tensor | _Seen"], shape: Sequence[int]) -> Strides:
     rank = len(shape)
     seen = [_broadcast(each, shape) for each in operands]
     order = list(range(rank - 1, -1, -1))
@@ -115,7 +120,7 @@ def _sorted(operands: Sequence[torch.Tensor], shape: Sequence[int]) -> Strides:
     return _ordered(shape, order, least=0)
 
 
-def _broadcast(tensor: torch.Tensor, shape: Sequence[int]) -> list[int]:
+def _broadcast(tensor: "torch.Tensor | _Seen", shape: Sequence[int]) -> list[int]:
     """Its strides as a tensor of that shape, 0 where it is repeated."""
     missing = len(shape) - tensor.dim()
     pairs = zip(tensor.shape, tensor.stride(), shape[missing:], strict=True)
@@ -216,6 +221,39 @@ def _suggested(place: int) -> Rule:
     return strides
 
 
+class _Seen(NamedTuple):
+    """An operand as TensorIterator sees it."""
+
+    shape: tuple[int, ...]
+    strides: Strides
+
+    def dim(self) -> int:
+        return len(self.shape)
+
+    def stride(self) -> Strides:
+        return self.strides
+
+
+def _indexed(args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Tensor) -> Any:
+    """An elementwise kernel over the tensor, which does not move along the dimension of an index."""
+    given, indices = args[:2]
+    places = [place for place, index in enumerate(indices) if index is not None]
+    if len(places) != 1 or (is_new(given) and 0 not in made.shape):
+        return None
+    (place,) = places
+    index = indices[place]
+    if index.dtype in (torch.bool, torch.uint8):
+        return None
+    behind = given.dim() - place - 1
+    shape = *(1,) * place, *index.shape, *(1,) * behind
+    if shape == tuple(made.shape):
+        return contiguous(shape)
+    strides = given.stride()
+    still = *strides[:place], *(0,) * index.dim(), *strides[place + 1 :]
+    operands = _Seen(tuple(made.shape), still), _Seen(shape, contiguous(shape))
+    return _sorted(operands, made.shape)
+
+
 def _viewed(args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Tensor) -> Any:
     """torch's own code for views, which is the same for tensors without data."""
     given = args[0]
@@ -228,8 +266,20 @@ def _viewed(args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Tensor) 
         return torch.empty_strided(*place, device="meta").view(shape).stride()
 
 
+def _rolled(args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Tensor) -> Any:
+    """Two parts that are put together, the second of which may be empty: then it is contiguous."""
+    given, shifts = args[:2]
+    dims = args[2] if len(args) > 2 else kwargs.get("dims", ())
+    if len(dims) != 1 or len(shifts) != 1:
+        return None
+    if 0 in made.shape:
+        return tuple(given.stride()) if is_dense(given) else None
+    empty = (given.shape[dims[0]] - shifts[0]) % given.shape[dims[0]] == 0
+    return contiguous(made.shape) if empty else _of_first(args, kwargs, made)
+
+
 _of_first, _of_second = _suggested(0), _suggested(1)
-_OF_SYMBOLS: Final = frozenset({_fresh, _of_first, _of_second})
+_OF_SYMBOLS: Final = frozenset({_fresh, _of_first, _of_second, _rolled})
 """Rules that hold for sizes that are left open: they ask nothing."""
 _NAMED: Final[Mapping[Rule, Sequence[str]]] = {
     _fresh: (
@@ -249,6 +299,7 @@ _NAMED: Final[Mapping[Rule, Sequence[str]]] = {
         "pow.Scalar",
         "smooth_l1_loss_backward",
     ),
+    _elementwise: ("complex",),
     _fresh_if_complex: ("angle",),
     _times_new: ("ldexp.Tensor",),
     _like(0): (
@@ -292,6 +343,8 @@ _NAMED: Final[Mapping[Rule, Sequence[str]]] = {
         "replication_pad2d_backward",
         "replication_pad3d_backward",
     ),
+    _indexed: ("index.Tensor",),
+    _rolled: ("roll",),
     _viewed: ("view", "_unsafe_view"),
 }
 # Elementwise by torch's tags, but not by what they do.
@@ -372,9 +425,17 @@ def laid_out(
     if not isinstance(made, torch.Tensor) or not made.dim() or made.device.type != "cpu":
         return made
     operands = _tensors(args, kwargs)
+    if rule is _fresh and made.layout is torch.strided:
+        return _placed(rule, mode, args, kwargs, made)
     fits = _is_known if rule in _OF_SYMBOLS or _is_small((made, *operands)) else _is_plain
     if not fits(made) or not all(map(fits, operands)):
         return made
+    return _placed(rule, mode, args, kwargs, made)
+
+
+def _placed(
+    rule: Rule, mode: Any, args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Tensor
+) -> torch.Tensor:
     strides = rule(args, kwargs, made)
     if strides is None or [*map(expression, strides)] == [*map(expression, made.stride())]:
         return made
@@ -388,8 +449,7 @@ def _is_known(tensor: torch.Tensor) -> bool:
     """Whether its sizes and strides are numbers in this call."""
     if tensor.layout is not torch.strided:
         return False
-    numbers = (*tensor.shape, *tensor.stride())
-    return all(not isinstance(n, torch.SymInt) or n.node.has_hint() for n in numbers)
+    return all(map(_has_value, (*tensor.shape, *tensor.stride())))
 
 
 def _is_small(tensors: Sequence[torch.Tensor]) -> bool:
