@@ -47,6 +47,21 @@ def not_used(state, memory, x, i):
     return x * 2
 
 
+def not_used_list(state, memory, x, i):
+    state.calls.append(1)
+    memory.mul_(2)
+    x[i.tolist()]
+    return x * 2
+
+
+def not_used_assignment(state, memory, x, i):
+    state.calls.append(1)
+    memory.mul_(2)
+    y = x.clone()
+    y[i] = 0.5
+    return x * 2
+
+
 def ran(function, size):
     state, memory, seen = State(), torch.ones(size), []
     torch.manual_seed(3)
@@ -70,12 +85,16 @@ def test_nothing_has_changed_yet(program, size, backend):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("program", [refused_behind_a_check, not_used])
+@pytest.mark.parametrize(
+    "program", [refused_behind_a_check, not_used, not_used_list, not_used_assignment]
+)
 def test_inputs_change_at_the_end_of_a_functional_graph(program, size):
     assert ran(stator.compile(program, backend="aot_eager"), size) == ran(program, size)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("program", [refused_behind_a_check, not_used])
+@pytest.mark.parametrize(
+    "program", [refused_behind_a_check, not_used, not_used_list, not_used_assignment]
+)
 def test_small_inputs_are_put_back(program):
     assert ran(stator.compile(program, backend="eager"), 8) == ran(program, 8)

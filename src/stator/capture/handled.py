@@ -105,7 +105,7 @@ class Handled:
         if not nodes:
             return []
         dropped = self._graph.without_result(outputs)
-        results = [node.meta.get("example_value") for node in nodes if node in dropped]
+        results = [_made_by(node) for node in nodes if node in dropped]
         return [tensor for result in results for tensor in [*tensors_in(result)][:1]]
 
     def retry(
@@ -126,6 +126,15 @@ class Handled:
                 if each.caught:
                     _refuse(tracer, each, "what the graph has done could not be undone")
         return found
+
+
+def _made_by(node: fx.Node) -> Any:
+    """What an operator has made, or written to if it returns nothing."""
+    made = node.meta.get("example_value")
+    written = node.args[0] if node.args else None
+    if made is None and isinstance(written, fx.Node):
+        return written.meta.get("example_value")
+    return made
 
 
 def _are_small(changes: Changes) -> bool:
@@ -155,7 +164,7 @@ def _may_refuse(target: Any, args: Any) -> bool:
     else:
         name = operator_name(target).rpartition(".")[2]
     if name in _ITEMS:
-        return any(True for _ in tensors_in(args[1]))
+        return _picks(args[1])
     if name.strip("_") in _DIVISIONS:
         given = list(tensors_in(args))
         with torch._C.DisableTorchFunction():
@@ -167,6 +176,12 @@ def _may_refuse(target: Any, args: Any) -> bool:
         sizes: Any = [size for each in tensors_in(args) for size in each.shape]
         return any(type(size) is torch.SymInt for size in sizes)
     return name in _REFUSING_TOO or name.startswith(_REFUSING)
+
+
+def _picks(index: Any) -> bool:
+    """Whether an index names elements one by one: by a tensor, or by a list."""
+    lists = index if type(index) is tuple else (index,)
+    return any(type(each) is list for each in lists) or any(True for _ in tensors_in(index))
 
 
 def handlers(frame: Frame) -> set[str]:

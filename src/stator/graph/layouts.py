@@ -235,7 +235,7 @@ class _Seen(NamedTuple):
 
 
 def _indexed(args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Tensor) -> Any:
-    """An elementwise kernel over the tensor, which does not move along the dimension of an index."""
+    """An elementwise kernel over the tensor, which stands still along the dimension of an index."""
     given, indices = args[:2]
     places = [place for place, index in enumerate(indices) if index is not None]
     if len(places) != 1 or (is_new(given) and 0 not in made.shape):

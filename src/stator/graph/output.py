@@ -46,7 +46,7 @@ from .memory import storage_of
 from .naming import Names
 from .origins import ModuleStack, note_origin
 from .overlaps import Overlap, overlap_of
-from .purity import KEEP, UNCOUNTED, has_effect, may_drop, may_write
+from .purity import KEEP, UNCOUNTED, WRITTEN, has_effect, may_drop, may_write
 from .recurrent import RECURRENT, recurrent_results
 from .resizing import RESIZING
 from .scalars import (
@@ -330,6 +330,8 @@ class OutputGraph:
         node = self._record(target, node_args, node_kwargs, result, stack_trace)
         if changed or result is None:
             node.meta[KEEP] = True
+        if changed and not uncounted:
+            node.meta[WRITTEN] = frozenset(map(storage_of, written))
         if target is setattr:
             self.fakes.touched = True
         self.arguments.bind(result, node)
@@ -591,10 +593,13 @@ class OutputGraph:
         given = {storage_of(each.fake) for each in self.fakes.inputs}
         left = [self.arguments.node(tensor) for tensor in tensors_in(list(outputs))]
         for node in self.graph.nodes:
-            operands = (each.meta.get("example_value") for each in node.all_input_nodes)
-            if KEEP in node.meta and any(
-                isinstance(each, torch.Tensor) and storage_of(each) in given for each in operands
-            ):
+            if KEEP not in node.meta:
+                continue
+            written = node.meta.get(WRITTEN)
+            if written is None:  # it may be any
+                operands = (each.meta.get("example_value") for each in node.all_input_nodes)
+                written = {storage_of(each) for each in operands if isinstance(each, torch.Tensor)}
+            if not given.isdisjoint(written):
                 left.append(node)
         return set(self.graph.nodes).difference(computed_from(left))
 

@@ -17,6 +17,7 @@ from torch._ops import OpOverload, OpOverloadPacket
 
 COMPUTES: Final = "stator_computes"  # attribute of functions of ours that call torch's, no more
 KEEP: Final = "stator_keep"  # in node.meta: the recorder saw an effect
+WRITTEN: Final = "stator_written"  # in node.meta: storages of the tensors that a call has changed
 
 # They advance the random number generator. The names are those of functions and methods; a test
 # compares them with the operators that torch tags as random.
