@@ -366,8 +366,10 @@ def is_identity(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bo
     """Whether a call answers with its argument; torch's code for symbols makes a copy of it."""
     if name != "dropout":
         return False
-    given = dict(zip(("input", "p", "training"), args, strict=False)) | kwargs
-    return given.get("p", 0.5) == 0 or not given.get("training", given.get("train", True))
+    given = {**dict(zip(("input", "p", "training"), args, strict=False)), **kwargs}
+    share = given.get("p", 0.5)
+    off = type(share) in (int, float) and share == 0
+    return off or not given.get("training", given.get("train", True))
 
 
 def _named() -> Iterator[tuple[OpOverload, Rule]]:
