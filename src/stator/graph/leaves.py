@@ -252,6 +252,8 @@ def is_indexing_mode(cls: type) -> bool:
 
 
 def _by_module(name: str, module: str) -> Rule | None:
+    if module in tables.WITHOUT_CHOICE:
+        return None
     for prefix, reason in tables.FORBIDDEN_MODULES.items():
         if _within(module, prefix):
             return _forbidden(reason, f"{module}.{name}")
