@@ -10,12 +10,14 @@ A `for` loop is split where it takes the next item, the outermost of those that 
 else that repeats itself (`while`, recursion) at an operator of torch that is met again.
 """
 
+import functools
 import time
 from types import CodeType
 from typing import Any, Final
 
 from stator import config
 from stator._native._core import NULL, Frame
+from stator.bytecode import Instruction, decode
 from stator.diagnostics.catalogue import LoopUnrolled
 
 _At = tuple[int, int]
@@ -53,6 +55,21 @@ class Budget:
         if item is NULL:
             self._loops.pop((id(frame.code), int(frame.ip)), None)
 
+    def items(self, frame: Frame) -> tuple[int, ...]:
+        """How many items the `for` loops have taken that a frame is in, and those that called it.
+
+        Only loops in whose code they are now (others may have been left), and which end with the
+        last item: how often they go on does not depend on what the program finds out inside.
+        """
+        found = []
+        step: Frame | None = frame
+        while step is not None and not step.finished:
+            for start, end in _whole_loops(step.code):
+                if start < step.ip <= end:
+                    found.append(self._loops.get((id(step.code), start), 0))
+            step = step.caller
+        return tuple(found)
+
     def _is_outermost(self, key: _At) -> bool:
         """Of the loops that run and have begun again; those that were left by `break` have not."""
         return next((each for each, count in self._loops.items() if count > 1), key) == key
@@ -73,3 +90,28 @@ class Budget:
     def _signal(self) -> LoopUnrolled:
         seconds = "a second" if self._seconds == 1 else f"{self._seconds} seconds"
         return LoopUnrolled(f"a loop is unrolled for more than {seconds}")
+
+
+@functools.lru_cache(1000)
+def _whole_loops(code: CodeType) -> tuple[tuple[int, int], ...]:
+    """Where the bodies of `for` loops begin and end that are never left in the middle."""
+    decoded = decode(code)
+    return tuple(
+        (loop.next, loop.target)
+        for loop in decoded.instructions
+        if loop.name == "FOR_ITER"
+        and loop.target is not None
+        and not any(
+            _leaves(each, loop)
+            for each in decoded.instructions
+            if loop.next <= each.unit < loop.target
+        )
+    )
+
+
+def _leaves(instruction: Instruction, loop: Instruction) -> bool:
+    """Whether an instruction in the body of a loop ends it."""
+    if instruction.name.startswith("RETURN_"):
+        return instruction.name != "RETURN_GENERATOR"
+    target = instruction.target
+    return target is not None and loop.target is not None and not loop.start <= target < loop.target

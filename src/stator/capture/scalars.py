@@ -367,7 +367,7 @@ class Scalars:
     def at(self, frame: Frame | None) -> None:
         """An operator of this frame is recorded: whether something may be taken for granted."""
         self.speculation.at(frame)
-        self.tensors.graph.assumes = not (self.careful or self.speculation.has_varied())
+        self.tensors.graph.kernels.assumes = not (self.careful or self.speculation.has_varied())
 
     def _insisted(self, frame: Frame | None) -> bool | None:
         if frame is None or self.careful:

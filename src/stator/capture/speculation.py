@@ -5,9 +5,11 @@ rows to iterate over. Out: its value in this call (`graph.observing`), under the
 graph checks it whenever it runs. If the check fails, nothing has happened yet, and the call goes on
 in code that takes nothing for granted (`driver.attempts`), where this is a graph break.
 
-A branch that is met again and again is a loop over values, which is not unrolled for ever.
+A branch that is met again and again is a loop over values, which is not unrolled for ever. Where a
+`for` loop takes the next item, it begins anew: how often that goes on does not depend on the branch.
 """
 
+from collections import Counter
 from collections.abc import Collection
 from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from stator.capture.scalars import Scalars
     from stator.graph.state import State
 
-_MOST_OFTEN: Final = 64  # at one instruction
+_MOST_OFTEN: Final = 64  # at one instruction, for one item of each loop that it is in
 
 
 class Speculation:
@@ -35,7 +37,8 @@ class Speculation:
         self._scalars = scalars
         self._graph = scalars.tensors.graph
         self._observer: Observer | None = None
-        self._places: dict[object, int] = {}
+        self._graph.kernels.observed = self.observed
+        self._places: Counter[object] = Counter()
         self.start: State | None = None  # torch's state when the trace began; None: not allowed
         self.varied: Collection[object] = ()  # places where something turned out to be otherwise
         self.used = False
@@ -143,14 +146,24 @@ class Speculation:
         self.at(frame)
         if self.start is None or self.has_varied():
             return None
-        if self._observer is None:
-            self._observer = Observer(self._graph, self.start)
         place = place_of(frame)
         if place is not None:
-            self._places[place] = self._places.get(place, 0) + 1
-            if self._places[place] > _MOST_OFTEN:
+            key = place, self._scalars.tensors.budget.items(frame)
+            self._places[key] += 1
+            if self._places[key] > _MOST_OFTEN:
                 return None
+        return self._looking()
+
+    def _looking(self) -> Observer | None:
+        if self._observer is None and self.start is not None:
+            self._observer = Observer(self._graph, self.start)
         return self._observer
+
+    def observed(self, condition: Any) -> bool | None:
+        """Whether a condition on unknown numbers, as sympy has it, is true in this call."""
+        observer = self._looking()
+        with torch._C.DisableTorchFunction():
+            return None if observer is None else observer.holds(condition)
 
 
 def place_of(frame: Frame | None) -> tuple[CodeType, int] | None:

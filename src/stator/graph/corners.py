@@ -21,15 +21,15 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import _disable_current_modes
 
-from .corner_memory import form_of
 from .fakes import tensors_in
+from .forms import Form
 from .interrupts import is_interrupt
 from .memory import expression, storage_of
 from .replay import NotReplayableError, Twins, eager_error
 from .unknown import Question
 
 _TRIED: Final = 256  # numbers, in search of one
-_LARGEST: Final = 64
+_LARGEST: Final = 1 << 16
 _MANY: Final = 3  # unknown sizes; more than these are 0 or 1 at the same time
 _GENERIC: Final = (5, 7, 11, 13, 17, 19)
 Run = Callable[[tuple[Any, ...], dict[str, Any]], Any]
@@ -46,6 +46,7 @@ class Operation:
     kwargs: dict[str, Any]
     result: Any
     asked: Sequence[Question]
+    form: Form | None = None
 
 
 class Corners:
@@ -62,13 +63,11 @@ class Corners:
 
     def doubtful(self, ran: Operation) -> Iterator[Any]:
         """Conditions that have to be checked, for the result to be right."""
-        given = ran.args, ran.kwargs
-        symbols = self._unknown(given)
-        form = form_of(self._env, ran.target, given, ran.result, ran.asked, symbols)
+        form = None if ran.form is None else ran.form.with_result(ran.result, ran.asked)
         if form is not None and form in self._settled:
             return
         sure = True
-        for condition in self._doubtful(ran, symbols):
+        for condition in self._doubtful(ran, self._unknown((ran.args, ran.kwargs))):
             sure = False
             yield condition
         if sure and form is not None:
@@ -131,21 +130,30 @@ class Corners:
     def _otherwise(self, symbols: set[Any], question: Question) -> Point | None:
         """Numbers for which the answer is the other one."""
         mentioned = sorted(question.condition.free_symbols & symbols, key=str)
-        constants = {abs(int(n)) for n in question.condition.atoms(sympy.Integer)}
-        constants |= {
-            int(self._env.backed_var_to_val[s])
-            for s in question.condition.free_symbols
-            if s in self._env.backed_var_to_val and self._env.backed_var_to_val[s].is_Integer
-        }
-        near = {n + d for n in constants if n <= _LARGEST for d in (-1, 0, 1)}
-        tried = sorted(n for n in near | {0, 1, 2, 3, 4} if n >= 0)
-        for numbers in itertools.islice(itertools.product(tried, repeat=len(mentioned)), _TRIED):
-            point = self._point(symbols, dict(zip(mentioned, numbers, strict=True)))
+        for numbers in self._tried(question.condition, mentioned):
+            point = self._point(symbols, numbers)
             if point is None:
                 continue
             if question.condition.xreplace(point) == (not question.answer):
                 return point
         return None
+
+    def _tried(self, condition: Any, mentioned: list[Any]) -> Iterator[dict[Any, int]]:
+        """Numbers for the symbols of a condition: all the same, as far as they can be, then each
+        with each. Where the answer changes lies near the numbers in the condition; 0 and 1 come
+        last, since kernels have ways of their own for them, which are looked at anyway.
+        """
+        known = self._env.backed_var_to_val
+        constants = {abs(int(n)) for n in condition.atoms(sympy.Integer)}
+        values = (known[s] for s in condition.free_symbols if s in known)
+        constants |= {int(n) for n in values if n.is_Integer}
+        near = {n + d for n in constants if n <= _LARGEST for d in (-1, 0, 1)}
+        tried = sorted(near | {-1, 0, 1, 2, 3, 4}, key=lambda n: (n < 2, abs(n)))
+        if len(mentioned) > 1:
+            for number in tried:
+                yield {symbol: self._within(symbol, number) for symbol in mentioned}
+        for numbers in itertools.islice(itertools.product(tried, repeat=len(mentioned)), _TRIED):
+            yield dict(zip(mentioned, numbers, strict=True))
 
     # ------------------------------------------------------------------ what happens there
 
@@ -226,11 +234,9 @@ class _AtPoint(Twins):
         number = self._memory.setdefault(storage_of(fake), len(self._memory))
         self._memory_made[storage_of(made)] = number
         if fake.requires_grad and (made.is_floating_point() or made.is_complex()):
-            made.requires_grad_()
+            # As the result of an operator: it may be written to, other than a leaf or its view.
             with torch.enable_grad():
-                view = made.view_as(made)  # may be written to, other than a leaf
-            self._memory_made[storage_of(view)] = number
-            return view
+                made.add_(torch.zeros((), dtype=made.dtype, requires_grad=True))
         return made
 
 

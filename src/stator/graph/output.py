@@ -27,6 +27,7 @@ from torch._subclasses.fake_tensor import (
 )
 from torch.fx.experimental.symbolic_shapes import (
     DimDynamic,
+    GuardOnDataDependentSymNode,
     PendingUnbackedSymbolNotFound,
     compute_unbacked_bindings,
 )
@@ -36,11 +37,11 @@ from stator.diagnostics.catalogue import RegionContents, SharedMemory, TensorSta
 from .ancestry import computed_from
 from .arguments import Arguments, Item, with_dtypes
 from .checks import insert_checks
-from .corners import Corners, Operation
 from .errors import DataDependent, Unsupported
 from .failures import failure_of, quiet, refusal_of_nothing
 from .fakes import Dynamic, Fakes, InputSource, differentiable, tensors_in, version
 from .interrupts import is_interrupt
+from .kernels import Kernels, is_symbolic
 from .layouts import REWRITTEN, is_identity, is_new
 from .memory import storage_of
 from .naming import Names
@@ -49,14 +50,7 @@ from .overlaps import Overlap, overlap_of
 from .purity import KEEP, UNCOUNTED, WRITTEN, has_effect, may_drop, may_write
 from .recurrent import RECURRENT, recurrent_results
 from .resizing import RESIZING
-from .scalars import (
-    Assumptions,
-    assuming,
-    forget,
-    forget_bindings,
-    has_numbers,
-    take,
-)
+from .scalars import Assumptions, forget, forget_bindings, has_numbers
 from .symbols import Origin, Symbols
 from .unknown import Asker
 from .views import IN_INFERENCE, view_kind
@@ -144,9 +138,8 @@ class OutputGraph:
         self.arguments = Arguments(self.graph, self.symbols)
         self._whole, self._outermost = self.graph, self.arguments  # while a region is recorded
         self.assumptions = Assumptions(self.shape_env)
-        self._corners = Corners(self.shape_env)
+        self.kernels = Kernels(self.shape_env, self.fakes.mode)
         self.checks: list[Taken] = []
-        self.assumes = True  # whether anything may be taken for granted that needs a check
         self.default_device: torch.device | None = None  # set by a mode that is not seen here
         self.modules: ModuleStack = {}  # the calls of modules that are under way
         self._names = Names()
@@ -319,7 +312,7 @@ class OutputGraph:
         self.overwritten.update(map(storage_of, written))
         produced = list(tensors_in(result))
         if self.assumptions.note(target):
-            self._may_assume(target)
+            self.kernels.may_assume(operator_name(target))
         read = bool(self.shape_env.pending_fresh_unbacked_symbols) and has_numbers(result)
         if result is NotImplemented or not (produced or changed or result is None or read):
             return result
@@ -371,15 +364,24 @@ class OutputGraph:
                         found = recurrent_results(target, args, kwargs)
                     if found is not None:
                         return found
-                if not self.symbols or is_identity(_bare_name(target), args, kwargs):
+                plain = not self.symbols or not is_symbolic((args, kwargs))
+                if plain or is_identity(_bare_name(target), args, kwargs):
                     try:
                         return run_target(target, args, kwargs)
-                    except DataDependentOutputException:
-                        pass  # torch's own decomposition may ask for no value
+                    except (DataDependentOutputException, GuardOnDataDependentSymNode):
+                        # torch's own decomposition may ask for no value, or for less.
+                        forget(self.shape_env, tensors_in((args, kwargs)))
                 # What torch remembers of operations is for numbers: with symbols, to write it down
                 # takes longer than to compute it again.
                 with enable_python_dispatcher(), disable_fake_tensor_cache(self.fakes.mode):
-                    return self._run_unknown(target, args, kwargs)
+                    return self.kernels.run(
+                        operator_name(target),
+                        target,
+                        functools.partial(run_target, target),
+                        args,
+                        kwargs,
+                        unknown=self.symbols.unbacked,
+                    )
         except Exception as error:
             if is_interrupt(error):
                 raise
@@ -392,30 +394,6 @@ class OutputGraph:
                 args,
                 kwargs,
             ) from error
-
-    def _run_unknown(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """With symbols, of some of which nobody knows the value: `unknown` has the rule."""
-        questions = self.shape_env.questions
-        with questions.by(Asker.KERNEL):
-            result = assuming(
-                self.shape_env,
-                lambda: run_target(target, args, kwargs),
-                tensors_in((args, kwargs)),
-                self.assumes,
-            )
-        if self.symbols.unbacked:
-            run = functools.partial(run_target, target)
-            asked = list(questions.asked.values())
-            for condition in self._corners.doubtful(
-                Operation(target, run, args, kwargs, result, asked)
-            ):
-                self._may_assume(target)
-                take(self.shape_env, condition)
-        return result
-
-    def _may_assume(self, target: Target) -> None:
-        if not self.assumes:
-            raise DataDependent(f"the result of {operator_name(target)} depends on values")
 
     def _as_view(self, result: Any, operands: Sequence[torch.Tensor]) -> Any:
         """The result, in which views are views, also in inference mode.

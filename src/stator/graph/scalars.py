@@ -25,7 +25,7 @@ _SIZING_FUNCTIONS: Final = frozenset(
     map(id, (operator.getitem, operator.setitem, torch.nonzero, torch.masked_select, torch.select))
 )
 _SIZING_METHODS: Final = frozenset({"nonzero", "masked_select", "select"})
-_MEMOS: Final = ("item_memo", "nonzero_memo", "unique_memo", "unique_consecutive_memo")
+MEMOS: Final = ("item_memo", "nonzero_memo", "unique_memo", "unique_consecutive_memo")
 # Their sizes are those of parts of a tensor, unless another tensor tells which.
 _PARTS: Final = frozenset(
     {"getitem", "narrow", "select", "slice", "split", "split_with_sizes", "tensor_split", "chunk"}
@@ -99,11 +99,16 @@ class Assumptions:
 
 
 def assuming(
-    shape_env: Any, run: Callable[[], Any], operands: Iterable[torch.Tensor], may: bool
+    shape_env: Any,
+    run: Callable[[], Any],
+    operands: Iterable[torch.Tensor],
+    may: bool,
+    observed: Callable[[Any], bool | None],
 ) -> Any:
     """Runs an operation on fake tensors; where it must know that two sizes are the same, they are.
 
-    Where that is otherwise the graph will find out. If nothing `may` be assumed, it can't run.
+    Where that is otherwise the graph will find out. If nothing `may` be assumed, or it is otherwise
+    already in the call that is being traced, it can't run.
     """
     tensors = [(tensor, version(tensor)) for tensor in operands]
     for _ in range(_QUESTIONS):
@@ -115,6 +120,7 @@ def assuming(
                 not may
                 or same is None
                 or any(version(tensor) != before for tensor, before in tensors)
+                or observed(same) is False
             ):
                 raise
             forget(shape_env, (tensor for tensor, _ in tensors))
@@ -138,7 +144,7 @@ def forget(shape_env: Any, operands: Iterable[torch.Tensor]) -> None:
     if not fresh:
         return
     for tensor in operands:
-        for name in _MEMOS:
+        for name in MEMOS:
             number = getattr(tensor, name, None)
             if isinstance(number, _SYMBOLIC) and not fresh.isdisjoint(
                 number.node.expr.free_symbols

@@ -1,0 +1,158 @@
+"""Results of operations that are known from another one of the same form.
+
+In: the form of an operation with unknown sizes (`forms`), and its result, once. Out: for the next
+operation of that form, a result with the same expressions over its own symbols, without asking
+torch's kernel again, which takes milliseconds to compute with symbols.
+
+Only what the kernel makes from nothing is remembered: new tensors without a history. Whatever it
+has found out about symbols, or found that has to be checked, it has to find again.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
+
+from .fakes import version
+from .forms import Form
+from .memory import expression, storage_of
+
+UNKNOWN: Final[Any] = object()
+_NO_PLAIN_RESULT: Final = (getattr, setattr)
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A tensor that an operation makes, over the symbols of the one that was seen."""
+
+    dtype: torch.dtype
+    device: torch.device
+    sizes: tuple[Any, ...]
+    strides: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class _Recipe:
+    symbols: list[Any]
+    kind: type | None
+    """Of the tuple or list that the tensors are in."""
+    tensors: tuple[_Made, ...]
+
+
+class Recipes:
+    """What operations make, by their forms."""
+
+    def __init__(self, env: Any, mode: FakeTensorMode) -> None:
+        self._env = env
+        self._mode = mode
+        self._known: dict[tuple[Any, ...], _Recipe] = {}
+
+    def result(self, form: Form) -> Any:
+        """What an operation of this form makes; `UNKNOWN` if none was seen."""
+        recipe = self._known.get(form.key)
+        if recipe is None:
+            return UNKNOWN
+        names = dict(zip(recipe.symbols, form.symbols, strict=True))
+        with in_kernel_invocation_manager(self._mode), self._env.suppress_guards():
+            made = [self._tensor(each, names) for each in recipe.tensors]
+        return made[0] if recipe.kind is None else recipe.kind(made)
+
+    def _tensor(self, made: _Made, names: dict[Any, Any]) -> torch.Tensor:
+        empty = torch.empty_strided(
+            [self._number(each, names) for each in made.sizes],
+            [self._number(each, names) for each in made.strides],
+            dtype=made.dtype,
+            device="meta",
+        )
+        return FakeTensor(self._mode, empty, made.device)
+
+    def _number(self, number: Any, names: dict[Any, Any]) -> Any:
+        if type(number) is int:
+            return number
+        return self._env.create_symintnode(number.xreplace(names), hint=None)
+
+    def before(self, form: Form, operands: Iterable[torch.Tensor]) -> "Before | None":
+        """To be asked for before an operation is carried out; None if it is not remembered."""
+        if not form.is_plain or form.key[0] in _NO_PLAIN_RESULT or not _is_usual():
+            return None
+        return Before(self._env, form, list(operands))
+
+    def note(self, before: "Before", result: Any) -> None:
+        """An operation has made a result, of which nothing has to be checked."""
+        if not before.is_as_it_was():
+            return
+        kind = type(result)
+        if kind is FakeTensor:
+            tensors = [result]
+        elif kind in (tuple, list) or kind.__module__ == "torch.return_types":
+            tensors = list(result)
+        else:
+            return
+        made = [self._made(each, before) for each in tensors]
+        storages = {storage_of(each) for each in tensors if type(each) is FakeTensor}
+        if None in made or len(storages) < len(tensors):
+            return
+        recipe = _Recipe(
+            before.form.symbols,
+            None if kind is FakeTensor else kind,
+            tuple(each for each in made if each is not None),
+        )
+        self._known[before.form.key] = recipe
+
+    def _made(self, tensor: Any, before: "Before") -> _Made | None:
+        """How to make such a tensor; None if it is more than a new one."""
+        if type(tensor) is not FakeTensor or tensor.layout is not torch.strided:
+            return None
+        if tensor.requires_grad or tensor.constant is not None or tensor.is_inference():
+            return None
+        if tensor.is_conj() or tensor.is_neg() or before.shares(tensor) or tensor._is_view():
+            return None
+        sizes = tuple(map(expression, tensor.shape))
+        strides = tuple(map(expression, tensor.stride()))
+        symbols = {s for n in (*sizes, *strides) if type(n) is not int for s in n.free_symbols}
+        known = set(before.form.symbols) | self._env.backed_var_to_val.keys()
+        if not symbols <= known or type(tensor.storage_offset()) is not int:
+            return None
+        if tensor.storage_offset():
+            return None
+        return _Made(tensor.dtype, tensor.device, sizes, strides)
+
+
+class Before:
+    """What an operation must leave as it is, to be remembered."""
+
+    def __init__(self, env: Any, form: Form, operands: list[torch.Tensor]) -> None:
+        self.form = form
+        self._env = env
+        self._operands = operands
+        self._symbols = form.symbols
+        self._found = self._now()
+
+    def shares(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor has the memory of one that the operation was given."""
+        return storage_of(tensor) in map(storage_of, self._operands)
+
+    def is_as_it_was(self) -> bool:
+        return self._symbols == self.form.symbols and self._found == self._now()
+
+    def _now(self) -> tuple[Any, ...]:
+        env = self._env
+        return (
+            len(env.replacements),
+            env.num_deferred_runtime_asserts,
+            len(env.guards),
+            len(env.pending_fresh_unbacked_symbols),
+            self.form.facts(),
+            list(map(version, self._operands)),
+        )
+
+
+def _is_usual() -> bool:
+    """Whether nothing but its arguments decides what an operation makes."""
+    return not (
+        torch.is_inference_mode_enabled()
+        or torch._C._is_any_autocast_enabled()
+        or torch._C._functorch.peek_interpreter_stack() is not None
+    )
