@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -30,7 +30,7 @@ from .unknown import Question
 
 _TRIED: Final = 256  # numbers, in search of one
 _LARGEST: Final = 1 << 16
-_MANY: Final = 3  # unknown sizes; more than these are 0 or 1 at the same time
+_MANY: Final = 3  # unknown sizes, for each to be looked at by itself
 _GENERIC: Final = (5, 7, 11, 13, 17, 19)
 Run = Callable[[tuple[Any, ...], dict[str, Any]], Any]
 Point = Mapping[Any, Any]
@@ -74,15 +74,24 @@ class Corners:
             self._settled.add(form)
 
     def _doubtful(self, ran: Operation, symbols: set[Any]) -> Iterator[Any]:
+        agreed: list[Point] = []
         for number in (0, 1):
-            for part in _each(symbols) if len(symbols) <= _MANY else (symbols,):
+            for part in _parts(symbols):
                 point = self._point(symbols, dict.fromkeys(part, number))
-                if point is not None and not self._agrees(ran, point):
+                if point is None:
+                    continue
+                if self._agrees(ran, point):
+                    agreed.append(point)
+                else:
                     yield from (sympy.Ne(symbol, number) for symbol in sorted(part, key=str))
+        many = agreed if len(symbols) > _MANY else ()
         for question in ran.asked:
             mentioned = question.condition.free_symbols
             if not mentioned <= symbols | self._env.backed_var_to_val.keys():
                 continue  # about what the operation has just made: no argument is otherwise
+            # Of many, each is asked about: what is otherwise at a point that agrees is settled.
+            if any(question.condition.xreplace(point) == (not question.answer) for point in many):
+                continue
             point = self._otherwise(symbols, question)
             if point is None or not self._agrees(ran, point):
                 yield question.told()
@@ -130,12 +139,17 @@ class Corners:
     def _otherwise(self, symbols: set[Any], question: Question) -> Point | None:
         """Numbers for which the answer is the other one."""
         mentioned = sorted(question.condition.free_symbols & symbols, key=str)
+        known = self._env.backed_var_to_val
+        # All but the symbols of the operation, which there may be many of, is the same each time.
+        condition = question.condition.xreplace(
+            {s: known[s] for s in question.condition.free_symbols if s in known}
+        )
         for numbers in self._tried(question.condition, mentioned):
-            point = self._point(symbols, numbers)
-            if point is None:
-                continue
-            if question.condition.xreplace(point) == (not question.answer):
-                return point
+            exact = {symbol: sympy.Integer(number) for symbol, number in numbers.items()}
+            if condition.xreplace(exact) == (not question.answer):
+                point = self._point(symbols, numbers)
+                if point is not None:
+                    return point
         return None
 
     def _tried(self, condition: Any, mentioned: list[Any]) -> Iterator[dict[Any, int]]:
@@ -152,6 +166,8 @@ class Corners:
         if len(mentioned) > 1:
             for number in tried:
                 yield {symbol: self._within(symbol, number) for symbol in mentioned}
+        if len(mentioned) > _MANY:
+            return
         for numbers in itertools.islice(itertools.product(tried, repeat=len(mentioned)), _TRIED):
             yield dict(zip(mentioned, numbers, strict=True))
 
@@ -160,7 +176,7 @@ class Corners:
     def _agrees(self, ran: Operation, point: Point) -> bool:
         """Whether the operation makes at these numbers what the expressions say."""
         with _disable_current_modes(), torch._C.DisableTorchFunction():
-            twins = _AtPoint(point)
+            twins = _AtPoint(point, self._mode)
             try:
                 with self._mode:
                     args, kwargs = twins.of(ran.args), twins.of(ran.kwargs)
@@ -200,9 +216,10 @@ class Corners:
 class _AtPoint(Twins):
     """Fake tensors with numbers for sizes, in the place of those with unknown sizes."""
 
-    def __init__(self, point: Point) -> None:
+    def __init__(self, point: Point, mode: FakeTensorMode) -> None:
         super().__init__()
         self._point = point
+        self._mode = mode
         self._memory: dict[int, int] = {}
         self._memory_made: dict[int, int] = {}
 
@@ -229,7 +246,9 @@ class _AtPoint(Twins):
         strides = [self.size(n) for n in fake.stride()]
         if any(n < 0 for n in sizes):
             raise NotReplayableError
-        made = torch.empty_strided(sizes, strides, dtype=fake.dtype, device=fake.device)
+        with in_kernel_invocation_manager(self._mode):
+            empty = torch.empty_strided(sizes, strides, dtype=fake.dtype, device="meta")
+        made = FakeTensor(self._mode, empty, fake.device)
         # The first operand of a memory stands for it.
         number = self._memory.setdefault(storage_of(fake), len(self._memory))
         self._memory_made[storage_of(made)] = number
@@ -240,8 +259,12 @@ class _AtPoint(Twins):
         return made
 
 
-def _each(symbols: set[Any]) -> Iterator[set[Any]]:
-    return ({symbol} for symbol in sorted(symbols, key=str))
+def _parts(symbols: set[Any]) -> Iterator[Sequence[Any]]:
+    """Which symbols are 0 or 1 at the same time: each by itself; of many, all, and every other."""
+    names = sorted(symbols, key=str)
+    if len(names) <= _MANY:
+        return iter([[name] for name in names])
+    return iter((names, names[::2], names[1::2]))
 
 
 def _free(numbers: Sequence[Any]) -> set[Any]:

@@ -22,6 +22,7 @@ from sympy.logic.boolalg import (  # type: ignore[import-not-found, import-untyp
     Boolean,
 )
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, ValueRangesSLoc
+from torch.utils._sympy.functions import Max, Min
 from torch.utils._sympy.value_ranges import ValueRanges
 
 from .unknown import Asker, Questions, usual
@@ -119,6 +120,8 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
     def _maybe_evaluate_static(self, expr: Any, **how: Any) -> Any:  # type: ignore[override, unused-ignore]
         if not how.get("unbacked_only") and not how.get("compute_hint") and self._is_long(expr):
             return None
+        if _is_evident(expr):
+            return sympy.true
         return super()._maybe_evaluate_static(expr, **how)
 
     # torch remembers its answers, and forgets them so.
@@ -161,6 +164,22 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
                 is_longer(expr, _LONG) and self._free_symbols(expr) <= self.backed_var_to_val.keys()
             )
         return known
+
+
+def _is_evident(relation: Any) -> bool:
+    """Whether it says that the least of some numbers is not more than one of them, or the like.
+
+    torch finds that out if all of them have a value.
+    """
+    if isinstance(relation, sympy.Le):
+        less, more = relation.args
+    elif isinstance(relation, sympy.Ge):
+        more, less = relation.args
+    else:
+        return False
+    return (isinstance(less, Min) and more in less.args) or (
+        isinstance(more, Max) and less in more.args
+    )
 
 
 def is_longer(expr: Any, most: int) -> bool:

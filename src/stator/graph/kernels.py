@@ -59,7 +59,7 @@ class Kernels:
         if not unknown:
             return self._result(run, args, kwargs, operands)
         form = form_of(self._env, target, (args, kwargs))
-        known = UNKNOWN if form is None else self._recipes.result(form)
+        known = UNKNOWN if form is None else self._recipes.result(form, operands)
         if known is not UNKNOWN:
             return known
         before = None if form is None else self._recipes.before(form, operands)

@@ -4,11 +4,11 @@ In: the form of an operation with unknown sizes (`forms`), and its result, once.
 operation of that form, a result with the same expressions over its own symbols, without asking
 torch's kernel again, which takes milliseconds to compute with symbols.
 
-Only what the kernel makes from nothing is remembered: new tensors without a history. Whatever it
-has found out about symbols, or found that has to be checked, it has to find again.
+Only new tensors and views without a history are remembered. Whatever the kernel has found out about
+symbols, or found that has to be checked, it has to find again.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,6 +31,9 @@ class _Made:
     device: torch.device
     sizes: tuple[Any, ...]
     strides: tuple[Any, ...]
+    begin: Any = 0
+    part_of: int | None = None
+    """The operand in whose memory it is."""
 
 
 @dataclass(frozen=True)
@@ -49,23 +52,26 @@ class Recipes:
         self._mode = mode
         self._known: dict[tuple[Any, ...], _Recipe] = {}
 
-    def result(self, form: Form) -> Any:
+    def result(self, form: Form, operands: Sequence[torch.Tensor]) -> Any:
         """What an operation of this form makes; `UNKNOWN` if none was seen."""
         recipe = self._known.get(form.key)
         if recipe is None:
             return UNKNOWN
         names = dict(zip(recipe.symbols, form.symbols, strict=True))
-        with in_kernel_invocation_manager(self._mode), self._env.suppress_guards():
-            made = [self._tensor(each, names) for each in recipe.tensors]
+        with self._env.suppress_guards():
+            made = [self._tensor(each, names, operands) for each in recipe.tensors]
         return made[0] if recipe.kind is None else recipe.kind(made)
 
-    def _tensor(self, made: _Made, names: dict[Any, Any]) -> torch.Tensor:
-        empty = torch.empty_strided(
-            [self._number(each, names) for each in made.sizes],
-            [self._number(each, names) for each in made.strides],
-            dtype=made.dtype,
-            device="meta",
-        )
+    def _tensor(
+        self, made: _Made, names: dict[Any, Any], operands: Sequence[torch.Tensor]
+    ) -> torch.Tensor:
+        sizes = [self._number(each, names) for each in made.sizes]
+        strides = [self._number(each, names) for each in made.strides]
+        if made.part_of is not None:
+            begin = self._number(made.begin, names)
+            return torch.as_strided(operands[made.part_of], sizes, strides, begin)
+        with in_kernel_invocation_manager(self._mode):
+            empty = torch.empty_strided(sizes, strides, dtype=made.dtype, device="meta")
         return FakeTensor(self._mode, empty, made.device)
 
     def _number(self, number: Any, names: dict[Any, Any]) -> Any:
@@ -73,7 +79,7 @@ class Recipes:
             return number
         return self._env.create_symintnode(number.xreplace(names), hint=None)
 
-    def before(self, form: Form, operands: Iterable[torch.Tensor]) -> "Before | None":
+    def before(self, form: Form, operands: Sequence[torch.Tensor]) -> "Before | None":
         """To be asked for before an operation is carried out; None if it is not remembered."""
         if not form.is_plain or form.key[0] in _NO_PLAIN_RESULT or not _is_usual():
             return None
@@ -94,6 +100,10 @@ class Recipes:
         storages = {storage_of(each) for each in tensors if type(each) is FakeTensor}
         if None in made or len(storages) < len(tensors):
             return
+        if kind is not FakeTensor and any(each.part_of is not None for each in made if each):
+            return  # several views of one tensor: torch forbids to change one of them
+        if any(each is result for each in before.operands):
+            return
         recipe = _Recipe(
             before.form.symbols,
             None if kind is FakeTensor else kind,
@@ -107,17 +117,20 @@ class Recipes:
             return None
         if tensor.requires_grad or tensor.constant is not None or tensor.is_inference():
             return None
-        if tensor.is_conj() or tensor.is_neg() or before.shares(tensor) or tensor._is_view():
+        if tensor.is_conj() or tensor.is_neg():
+            return None
+        part_of = before.part_of(tensor)
+        if tensor._is_view() != (part_of is not None):
             return None
         sizes = tuple(map(expression, tensor.shape))
         strides = tuple(map(expression, tensor.stride()))
-        symbols = {s for n in (*sizes, *strides) if type(n) is not int for s in n.free_symbols}
+        begin = expression(tensor.storage_offset())
+        numbers = (*sizes, *strides, begin)
+        symbols = {s for n in numbers if type(n) is not int for s in n.free_symbols}
         known = set(before.form.symbols) | self._env.backed_var_to_val.keys()
-        if not symbols <= known or type(tensor.storage_offset()) is not int:
+        if not symbols <= known or (part_of is None and begin != 0):
             return None
-        if tensor.storage_offset():
-            return None
-        return _Made(tensor.dtype, tensor.device, sizes, strides)
+        return _Made(tensor.dtype, tensor.device, sizes, strides, begin, part_of)
 
 
 class Before:
@@ -126,13 +139,15 @@ class Before:
     def __init__(self, env: Any, form: Form, operands: list[torch.Tensor]) -> None:
         self.form = form
         self._env = env
-        self._operands = operands
+        self.operands = operands
         self._symbols = form.symbols
         self._found = self._now()
 
-    def shares(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor has the memory of one that the operation was given."""
-        return storage_of(tensor) in map(storage_of, self._operands)
+    def part_of(self, tensor: torch.Tensor) -> int | None:
+        """Which operand a tensor looks into."""
+        memory = storage_of(tensor)
+        places = (i for i, each in enumerate(self.operands) if storage_of(each) == memory)
+        return next(places, None)
 
     def is_as_it_was(self) -> bool:
         return self._symbols == self.form.symbols and self._found == self._now()
@@ -145,7 +160,7 @@ class Before:
             len(env.guards),
             len(env.pending_fresh_unbacked_symbols),
             self.form.facts(),
-            list(map(version, self._operands)),
+            list(map(version, self.operands)),
         )
 
 
