@@ -7,6 +7,8 @@ from torch import nn
 from torch._higher_order_ops import associative_scan, scan, while_loop
 from torch._higher_order_ops.map import map as hmap
 
+import stator
+
 from .stories import Stories, attempt, check_story
 
 pytestmark = pytest.mark.usefixtures("leaves_no_trace")
@@ -142,3 +144,30 @@ def invoke_sub(c):
 @pytest.mark.parametrize(("story", "backend"), stories.cases)
 def test_told_as_in_eager(story, backend):
     check_story(story, backend)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("length", [1, 2, 5, 8])
+def test_a_generic_scan_is_captured(length, reverse):
+    """It is made of operators alone: none of its code asks whether it is compiled."""
+
+    def combine(left, right):
+        return left[0] * right[0], right[0] * left[1] + right[1]
+
+    def scanned(x):
+        return associative_scan(
+            combine, (x * 2, x + 1), 1, reverse=reverse, combine_mode="generic"
+        )
+
+    graphs = []
+
+    def backend(module, inputs):
+        graphs.append(module)
+        return module.forward
+
+    compiled = stator.compile(scanned, backend=backend, fullgraph=True)
+    x = torch.rand(2, length, requires_grad=True)
+    torch.testing.assert_close(compiled(x), scanned(x))
+    ours, theirs = (torch.autograd.grad(f(x)[1].sum(), x) for f in (compiled, scanned))
+    torch.testing.assert_close(ours, theirs)
+    assert len(graphs) == 1
