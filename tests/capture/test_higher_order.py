@@ -155,9 +155,7 @@ def test_a_generic_scan_is_captured(length, reverse):
         return left[0] * right[0], right[0] * left[1] + right[1]
 
     def scanned(x):
-        return associative_scan(
-            combine, (x * 2, x + 1), 1, reverse=reverse, combine_mode="generic"
-        )
+        return associative_scan(combine, (x * 2, x + 1), 1, reverse=reverse, combine_mode="generic")
 
     graphs = []
 

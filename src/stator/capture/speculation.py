@@ -6,7 +6,7 @@ graph checks it whenever it runs. If the check fails, nothing has happened yet, 
 in code that takes nothing for granted (`driver.attempts`), where this is a graph break.
 
 A branch that is met again and again is a loop over values, which is not unrolled for ever. Where a
-`for` loop takes the next item, it begins anew: how often that goes on does not depend on the branch.
+`for` loop takes the next item, counting begins anew: the branch does not tell how often that is.
 """
 
 from collections import Counter
@@ -147,7 +147,7 @@ class Speculation:
         if self.start is None or self.has_varied():
             return None
         place = place_of(frame)
-        if place is not None:
+        if frame is not None and place is not None:
             key = place, self._scalars.tensors.budget.items(frame)
             self._places[key] += 1
             if self._places[key] > _MOST_OFTEN:

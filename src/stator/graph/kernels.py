@@ -128,8 +128,12 @@ def _layouts(tensors: Sequence[torch.Tensor]) -> list[Any]:
     As it was written at first: by now, a symbol may be known to be a number.
     """
     return [
-        [each.node._expr if isinstance(each, torch.SymInt) else each for each in numbers]
+        [_written(each) for each in numbers]
         for tensor in tensors
         if tensor.layout is torch.strided
         for numbers in (tensor.shape, tensor.stride())
     ]
+
+
+def _written(number: Any) -> Any:
+    return number.node._expr if isinstance(number, torch.SymInt) else number

@@ -66,8 +66,8 @@ LEFT_OUT: Final[frozenset[str]] = frozenset(
     }
 )
 
-# Modules within those below whose Python code never asks whether it is compiled: it is evaluated, up
-# to the higher-order operator, if it comes to one. A scan that is "generic" comes to none.
+# Modules within those below whose Python code never asks whether it is compiled: it is evaluated,
+# up to the higher-order operator, if it comes to one. A scan that is "generic" comes to none.
 WITHOUT_CHOICE: Final[frozenset[str]] = frozenset({"torch._higher_order_ops.associative_scan"})
 
 # Modules whose functions do something that can't be part of a trace; the reason is shown.
