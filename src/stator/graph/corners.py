@@ -90,7 +90,7 @@ class Corners:
             if not mentioned <= symbols | self._env.backed_var_to_val.keys():
                 continue  # about what the operation has just made: no argument is otherwise
             # Of many, each is asked about: what is otherwise at a point that agrees is settled.
-            if any(question.condition.xreplace(point) == (not question.answer) for point in many):
+            if any(_is_otherwise(question.condition, question, point) for point in many):
                 continue
             point = self._otherwise(symbols, question)
             if point is None or not self._agrees(ran, point):
@@ -146,7 +146,7 @@ class Corners:
         )
         for numbers in self._tried(question.condition, mentioned):
             exact = {symbol: sympy.Integer(number) for symbol, number in numbers.items()}
-            if condition.xreplace(exact) == (not question.answer):
+            if _is_otherwise(condition, question, exact):
                 point = self._point(symbols, numbers)
                 if point is not None:
                     return point
@@ -257,6 +257,14 @@ class _AtPoint(Twins):
             with torch.enable_grad():
                 made.add_(torch.zeros((), dtype=made.dtype, requires_grad=True))
         return made
+
+
+def _is_otherwise(condition: Any, question: Question, point: Point) -> bool:
+    """Whether a condition has the other answer at a point, if it can be computed there."""
+    try:
+        return bool(condition.xreplace(point) == (not question.answer))
+    except ZeroDivisionError:
+        return False
 
 
 def _parts(symbols: set[Any]) -> Iterator[Sequence[Any]]:

@@ -65,7 +65,10 @@ class Observer:
             if value is None:
                 return None
             point[symbol] = value
-        answer = condition.xreplace(point)
+        try:
+            answer = condition.xreplace(point)
+        except ZeroDivisionError:
+            return None
         return bool(answer) if answer in (sympy.true, sympy.false) else None
 
     def _symbol(self, symbol: Any) -> Any:
