@@ -6,9 +6,10 @@ the graph's inputs and returns its outputs. A backend may change the graph modul
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import torch.fx as fx
+from torch._functorch import config as aot_settings
 from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -18,6 +19,11 @@ from stator.graph.state import preserved
 
 from .errors import BackendError
 from .registry import Backend, Compiled, backend_name, lookup
+
+# AOTAutograd makes one of two operators that compute the same, and forgets that their results have
+# sizes under two names: of those that are kept for the backward, one name is nobody's.
+# And where a backward can't be compiled, that shows when the graph is, not when it is needed.
+_OF_UNKNOWN: Final[Mapping[str, Any]] = {"cse": False, "force_non_lazy_backward_lowering": True}
 
 
 @dataclass(frozen=True)
@@ -44,9 +50,15 @@ def compile_graph(
     name = backend_name(backend)
     as_given = _copied(module.graph)  # the backend may change the graph
     context = TracingContext(fake_mode)
+    settings = _settings(module)
     try:
         # It may fail in the middle of the graph, in a scope that the graph has entered.
-        with preserved(), interruptible(outermost=False), tracing(context):
+        with (
+            preserved(),
+            interruptible(outermost=False),
+            aot_settings.patch(**settings),
+            tracing(context),
+        ):
             compiled: object = function(module, list(example_inputs), **(options or {}))
     except Exception as error:
         if is_interrupt(error):
@@ -58,6 +70,19 @@ def compile_graph(
         problem = f"returned {type(compiled).__name__} instead of a callable"
         raise BackendError(name, problem, graph_text(fx.GraphModule(module, as_given)))
     return CompiledGraph(compiled, context)
+
+
+def _settings(module: fx.GraphModule) -> dict[str, Any]:
+    """Settings of AOTAutograd for a graph."""
+    settings = dict(_OF_UNKNOWN) if depends_on_values(module) else {}
+    if any("recompute" in node.meta for node in module.graph.nodes):
+        settings["enable_autograd_cache"] = False  # which does not look at these marks
+    return settings
+
+
+def depends_on_values(module: fx.GraphModule) -> bool:
+    """Whether there are sizes or numbers in a graph that only a run knows."""
+    return any("unbacked_bindings" in node.meta for node in module.graph.nodes)
 
 
 def _copied(graph: fx.Graph) -> fx.Graph:

@@ -110,6 +110,9 @@ class Task:
     """Which sizes and ints are left open."""
     whole: bool = False
     """It is to be one graph, or none."""
+    apart: bool = False
+    """What makes numbers or sizes that depend on values is not in a graph: the backend has failed
+    on one."""
     splits: Splits = field(default_factory=dict)
     """Loops that are not unrolled; those that take too long are added."""
 

@@ -62,6 +62,7 @@ from stator.graph import (
     UntrackedTensorError,
     leaves,
 )
+from stator.graph.errors import Apart
 from stator.graph.memory import storage_of
 from stator.graph.output import operator_name
 from stator.graph.state import StateRecorder
@@ -238,11 +239,13 @@ class Tensors:
                 if known is None:
                     raise ValueNeeded(failure.reason) from None
                 return self.record(frame, target, tuple(known[0]), known[1])
+            except Apart as failure:
+                raise failure.cause(failure.reason) from None
             except Unsupported as failure:
                 known = self.scalars.speculation.settled(frame, ([*args], kwargs))
                 if known is not None:
                     return self.record(frame, target, tuple(known[0]), known[1])
-                raise failure.cause(failure.reason) from None
+                raise failure.cause(failure.reason, whole=failure.whole) from None
             except UntrackedTensorError:
                 raise RegionContents("a tensor has left a region sideways, and is used") from None
         return self.refuse(error)

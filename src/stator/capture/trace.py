@@ -80,6 +80,7 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
         living(graph)
         controls.learn()  # fake tensors may just have loaded torch._dynamo
         graph.default_device = device
+        graph.apart = task.apart
         world = World()
         world.blame = blame
         with StateRecorder(graph, state_before) as state:

@@ -132,6 +132,13 @@ def closed(label: Label, why: str, what: str = "nothing") -> None:
         logs.write("dynamic", f"{label}: {what} is left open any more, since {why}")
 
 
+def apart(label: Label, why: str) -> None:
+    """The backend has failed on sizes that depend on values."""
+    if logs.on("dynamic", label):
+        what = "is split where sizes and numbers depend on values"
+        logs.write("dynamic", f"{label}: the program {what}, since the backend fails: {why}")
+
+
 def limited(label: Label, text: str) -> None:
     """A limit of recompiles was reached."""
     if logs.on("perf_hints", label):

@@ -14,13 +14,12 @@ from types import FunctionType
 from typing import Any, Final
 
 import torch
-import torch.fx as fx
 
 from stator import config
 from stator.backends import BackendError
-from stator.backends.compile import compile_graph
+from stator.backends.compile import compile_graph, depends_on_values
 from stator.backends.recurrent import NotCompiledError
-from stator.backends.registry import backend_name
+from stator.backends.registry import backend_name, is_built_in
 from stator.backends.shortcut import NO_ASSERTS, only_torch_operators, shortcut
 from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
@@ -28,20 +27,32 @@ from stator.driver.options import Options
 from stator.graph import Recorded
 
 
+class ValuesInGraphError(Exception):
+    """The backend can't compile a graph with sizes that depend on values: it is to be split there.
+
+    Its results are inputs of the next graph then, with sizes like any other.
+    """
+
+
 def compile_recorded(
-    recorded: Recorded, options: Options, title: Title, failed: Callable[[BackendError], bool]
+    recorded: Recorded,
+    options: Options,
+    title: Title,
+    failed: Callable[[BackendError], bool],
+    *,
+    may_split: bool,
 ) -> Callable[..., Any]:
     """Calls the backend; Inductor's code is called as directly as is safe.
 
     Where the backend fails, and it is not known why, `failed` says whether the graph itself is to
-    run in its place.
+    run in its place. If sizes depend on values, and it `may_split`, the program is to be split.
     """
     progress.stage(f"backend {backend_name(options.backend)}")
     given = options.for_backend
     direct = options.inductor and config.inductor_shortcuts
     if direct and only_torch_operators(recorded.module):
         given["patches"] = NO_ASSERTS
-    depends = _depends_on_values(recorded.module)
+    depends = depends_on_values(recorded.module)
     try:
         with _same_recursion_limit():
             made = compile_graph(
@@ -52,6 +63,8 @@ def compile_recorded(
                 options=given,
             )
     except BackendError as error:
+        if may_split and depends and _is_of_values(error, options):
+            raise ValuesInGraphError(str(error.__cause__ or error)) from error
         reason = _uncompiled(error, depends)
         if error.module is None or (reason is None and not failed(error)):
             raise
@@ -95,8 +108,11 @@ _OF_INFERENCE: Final = re.compile(
 _UNKNOWN: Final = re.compile(r"\b(u|zuf)\d+\b")  # torch's names for numbers that only a run knows
 
 
-def _depends_on_values(module: fx.GraphModule) -> bool:
-    return any("unbacked_bindings" in node.meta for node in module.graph.nodes)
+def _is_of_values(error: BackendError, options: Options) -> bool:
+    """Whether the same without sizes that depend on values may well be compiled."""
+    if isinstance(error.__cause__, NotCompiledError):
+        return False
+    return is_built_in(options.backend) or _needs_values(error)
 
 
 def _uncompiled(error: BackendError, depends: bool) -> str | None:

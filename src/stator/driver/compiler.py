@@ -31,6 +31,7 @@ from stator.diagnostics.places import shown
 from stator.driver import announcements, reproducer, stance
 from stator.driver.abandon import abandon
 from stator.driver.attempts import Second
+from stator.driver.backend import ValuesInGraphError
 from stator.driver.entries import (
     ChangedError,
     assemble,
@@ -356,6 +357,10 @@ class Compiler:
         wanted = self._wanted(function, ledger, bound)
         try:
             return self._entry(function, ledger, bound, wanted)
+        except ValuesInGraphError as error:
+            announcements.apart(self.label, str(error))
+            ledger.continuations.apart = True
+            return self._install(function, ledger, bound)
         except (BackendError, UnknownSymbolError) as error:
             if not ledger.dynamics.in_use and type(error) is not UnknownSymbolError:
                 raise
@@ -398,7 +403,8 @@ class Compiler:
         label, options = self.label, self.options
         varied = frozenset(ledger.continuations.varied) if self.trust else frozenset[object]()
         whole, splits = options.fullgraph, ledger.continuations.splits
-        task = Task(function, bound, self.points, self.trust, varied, wanted, whole, splits)
+        apart = ledger.continuations.apart
+        task = Task(function, bound, self.points, self.trust, varied, wanted, whole, apart, splits)
         found = captured(task, label, options, ledger)
         trace = found.trace
         if found.failed is not None:
@@ -410,7 +416,8 @@ class Compiler:
         if trace.writes:
             follow_policy(label, trace.writes, _level_outside())
         ending = None if trace.suspension is None else self._ending(ledger, trace.suspension)
-        built = build(trace, label, options, may_fail=self._may_run_uncompiled(trace))
+        may_fail, may_split = self._may_run_uncompiled(trace), not (whole or apart)
+        built = build(trace, label, options, may_fail=may_fail, may_split=may_split)
         if built.uncompiled is not None:
             text = f"{label}: {built.uncompiled.problem}\n  The graph runs uncompiled."
             details = "".join(traceback.format_exception(built.uncompiled))

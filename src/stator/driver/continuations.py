@@ -32,6 +32,7 @@ class Continuations:
         self.varied: set[object] = set()
         """Instructions at which something that was taken for granted turned out otherwise."""
         self.splits: Splits = {}  # loops that took too long to unroll
+        self.apart = False  # whether the backend has failed on sizes that depend on values
 
     def __len__(self) -> int:
         return len(self._known)
@@ -43,6 +44,7 @@ class Continuations:
         self._known.clear()
         self.varied.clear()
         self.splits.clear()
+        self.apart = False
 
     def at(
         self, points: tuple[Point, ...], make: Make, *, trust: Trust = Trust.SEEN

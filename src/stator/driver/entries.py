@@ -35,6 +35,7 @@ from stator.driver.tally import Tally
 from stator.driver.tracing import Captured
 from stator.emit import residual
 from stator.emit.ending import Ending
+from stator.graph.size_inputs import with_sizes
 from stator.guards import Guard, Source
 
 _EAGERLY: Final = 2  # calls that return, where there is to be one graph
@@ -78,14 +79,20 @@ class Target:
     """That, as Python code."""
 
 
-def build(trace: Trace, label: Label, options: Options, *, may_fail: bool = False) -> Built:
-    """Has the graph of a trace compiled. If it `may_fail`, the graph may run as it is instead."""
+def build(
+    trace: Trace, label: Label, options: Options, *, may_fail: bool = False, may_split: bool = False
+) -> Built:
+    """Has the graph of a trace compiled. If it `may_fail`, the graph may run as it is instead.
+
+    If the program `may_split`, it is not: what the backend fails on is to be outside of graphs.
+    """
     title = Title.of(label.name, next(NUMBERS))
     prologue, retry, recorded = trace.prologue, trace.retry, trace.recorded
     tally = Tally(whole=not label.units)
     if recorded is None:
         return Built(title, prologue.around(None, retry=retry is not None), tally=tally)
     recorded, views = trace.shared.lowered(recorded)
+    recorded, sizes = with_sizes(recorded)
     code = recorded.module.code
     called = announcements.operators(recorded.module)
     announcements.recorded(label, recorded.module)
@@ -100,9 +107,9 @@ def build(trace: Trace, label: Label, options: Options, *, may_fail: bool = Fals
             uncompiled.append(error)
         return may_fail
 
-    graph = compile_recorded(recorded, options, title, given_up)
+    graph = compile_recorded(recorded, options, title, given_up, may_split=may_split)
     seconds = time.perf_counter() - began
-    graph = trace.shared.around(graph, views)
+    graph = trace.shared.around(sizes.around(graph), views)
     assert trace.changes is not None
     graph = trace.changes.scopes.around(graph)
     if retry is None or retry.checks is not None:  # which are made before: the graph may raise

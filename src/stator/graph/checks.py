@@ -38,7 +38,7 @@ def insert_checks(graph: fx.Graph, symbols: Symbols, conditions: Sequence[Any]) 
     places: dict[fx.Node, fx.Node] = {}  # behind which node -> the last one that was put there
     for check in checks:
         last = max(check.known.values(), key=order.__getitem__)
-        behind = _behind_inputs(places.get(last, last))
+        behind = behind_inputs(places.get(last, last))
         with graph.inserting_before(behind.next):
             made = graph.call_function(CHECK, (check.written(graph), check.message))
         made.meta[KEEP] = True
@@ -76,13 +76,18 @@ class _Check:
         return graph.call_function(torch.sym_not, (self._truth,))
 
 
+def is_check(node: fx.Node) -> bool:
+    """Whether a node makes sure of something that is taken for granted."""
+    return node.target is CHECK and _NUMBER.match(str(node.args[1])) is not None
+
+
 def failed_check(error: BaseException) -> int | None:
     """The number of the condition that does not hold, if an error says so."""
     found = _NUMBER.search(str(error))
     return None if found is None else int(found[1])
 
 
-def _behind_inputs(node: fx.Node) -> fx.Node:
+def behind_inputs(node: fx.Node) -> fx.Node:
     """Nothing but inputs comes before an input."""
     while node.next.op == "placeholder":
         node = node.next

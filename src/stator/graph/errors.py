@@ -31,10 +31,17 @@ class DataDependent(RecordingError):  # noqa: N818  (an outcome, not a fault)
 class Unsupported(RecordingError):  # noqa: N818
     """The operation can't be carried out on fake tensors, or can't be written into a graph."""
 
-    def __init__(self, reason: str, cause: type[Break] = NoGraphOperation) -> None:
+    def __init__(
+        self, reason: str, cause: type[Break] = NoGraphOperation, *, whole: bool = False
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.cause = cause
+        self.whole = whole  # nothing around it is to be in a graph, either
+
+
+class Apart(Unsupported):
+    """What the operation makes is to be an input of the next graph: no arguments change that."""
 
 
 class UntrackedTensorError(AssertionError):

@@ -32,24 +32,31 @@ from torch.fx.experimental.symbolic_shapes import (
     compute_unbacked_bindings,
 )
 
-from stator.diagnostics.catalogue import RegionContents, SharedMemory, TensorStateChanged
+from stator.diagnostics.catalogue import (
+    RegionContents,
+    SharedMemory,
+    TensorStateChanged,
+    ValueNeeded,
+)
 
 from .ancestry import computed_from
 from .arguments import Arguments, Item, with_dtypes
 from .checks import insert_checks
-from .errors import DataDependent, Unsupported
+from .errors import Apart, DataDependent, Unsupported
 from .failures import failure_of, quiet, refusal_of_nothing
 from .fakes import Dynamic, Fakes, InputSource, differentiable, tensors_in, version
 from .interrupts import is_interrupt
 from .kernels import Kernels, is_symbolic
 from .layouts import REWRITTEN, is_identity, is_new
 from .memory import storage_of
+from .named_sizes import name_sizes
 from .naming import Names
 from .origins import ModuleStack, note_origin
 from .overlaps import Overlap, overlap_of
+from .overwritten import keep_what_is_read
 from .purity import KEEP, UNCOUNTED, WRITTEN, has_effect, may_drop, may_write
 from .recurrent import RECURRENT, recurrent_results
-from .resizing import RESIZING
+from .resizing import RESIZING, Outs
 from .scalars import Assumptions, forget, forget_bindings, has_numbers
 from .symbols import Origin, Symbols
 from .unknown import Asker
@@ -140,6 +147,7 @@ class OutputGraph:
         self.assumptions = Assumptions(self.shape_env)
         self.kernels = Kernels(self.shape_env, self.fakes.mode)
         self.checks: list[Taken] = []
+        self.apart = False  # whether sizes that depend on values are to be inputs
         self.default_device: torch.device | None = None  # set by a mode that is not seen here
         self.modules: ModuleStack = {}  # the calls of modules that are under way
         self._names = Names()
@@ -149,6 +157,7 @@ class OutputGraph:
         self._attributes: dict[str, torch.Tensor] = {}
         self._regions: dict[str, torch.nn.Module] = {}
         self._real: list[torch.Tensor] = []  # ids in _inputs stay taken
+        self._writes: dict[fx.Node, set[int]] = {}  # which storages a node changes
         self.written: set[int] = set()  # storages of tensors that may have been changed in place
         self.overwritten: set[int] = set()  # of those that were, also through `.data`
 
@@ -282,9 +291,11 @@ class OutputGraph:
         resizes = RESIZING.get(name)
         if resizes is not None and resizes(args, kwargs):
             text = f"{operator_name(target)} gives its arguments another size"
-            raise Unsupported(text, TensorStateChanged)
+            raise Unsupported(text, TensorStateChanged, whole=True)
         overlap = overlap_of(operands) if may_write(name, kwargs) else None
         result = self._run(target, args, kwargs)
+        if kwargs and isinstance(target, OpOverload | OpOverloadPacket):
+            self._ask_of_outs(target, args, kwargs)
         detaches = _bare_name(target) == "detach" or args[1:] == ("data",)
         if torch.is_inference_mode_enabled() and not detaches:
             result = self._as_view(result, operands)
@@ -316,6 +327,8 @@ class OutputGraph:
         read = bool(self.shape_env.pending_fresh_unbacked_symbols) and has_numbers(result)
         if result is NotImplemented or not (produced or changed or result is None or read):
             return result
+        if self.apart and self.shape_env.pending_fresh_unbacked_symbols:
+            self._refuse_unknown(target, result, operands)
         for tensor in produced:
             if not isinstance(tensor, FakeTensor):
                 name = operator_name(target)
@@ -325,6 +338,9 @@ class OutputGraph:
             node.meta[KEEP] = True
         if changed and not uncounted:
             node.meta[WRITTEN] = frozenset(map(storage_of, written))
+        if changed or uncounted:
+            statistics = [each for each in operands if uncounted and not each.requires_grad]
+            self._writes[node] = {*map(storage_of, (*written, *statistics))}
         if target is setattr:
             self.fakes.touched = True
         self.arguments.bind(result, node)
@@ -338,6 +354,16 @@ class OutputGraph:
         if made is tensor and not is_new(tensor):  # sizes of 1 may have any strides
             made = self.call(torch.clone, (tensor,), {"memory_format": torch.contiguous_format})
         return made
+
+    def _refuse_unknown(
+        self, target: Target, result: Any, operands: Sequence[torch.Tensor]
+    ) -> None:
+        """Of numbers that are not known, only bools may be in a graph, which checks them."""
+        if not isinstance(result, torch.SymBool):
+            forget(self.shape_env, operands)
+            name = operator_name(target)
+            text = f"the backend can't compile what depends on the result of {name}"
+            raise Apart(f"{text}, whose size or value shows at run time", ValueNeeded)
 
     def _bind_symbols(self, node: fx.Node, result: Any, produced: Sequence[torch.Tensor]) -> None:
         """A result with numbers or sizes that depend on values: they are bound to the node."""
@@ -433,6 +459,22 @@ class OutputGraph:
             name = operator_name(target)
             raise Unsupported(f"{name} refuses an empty tensor, which may depend on open sizes")
         raise refusal
+
+    def _ask_of_outs(
+        self, target: OpOverload | OpOverloadPacket, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Refuses an operator that resizes `out=` arguments where its fake kernel does not."""
+        outs = Outs.of(target, kwargs)
+        if outs is None:
+            return
+        wanted = None
+        if outs.twin is not None:
+            left = {name: value for name, value in kwargs.items() if name not in outs.names}
+            wanted = list(tensors_in(self._run(outs.twin, args, left)))
+        if wanted is None or not outs.fit(wanted, kwargs):
+            forget(self.shape_env, tensors_in((args, kwargs)))
+            text = f"{operator_name(target)} gives its arguments another size"
+            raise Unsupported(text, TensorStateChanged)
 
     def _ask_of_overlap(
         self,
@@ -540,6 +582,10 @@ class OutputGraph:
         self.graph.output(results)
         if not whole:
             self._drop_unused()
+        if any(each.requires_grad for each in self.arguments.tensors()):
+            keep_what_is_read(self.graph, self._writes)
+            if self.symbols.unbacked:
+                name_sizes(self.graph, self.shape_env.backed_var_to_val)
         self._protect_constants(outputs)
         mode, fakes = self.fakes.pristine()
         tensors = iter(fakes)

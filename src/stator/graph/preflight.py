@@ -13,7 +13,7 @@ import torch
 import torch.fx as fx
 
 from .ancestry import computed_from
-from .checks import CHECK
+from .checks import is_check
 from .memory import storage_of
 from .purity import KEEP, may_drop
 from .replay import NotReplayableError, hint
@@ -40,12 +40,12 @@ def preflight(
     results = next(iter(reversed(nodes))).args[0]
     assert isinstance(results, tuple)
     answers = results[len(results) - compared :]
-    checks = [node for node in nodes if node.target is CHECK]
+    checks = [node for node in nodes if is_check(node)]
     needed = set(computed_from([*checks, *(each for each in answers if type(each) is fx.Node)]))
     if len(needed) > _NODES or not _is_cheap(module.graph, needed):
         return None
     for node in needed:
-        if node.op in ("placeholder", "get_attr") or node.target is CHECK:
+        if node.op in ("placeholder", "get_attr") or is_check(node):
             continue
         if KEEP in node.meta or not may_drop(node):
             return None
