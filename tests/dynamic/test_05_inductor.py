@@ -1,10 +1,12 @@
 # mypy: ignore-errors
 """Inductor's code with sizes left open."""
 
+import pytest
 import torch
 from torch import nn
 
 import stator
+from tests.unknown.inductor import without_kernels
 
 from .harness import compare, tensor
 
@@ -52,3 +54,35 @@ def test_a_loop_with_breaks():
 
     found = compare(program, [lambda: (tensor(3), 100)], "inductor", limit=4)
     assert not found.warned
+
+
+def flattened(x, y, w):
+    return (x.reshape(-1).sin() * w).exp().sum()
+
+
+def joined(x, y, w):
+    return (torch.cat([x.sin(), y]) * w).sigmoid().sum()
+
+
+def made_of_a_size(x, y, w):
+    mask = torch.where(x[:, 0] > 0, 1, 0).repeat(3)
+    return (torch.ones(x.shape[0] * 3 + 1) * w).exp()[:-1].mul(mask).sum()
+
+
+def multiplied(x, y, w):
+    return (x[:, None] * y).flatten().mul(w).tanh().sum()
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("program", [flattened, joined, made_of_a_size, multiplied])
+def test_the_backward_knows_the_sizes_that_others_are_computed_from(program, dynamic):
+    compiled = stator.compile(program, dynamic=dynamic)
+    w = torch.tensor(0.5, requires_grad=True)
+    with without_kernels():
+        for rows, others in ((4, 3), (6, 5), (7, 2)):
+            given = tensor(rows, 5), tensor(others, 5)
+            if program is multiplied:
+                given = given[0], tensor(rows, 1, 5)
+            (found,) = torch.autograd.grad(compiled(*given, w), w)
+            (wanted,) = torch.autograd.grad(program(*given, w), w)
+            torch.testing.assert_close(found, wanted)

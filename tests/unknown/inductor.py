@@ -1,6 +1,6 @@
 """Programs whose sizes depend on values, compiled by Inductor, next to eager: also in training.
 
-    python -m tests.unknown.inductor [--seeds FIRST LAST] [--plain | --training] [--kernels] [NAME ...]
+    python -m tests.unknown.inductor [--seeds FIRST LAST] [--plain | --training] [--kernels] [NAME]
 
 Comes in: the programs of this folder, of tests/dynamic, of `networks`, and generated ones. Goes
 out: a `Finding` for each call that differs, and for each graph that Inductor could not compile:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as F  # noqa: N812 - as everybody calls it
 
 PROGRAMS: list[tuple[Callable[..., Any], list[Callable[[], tuple[Any, ...]]]]] = []
 NODES = 6

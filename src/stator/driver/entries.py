@@ -35,7 +35,7 @@ from stator.driver.tally import Tally
 from stator.driver.tracing import Captured
 from stator.emit import residual
 from stator.emit.ending import Ending
-from stator.graph.size_inputs import with_sizes
+from stator.graph.size_inputs import Sizes, with_sizes
 from stator.guards import Guard, Source
 
 _EAGERLY: Final = 2  # calls that return, where there is to be one graph
@@ -92,7 +92,7 @@ def build(
     if recorded is None:
         return Built(title, prologue.around(None, retry=retry is not None), tally=tally)
     recorded, views = trace.shared.lowered(recorded)
-    recorded, sizes = with_sizes(recorded)
+    recorded, sizes = with_sizes(recorded) if options.backend != "eager" else (recorded, Sizes())
     code = recorded.module.code
     called = announcements.operators(recorded.module)
     announcements.recorded(label, recorded.module)

@@ -1,0 +1,81 @@
+"""Gradients of what is computed from inputs that the same graph changes, with Inductor."""
+
+# mypy: ignore-errors
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import stator
+from tests.unknown.inductor import without_kernels
+
+
+class Running(nn.Module):
+    """Running statistics that are used, and then updated."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.arange(5.0))
+        self.register_buffer("mean", torch.ones(5))
+
+
+class Centred(Running):
+    def forward(self, x):
+        y = (x - self.mean) * self.weight
+        self.mean.lerp_(x.mean(0), 0.1)
+        return y
+
+
+class ThroughAView(Running):
+    def forward(self, x):
+        y = (x - self.mean[None]).relu() * self.weight
+        self.mean.copy_(x.mean(0))
+        return y
+
+
+class ReadAfterwards(Running):
+    def forward(self, x):
+        self.mean.mul_(2)
+        return (x * self.mean).relu() * self.weight
+
+
+class Assigned(Running):
+    def forward(self, x):
+        y = (x * self.mean) * self.weight
+        self.mean[1:] = 7.0
+        return y
+
+
+class Folded(nn.Module):
+    """As in quantization-aware training: the statistics scale a weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(5, 4)
+        self.norm = nn.BatchNorm1d(4)
+
+    def forward(self, x):
+        scale = self.norm.weight / torch.sqrt(self.norm.running_var + 1e-5)
+        y = nn.functional.linear(x, self.linear.weight * scale[:, None]) / scale
+        return self.norm(y)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("kind", [Centred, ThroughAView, ReadAfterwards, Assigned, Folded])
+def test_gradients(kind, backend):
+    torch.manual_seed(0)
+    plain = kind()
+    other = copy.deepcopy(plain)
+    compiled = stator.compile(other, backend=backend, fullgraph=True)
+    with without_kernels():
+        for k in range(3):
+            x = torch.randn(6, 5) + k
+            for module, run in ((plain, plain), (other, compiled)):
+                module.zero_grad()
+                run(x).pow(3).sum().backward()
+            for one, two in zip(plain.parameters(), other.parameters(), strict=True):
+                torch.testing.assert_close(two.grad, one.grad)
+            for one, two in zip(plain.buffers(), other.buffers(), strict=True):
+                torch.testing.assert_close(two, one)
