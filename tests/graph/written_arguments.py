@@ -1,18 +1,30 @@
 """Calls of all operators that write to arguments, with arguments that are made up.
 
-Comes in: a schema of torch's. Goes out: `Call`s that eager accepts, with sizes that fit or don't,
-empty ones among them, and which arguments have other sizes, strides or memory afterwards.
+    python -m tests.graph.written_arguments FIRST STEP
 
-Made-up arguments crash some kernels, which are left out by name (`CRASHING`).
+Comes in: a schema of torch's. Goes out: `Call`s that eager accepts, with sizes that fit or don't,
+empty ones among them; which arguments have other sizes, strides or memory afterwards; and, of those
+calls, what is otherwise when they are compiled.
+
+Made-up arguments crash some kernels, which are left out by name (`CRASHING`). Others spoil memory,
+which shows later: each operator is called in a process of its own.
 """
 
+import json
+import os
 import random
+import signal
+import sys
+import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
 import torch.utils._pytree as pytree
+
+import stator
 
 _SPACES: Final = frozenset({"aten", "prims", "quantized", "mkldnn", "onednn"})
 _SHAPES: Final = ((3, 4), (3, 4), (3, 3), (4,), (3,), (2, 3, 4), (2, 3, 4, 4), (0,), (1,), ())
@@ -170,3 +182,102 @@ def _tensor(draw: random.Random) -> torch.Tensor:
     made = torch.arange(count).reshape(shape) % 3
     kind = draw.choice("fffib")
     return made.float() if kind == "f" else made if kind == "i" else made > 0
+
+
+# ---------------------------------------------------------------------------- compiled
+
+
+_SECONDS: Final = 60
+_BACKENDS: Final = ("eager", "aot_eager")
+
+
+def examined(operator: Any) -> dict[str, Any] | None:
+    """What a process of its own finds out; None if it has crashed, or does not end."""
+    reading, writing_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with warnings.catch_warnings(action="ignore"):
+            signal.alarm(_SECONDS)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            os.write(writing_end, json.dumps(_found(operator)).encode())
+            os._exit(0)
+    os.close(writing_end)
+    with os.fdopen(reading, "rb") as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
+    found: dict[str, Any] | None = json.loads(text) if text else None
+    return found
+
+
+def _found(operator: Any) -> dict[str, Any]:
+    made = list(calls(operator))
+    kinds = {call.changed: call for call in made if call.changed}
+    different = [
+        f"{backend}: {text}"
+        for call in kinds.values()
+        for backend in _BACKENDS
+        if (text := _difference(call, backend))
+    ]
+    changed = sorted({name for kind in kinds for name in kind})
+    return {"calls": len(made), "changed": changed, "different": different}
+
+
+def _difference(call: Call, backend: str) -> str:
+    stator.reset()
+    operator = call.operator
+
+    def program(*args: Any, **kwargs: Any) -> Any:
+        return operator(*args, **kwargs)
+
+    wanted, found = (_outcome(each, call) for each in (program, _compiled(program, backend)))
+    return (
+        ""
+        if wanted[0] == found[0] and _are_equal(operator, wanted[1], found[1])
+        else (f"{call.args} {call.kwargs}: {wanted} and {found}")
+    )
+
+
+def _compiled(program: Any, backend: str) -> Any:
+    return stator.compile(program, backend=backend)
+
+
+def _outcome(function: Any, call: Call) -> tuple[list[Any], list[torch.Tensor]]:
+    args, kwargs = call.given()
+    try:
+        result = function(*args, **kwargs)
+    except Exception as error:
+        return [type(error).__name__], []
+    leaves = pytree.tree_leaves((args, kwargs, result))
+    tensors = [each for each in leaves if isinstance(each, torch.Tensor)]
+    return [(tuple(each.shape), str(each.dtype)) for each in tensors], tensors
+
+
+def _are_equal(operator: Any, wanted: Sequence[Any], found: Sequence[Any]) -> bool:
+    tags = (torch.Tag.nondeterministic_seeded, torch.Tag.nondeterministic_bitwise)
+    if any(tag in operator.tags for tag in tags) or "empty" in str(operator):
+        return True
+    pairs = zip(wanted, found, strict=True)
+    return all(torch.allclose(one, two, equal_nan=True) for one, two in pairs)
+
+
+def main(first: int, step: int) -> int:
+    torch.set_num_threads(1)
+    counts: Counter[str] = Counter()
+    for operator in writing()[first::step]:
+        counts["operators"] += 1
+        found = examined(operator)
+        if found is None:
+            counts["crashed"] += 1
+            print(f"{operator}: crashed", flush=True)
+            continue
+        counts["called"] += bool(found["calls"])
+        counts["resizes or sets an argument"] += bool(found["changed"])
+        counts["different"] += bool(found["different"])
+        for text in found["different"][:1]:
+            print(f"{operator} {found['changed']}: {text[:600]}", flush=True)
+    print(dict(counts))
+    return 1 if counts["different"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))

@@ -1,6 +1,6 @@
 """Inductor compiles what depends on values, forward and backward: some programs of `inductor`.
 
-Its code is written, not run: that takes a C++ compiler. `python -m tests.unknown.inductor --kernels`
+Its code is written, not run: that takes a C++ compiler. With `--kernels`, tests.unknown.inductor
 runs all programs with it.
 """
 

@@ -56,7 +56,7 @@ from .overlaps import Overlap, overlap_of
 from .overwritten import keep_what_is_read
 from .purity import KEEP, UNCOUNTED, WRITTEN, has_effect, may_drop, may_write
 from .recurrent import RECURRENT, recurrent_results
-from .resizing import RESIZING, Outs
+from .resizing import RESIZED_AS, RESIZING, Outs
 from .scalars import Assumptions, forget, forget_bindings, has_numbers
 from .symbols import Origin, Symbols
 from .unknown import Asker
@@ -283,6 +283,11 @@ class OutputGraph:
         name = _bare_name(target)
         if name in REWRITTEN and args and isinstance(args[0], FakeTensor):
             args = (self._as_new(args[0]), *args[1:])
+        if name in RESIZED_AS and len(args) == 2 and not kwargs:
+            given, like = args
+            return self.call(
+                ("method", "resize_"), (given, (*like.shape,)), stack_trace=stack_trace
+            )
         self._apply_default_device(target, kwargs)
         node_args = self.arguments.of(with_dtypes(target, args))
         node_kwargs = self.arguments.of(with_dtypes(target, kwargs))

@@ -57,6 +57,9 @@ RESIZING: Final[Mapping[str, Callable[[Sequence[Any], Mapping[str, Any]], bool]]
 }
 """By name of the function: whether a call of it resizes arguments."""
 
+RESIZED_AS: Final = frozenset({"resize_as_", "resize_as_.default"})
+"""Recorded as `resize_`: of this one, AOTAutograd forgets that an input is smaller afterwards."""
+
 
 @dataclass(frozen=True)
 class Outs:
