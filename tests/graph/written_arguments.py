@@ -79,8 +79,8 @@ class Call:
 
     def given(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments anew."""
-        made: Any = pytree.tree_map_only(torch.Tensor, torch.clone, (self.args, dict(self.kwargs)))
-        return made
+        args, kwargs = pytree.tree_map_only(torch.Tensor, torch.clone, (self.args, self.kwargs))
+        return args, dict(kwargs)
 
 
 def writing() -> list[Any]:

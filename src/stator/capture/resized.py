@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.fx as fx
+from torch._ops import OpOverload, OpOverloadPacket
 
 from stator.capture.strided import WARNED
 from stator.diagnostics.catalogue import TensorStateChanged
@@ -90,8 +91,14 @@ def _first_user(node: fx.Node) -> fx.Node | None:
 
 
 def _is_out(user: fx.Node, node: fx.Node) -> bool:
-    out = user.kwargs.get("out")
-    return out is node or (isinstance(out, tuple | list) and any(each is node for each in out))
+    if isinstance(user.target, OpOverload | OpOverloadPacket):
+        outs: Any = user.kwargs.values()  # they have names of their own
+    else:
+        outs = (user.kwargs.get("out"),)
+    return any(
+        out is node or (isinstance(out, tuple | list) and any(each is node for each in out))
+        for out in outs
+    )
 
 
 def _resizes(user: fx.Node, node: fx.Node) -> bool:
