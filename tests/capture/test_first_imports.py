@@ -83,6 +83,22 @@ def test_other_modules_are_not_loaded(tmp_path, monkeypatch):
     assert "stator_test_module" not in sys.modules
 
 
+def test_a_file_with_the_name_of_a_module_of_the_library(tmp_path, monkeypatch, capsys):
+    (tmp_path / "colorsys.py").write_text("print('loaded')")
+    monkeypatch.syspath_prepend(tmp_path)
+    _forget("colorsys")
+
+    def f(x):
+        print("before")
+        import colorsys
+
+        return x + len(colorsys.__name__)
+
+    stator.compile(f, backend="eager")(t(1.0))
+    _forget("colorsys")
+    assert capsys.readouterr().out == "before\nloaded\n"
+
+
 def test_modules_that_show_something_are_not_loaded(capsys):
     def program(x):
         import this

@@ -7,7 +7,10 @@ itself is about to load it, and what these modules do when they are loaded nobod
 """
 
 import importlib
+import importlib.util
+import os
 import sys
+from pathlib import Path
 from typing import Final
 
 from stator.capture import Trace
@@ -31,7 +34,7 @@ def load_library(trace: Trace) -> bool:
     top = name.partition(".")[0]
     if top not in sys.stdlib_module_names or top in _SEEN or top.startswith("_test"):
         return False
-    if name in sys.modules or "__main__" in name:
+    if name in sys.modules or "__main__" in name or not _is_librarys(top):
         return False
     if any(type(each.check) is NoKey and each.check.key == name for each in trace.guards):
         return False  # the program has looked
@@ -40,3 +43,13 @@ def load_library(trace: Trace) -> bool:
     except Exception:  # the program will see it, too
         return False
     return True
+
+
+def _is_librarys(name: str) -> bool:
+    """Whether it is what the library has by that name: programs have files called `token.py`."""
+    found = importlib.util.find_spec(name)
+    origin = "" if found is None else found.origin or ""
+    return origin in ("built-in", "frozen") or _LIBRARY in Path(origin).parents
+
+
+_LIBRARY: Final = Path(os.__file__).parent
