@@ -188,7 +188,7 @@ def pairs(x):
     return wide.view(x.shape[0], 2, x.shape[1]), wide.unflatten(1, (2, -1)), wide.chunk(2, 1)
 
 
-@program(2, compiles=9, open=False, coarse=True)
+@program(2, compiles=10, open=False, coarse=True)
 def split_in_the_middle(x):
     left, right = x.split([x.shape[0] // 2, x.shape[0] - x.shape[0] // 2])
     return left * 1, right * 2
@@ -204,7 +204,7 @@ def one_by_one(x):
     return [row.sum() for row in x], x.unbind(1)
 
 
-@program(2, compiles=9, open=False, coarse=True)
+@program(2, compiles=10, open=False, coarse=True)
 def patches(x):
     height, width = x.shape
     x = F.pad(x, (0, width % 2, 0, height % 2))
@@ -215,7 +215,7 @@ def patches(x):
 # ---------------------------------------------------------------------- parts
 
 
-@program(2, compiles=9, open=False, coarse=True)
+@program(2, compiles=10, open=False, coarse=True)
 def halves(x):
     middle = x.shape[0] // 2
     return x[:middle] * 1, x[middle:] * 1, x[:, -1:] + 1

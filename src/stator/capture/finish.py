@@ -61,7 +61,11 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
     marked = own.finish(resolver.outputs)
     # Before an exception, all operators run: a kernel may refuse what a fake one lets pass.
     checked = [each.tensor for each in graph.checks]
-    unused = tracer.tensors.handled.unused([*resolver.outputs, *checked])
+    unused = [
+        # It is computed, and that is all: autograd must not keep what it is computed from.
+        graph.call(("method", "detach"), (each,)) if each.requires_grad else each
+        for each in tracer.tensors.handled.unused([*resolver.outputs, *checked])
+    ]
     unused += unused_draws(graph, [*resolver.outputs, *checked, *unused])
     recorded = graph.finish([*resolver.outputs, *unused, *checked], whole=raised)
     graph_changes = changes_of(graph, recorded)

@@ -91,14 +91,14 @@ def build(
     tally = Tally(whole=not label.units)
     if recorded is None:
         return Built(title, prologue.around(None, retry=retry is not None), tally=tally)
-    recorded, views = trace.shared.lowered(recorded)
+    rerun = Rerun(label, trace, Instead(label, tally), options.backend)
+    recorded, views = trace.shared.lowered(recorded)  # from here on, the graph has other inputs
     recorded, sizes = with_sizes(recorded) if options.backend != "eager" else (recorded, Sizes())
     code = recorded.module.code
     called = announcements.operators(recorded.module)
     announcements.recorded(label, recorded.module)
     began = time.perf_counter()
     lines = name_graph(recorded.module, title)
-    rerun = Rerun(label, trace, Instead(label, tally), options.backend)
     failed = Failures(title, lines, rerun)
     uncompiled: list[BackendError] = []
 

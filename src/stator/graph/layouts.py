@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import torch
+import torch.utils._pytree as pytree
 from torch._dispatch.python import no_python_dispatcher
 from torch._ops import OpOverload
 from torch._prims_common import suggest_memory_format
@@ -429,10 +430,35 @@ def laid_out(
     operands = _tensors(args, kwargs)
     if rule is _fresh and made.layout is torch.strided:
         return _placed(rule, mode, args, kwargs, made)
-    fits = _is_known if rule in _OF_SYMBOLS or _is_small((made, *operands)) else _is_plain
+    small = rule not in _OF_SYMBOLS and _is_small((made, *operands))
+    fits = _is_known if small or rule in _OF_SYMBOLS else _is_plain
     if not fits(made) or not all(map(fits, operands)):
         return made
+    if small and not _is_otherwise(rule, args, kwargs, made):
+        return made
     return _placed(rule, mode, args, kwargs, made)
+
+
+def _is_otherwise(
+    rule: Rule, args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Tensor
+) -> bool:
+    """Whether a rule says something else with the numbers of this call. To ask it with symbols
+    makes guards, and sizes of 1 that are always there are no reason for these."""
+    with _disable_current_modes(), no_python_dispatcher():
+        known = pytree.tree_map(_in_this_call, (args, kwargs, made))
+        strides = rule(*known)
+        return strides is not None and [*strides] != [*known[2].stride()]
+
+
+def _in_this_call(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        sizes, strides = map(_hints, (value.shape, value.stride()))
+        return torch.empty_strided(sizes, strides, dtype=value.dtype, device="meta")
+    return _hints([value])[0]
+
+
+def _hints(numbers: Any) -> list[Any]:
+    return [each.node.hint if isinstance(each, torch.SymInt) else each for each in numbers]
 
 
 def _placed(
@@ -459,7 +485,7 @@ def _is_small(tensors: Sequence[torch.Tensor]) -> bool:
     if not any(each._has_symbolic_sizes_strides for each in tensors):
         return False
     sizes: Any = [size for each in tensors for size in each.shape]
-    return any((n.node.hint if isinstance(n, torch.SymInt) else n) in (0, 1) for n in sizes)
+    return any(n in (0, 1) for n in _hints(sizes))
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:

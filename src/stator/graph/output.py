@@ -493,7 +493,8 @@ class OutputGraph:
         function = None if isinstance(target, tuple) else target
         refusal = overlap.refusal(functools.partial(run_target, target), function, args, kwargs)
         # An assignment to items writes to those alone: eager has looked whether they are others.
-        fine = target is operator.setitem or (overlap.asked and not overlap.mixes(written))
+        known = overlap.asked or overlap.is_one
+        fine = target is operator.setitem or (known and not overlap.mixes(written))
         if refusal is None and fine:
             return
         forget(self.shape_env, tensors_in((args, kwargs)))

@@ -67,6 +67,12 @@ class Overlap:
             self.asked = error is not None or is_replayable(args, kwargs, self._twins())
         return OperatorError(error) if error is not None and _REFUSED in str(error) else None
 
+    @property
+    def is_one(self) -> bool:
+        """Whether all are the same elements, in the same order: nobody refuses that."""
+        first = self._places[0].lies
+        return all(each.lies == first and not _repeats(each.tensor) for each in self._places)
+
     def mixes(self, written: Sequence[torch.Tensor]) -> bool:
         """Whether elements that are written are also read, as other elements."""
         with torch._C.DisableTorchFunction(), torch.no_grad():
