@@ -24,7 +24,6 @@ import subprocess
 import threading
 import time
 import uuid
-import weakref
 from pathlib import Path
 
 import pytest
@@ -199,8 +198,9 @@ def a_date(x):
 
 @cause("open", "SB0006")
 def a_file(x):
-    with open(__file__) as file:  # cause
-        return x * len(file.read())
+    with open(os.devnull, "w") as file:  # cause
+        file.write("written")
+    return x + 1
 
 
 @cause("torch.save", "SB0006")
@@ -250,9 +250,14 @@ def the_collector(x):
     return x + 1
 
 
-@cause("weak reference", "SB0019")
+class Finalized:
+    def __del__(self):
+        pass
+
+
+@cause("Finalized is made, which has a finalizer", "SB0019")
 def a_finalizer(x):
-    weakref.finalize(Manager(), len, [])  # cause
+    Finalized()  # cause
     return x + 1
 
 
@@ -264,7 +269,7 @@ def _counting():
 
 
 COUNTING, NUMBERS = _counting(), iter(range(1000))
-QUEUE, ARRAY = queue.SimpleQueue(), array.array("d", [1.0])
+QUEUE, BUFFER = queue.SimpleQueue(), memoryview(array.array("d", [1.0]))
 
 
 @cause("next reads an object of type generator", "SB0018")
@@ -285,9 +290,9 @@ def a_queue(x):
     return x + 1
 
 
-@cause("array is read: append", "SB0017")
-def an_array(x):
-    ARRAY.append(1.0)  # cause
+@cause("an item of an object of type memoryview is set", "SB0017")
+def a_view_of_an_array(x):
+    BUFFER[0] = 2.0  # cause
     return x + 1
 
 

@@ -76,8 +76,10 @@ def test_without_shortcuts(seen: list[Any]) -> None:
 def test_options(seen: list[Any]) -> None:
     stator.compile(function, options={"size_asserts": True})(X)
     assert seen[0] == {**NO_ASSERTS, "size_asserts": True}
-    with pytest.raises(stator.BackendError, match="Inductor has no option 'speed'"):
-        stator.compile(function, options={"speed": 1})(X)
+    with pytest.raises(ValueError, match="Inductor has no option 'speed'"):
+        stator.compile(function, options={"speed": 1})  # before anything is compiled
+    with pytest.raises(TypeError, match="'size_asserts' is of type bool"):
+        stator.compile(function, options={"size_asserts": "yes"})
 
 
 @known_layers

@@ -7,17 +7,18 @@ function here, which breaks that many frames further inside. Either way a tensor
 tensor comes out.
 """
 
-import array
+import mmap
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
 from typing import Any, Final
 
 import stator
 
-# Objects of C types without a contract.
+# Objects of C types that are not modelled.
 ELEMENT: Final = ElementTree.Element("made")
-START: Final = range(3, 40)
-NUMBERS: Final = array.array("q", START)
+START: Final = bytes(range(3, 40))
+NUMBERS: Final = mmap.mmap(-1, len(START))
+NUMBERS[:] = START
 
 DEPTHS: Final = (0, 1, 2, 3)
 
@@ -31,7 +32,7 @@ EXPRESSIONS: Final[dict[str, str]] = {
     "float": "(E) * round(float((E).sum()), 1)",
     "length": "(E) + len('ab' * int((E).abs().sum()))",
     "store": "kinds.first(E, setattr(kinds.ELEMENT, 'text', 'stored'))",
-    "call": "(E) + kinds.NUMBERS.pop()",
+    "call": "(E) + kinds.NUMBERS.read_byte()",
     "instruction": "(E) + kinds.NUMBERS[0]",
 }
 KINDS: Final = tuple(EXPRESSIONS)
@@ -49,12 +50,13 @@ def first(x, _):
 def reset() -> None:
     """The objects above as they were."""
     ELEMENT.text = None
-    NUMBERS[:] = array.array("q", START)
+    NUMBERS[:] = START
+    NUMBERS.seek(0)
 
 
 def world() -> list[object]:
     """What breaks leave in the objects above."""
-    return [ELEMENT.text, list(NUMBERS)]
+    return [ELEMENT.text, NUMBERS[:], NUMBERS.tell()]
 
 
 @stator.disable
@@ -122,7 +124,7 @@ def store(x):
 
 def call(x):
     y = x * 2
-    return y + NUMBERS.pop()
+    return y + NUMBERS.read_byte()
 
 
 def instruction(x):

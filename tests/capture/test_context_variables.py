@@ -254,3 +254,17 @@ def test_what_is_not_captured(fn, reason):
 def test_contexts_of_the_world_are_not_captured():
     agree(_a_context_of_the_world, lambda: (t(3), contextvars.copy_context()), "Context")
     agree(_kept, lambda: (t(3), []), "Context")
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_settings_of_backends_are_not_left_in_the_context(backend):
+    def program(x):
+        return contextvars.copy_context().run(lambda: x * 2)
+
+    compiled = stator.compile(program, backend=backend)
+    for _ in range(2):
+        assert compiled(torch.ones(3, requires_grad=True)).tolist() == [2, 2, 2]
+    before = list(contextvars.copy_context())
+    compiled(torch.ones(4, requires_grad=True))
+    assert list(contextvars.copy_context()) == before
+    assert compiled.statistics()["misses"] <= 2

@@ -94,7 +94,7 @@ def test_a_file_with_the_name_of_a_module_of_the_library(tmp_path, monkeypatch, 
 
         return x + len(colorsys.__name__)
 
-    stator.compile(f, backend="eager")(t(1.0))
+    stator.compile(f, backend="eager")(t(3))
     _forget("colorsys")
     assert capsys.readouterr().out == "before\nloaded\n"
 

@@ -1,8 +1,8 @@
 """Plans: which steps, in which order, and what they look like."""
 
-import array
 import collections
 import gc
+import struct
 import weakref
 from collections.abc import Sequence
 from fractions import Fraction
@@ -189,6 +189,6 @@ def test_reasons_ask_nothing() -> None:
         __repr__ = __format__ = __str__  # type: ignore[assignment]
 
     body = {"__module__": Silent(), "__qualname__": "Numbers"}
-    numbers = type("Numbers", (array.array,), body)("i")
-    with pytest.raises(CannotRebuild, match=r"a \?.Numbers .* no recipe for its C base array"):
+    numbers = type("Numbers", (struct.Struct,), body)("i")
+    with pytest.raises(CannotRebuild, match=r"a \?.Numbers .* no recipe for its C base Struct"):
         planned([numbers])

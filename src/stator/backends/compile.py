@@ -4,7 +4,9 @@ In: the graph module, example inputs and the fake mode they belong to. Out: a ca
 the graph's inputs and returns its outputs. A backend may change the graph module it is given.
 """
 
-from collections.abc import Mapping, Sequence
+import contextvars
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -56,10 +58,9 @@ def compile_graph(
         with (
             preserved(),
             interruptible(outermost=False),
-            aot_settings.patch(**settings),
             tracing(context),
         ):
-            compiled: object = function(module, list(example_inputs), **(options or {}))
+            compiled = _run(settings, function, module, list(example_inputs), **(options or {}))
     except Exception as error:
         if is_interrupt(error):
             raise
@@ -72,12 +73,39 @@ def compile_graph(
     return CompiledGraph(compiled, context)
 
 
+def _run(settings: Mapping[str, Any], function: Backend, *args: Any, **options: Any) -> object:
+    """Calls a backend.
+
+    torch's settings are context variables, and compiling sets some: a program that looks at its
+    context, or copies it, would find them there. Hence a copy of it.
+    """
+
+    def call() -> object:
+        with _patched(settings):
+            return function(*args, **options)
+
+    return contextvars.copy_context().run(call)
+
+
 def _settings(module: fx.GraphModule) -> dict[str, Any]:
     """Settings of AOTAutograd for a graph."""
     settings = dict(_OF_UNKNOWN) if depends_on_values(module) else {}
     if any("recompute" in node.meta for node in module.graph.nodes):
         settings["enable_autograd_cache"] = False  # which does not look at these marks
     return settings
+
+
+@contextmanager
+def _patched(settings: Mapping[str, Any]) -> Iterator[None]:
+    """As torch's own `patch`, each of which leaves a variable in the context of the thread."""
+    before = {name: getattr(aot_settings, name) for name in settings}
+    try:
+        for name, value in settings.items():
+            setattr(aot_settings, name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            setattr(aot_settings, name, value)
 
 
 def depends_on_values(module: fx.GraphModule) -> bool:

@@ -7,8 +7,8 @@ In eager, a view that is made without grad mode requires grad and has no `grad_f
 and no gradient reaches it or its base. AOTAutograd makes views among the results again, from their
 bases, in the grad mode of the call: then there is a gradient, or there is none where eager has one.
 And a result that depends on such leaves alone does not require grad any more. A view that is all
-that is left of its memory, such as the result of `linear`, is not made again. One of an input is
-made again in its own mode (`refusing_views`).
+that is left of its memory, such as the result of `linear`, is not made again. One of an input
+that is made without grad mode is made again so (`refusing_views`).
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,10 @@ from stator.capture.autograd_leaves import Paths, history
 from stator.capture.refusing_views import based_on
 from stator.diagnostics.catalogue import TensorStateChanged
 from stator.diagnostics.places import Place, stack
+from stator.graph import OutputGraph
 from stator.graph.fakes import tensors_in
 from stator.graph.memory import storage_of
+from stator.graph.views import MODES, view_kind
 
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
@@ -64,11 +66,16 @@ class LeafViews:
         given = {storage_of(each.fake) for each in graph.fakes.inputs}
         for out, own in zip(results, memory, strict=True):
             alone = not self._mode and memory.count(own) == 1 and own not in given
-            if id(out) in self._made and not alone and based_on(graph, out) is None:
+            if id(out) in self._made and not alone and not _is_made_again(graph, out):
                 _refuse(tracer, self._made[id(out)])
             start = history(out)
             if self._mode and start is not None and not paths.leaves(start):
                 _refuse(tracer, next(iter(self._made.values())))
+
+
+def _is_made_again(graph: OutputGraph, view: torch.Tensor) -> bool:
+    with torch._C.DisableTorchFunction():
+        return view_kind(view) in MODES and based_on(graph, view) is not None
 
 
 def _refuse(tracer: "Tracer", made: _Made) -> None:

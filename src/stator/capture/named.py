@@ -5,8 +5,10 @@ the type that the program's object has. Where that is not clear from the text, a
 """
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
+import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from stator._native._core import Frame
@@ -37,3 +39,24 @@ def renamed(tracer: "Tracer", frame: Frame, error: BaseException) -> BaseExcepti
         return tracer.stop(frame, TextOfTensor("an error says what the type of a tensor is"))
     error.args = (_NAMES.sub(kinds.pop(), text),)
     return error
+
+
+def of_operands(error: BaseException, operands: Sequence[Any]) -> BaseException:
+    """An operator's error, as eager raised it for plain tensors: Python names both classes."""
+    if type(error) is TypeError and len(error.args) == 1 and len(operands) == 2:
+        text, stood = error.args[0], _both(_plain, operands)
+        if type(text) is str and text.endswith(stood):
+            error.args = (text.removesuffix(stood) + _both(python_type, operands),)
+    return error
+
+
+def _both(kind: Callable[[Any], type], operands: Sequence[Any]) -> str:
+    """How Python names the classes of two operands, with this one for traced tensors."""
+    first, second = (
+        (kind(value) if type(value) is FakeTensor else type(value)).__name__ for value in operands
+    )
+    return f"'{first}' and '{second}'"
+
+
+def _plain(_: object) -> type:
+    return torch.Tensor

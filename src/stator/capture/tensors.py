@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
+import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
@@ -29,6 +30,7 @@ from stator.capture.indexing import Indexing
 from stator.capture.inside import Inside
 from stator.capture.layouts import answered, check_layout
 from stator.capture.leaf_views import LeafViews
+from stator.capture.named import of_operands
 from stator.capture.number_tensors import written_out
 from stator.capture.operators import ARITHMETIC, NOT_IN_PLACE
 from stator.capture.overrides import Overrides
@@ -65,6 +67,7 @@ from stator.graph import (
 from stator.graph.errors import Apart
 from stator.graph.memory import storage_of
 from stator.graph.output import operator_name
+from stator.graph.scalars import take
 from stator.graph.state import StateRecorder
 from stator.guards import Equal, Index, Is, Source, TypeIs
 from stator.objects import TypeSet
@@ -215,6 +218,8 @@ class Tensors:
             args = (*args[:2], *self.scalars.numbers(frame, args[2:]))
         trace = None if frame is None or frame.finished else self.stack_trace(frame)
         self.scalars.at(frame)
+        if target in _NARROW:
+            self._take_sign(args, kwargs)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -232,7 +237,7 @@ class Tensors:
                 return result
             except OperatorError as failure:
                 self.shapes.assumed.note(frame)
-                error = failure.error
+                error = of_operands(failure.error, args)
             except DataDependent as failure:
                 # Once the sizes are settled, there are none left that depend on values.
                 known = self.scalars.speculation.settled(frame, ([*args], kwargs))
@@ -249,6 +254,19 @@ class Tensors:
             except UntrackedTensorError:
                 raise RegionContents("a tensor has left a region sideways, and is used") from None
         return self.refuse(error)
+
+    def _take_sign(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """`narrow` from an unknown place: it is counted from the end only if it is in this call.
+
+        We know how long the result is either way. A backend finds out only if it knows the sign.
+        """
+        start = args[2] if len(args) > 2 else kwargs.get("start")
+        kernels = self.graph.kernels
+        if type(start) is torch.SymInt and not start.node.has_hint() and kernels.assumes:
+            condition = sympy.Ge(start.node.expr, 0)
+            if kernels.observed(condition) is False:
+                condition = sympy.Not(condition)
+            take(self.graph.shape_env, condition)
 
     def refuse(self, error: BaseException) -> NoReturn:
         """As if the operator itself had raised it: without our own exceptions behind it."""

@@ -104,6 +104,8 @@ class Rerun:
 
         def watched(*args: Any) -> Sequence[Any]:
             unchanged.error = 0
+            if any(args[position].is_inference() for position in changed):
+                return graph(*args)  # their changes are not counted
             before = [args[position]._version for position in changed]
             try:
                 return graph(*args)

@@ -7,6 +7,7 @@ what comes into and out of a compiled graph, sharing memory as `torch.from_numpy
 
 import functools
 import importlib
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -62,6 +63,15 @@ def _sign(given: torch.Tensor) -> torch.Tensor:
     return torch.where(given.isnan(), given, given.sign())
 
 
+def _angle(given: torch.Tensor, deg: bool = False) -> torch.Tensor:
+    """torch says 0 of a negative zero, whose angle is pi."""
+    if given.is_floating_point():
+        found = torch.atan2(torch.zeros_like(given), given)
+    else:
+        found = torch.angle(given)
+    return found * (180 / math.pi) if deg else found
+
+
 def _remainder(given: Any, divisor: Any) -> torch.Tensor:
     """As numpy's `npy_divmod`: a zero has the sign of the divisor."""
     if not isinstance(given, torch.Tensor):
@@ -82,6 +92,7 @@ def _padded(given: torch.Tensor, widths: Sequence[int], value: Any) -> torch.Ten
 
 # What torch's numpy layer does in another way than numpy.
 _OWN: Final[dict[str, Callable[..., Any]]] = {
+    "angle": _angle,
     "sign": _sign,
     "remainder": _remainder,
     "pad": _padded,

@@ -8,7 +8,7 @@ from .rows import Functions, Types
 
 FUNCTIONS: Functions = {
     "posix": {"reads calls | s": "fspath"},
-    "_io": {"pure | .": "text_encoding"},
+    "_io": {"reads | . s": "text_encoding"},
 }
 
 _STATE = "tell readable writable seekable isatty closed"
