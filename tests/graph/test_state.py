@@ -8,7 +8,8 @@ import torch
 
 from stator.backends.compile import compile_graph
 from stator.graph import OutputGraph
-from stator.graph.state import FLAGS, State, StateRecorder, preserved
+from stator.graph.state import State, StateRecorder, preserved
+from stator.torchlib.settings import FLAGS
 
 CHANGES: dict[str, Callable[[], Any]] = {
     "grad": lambda: torch._C._set_grad_enabled(False),

@@ -5,16 +5,17 @@ from typing import Any, Final
 
 import torch
 import torch.fx as fx
-from torch._functorch._aot_autograd.utils import make_boxed_func
-from torch._functorch.aot_autograd import aot_module_simplified
+
+from stator.torchlib.aot import aot_module_simplified, make_boxed_func
+from stator.torchlib.operators import ASSERT_ASYNC, ASSERT_ASYNC_MESSAGE, ASSERT_SCALAR
 
 from .recurrent import as_operators
 
 _CHECKS: Final = frozenset(
     {
-        torch.ops.aten._assert_scalar.default,
-        torch.ops.aten._assert_async.default,
-        torch.ops.aten._assert_async.msg,
+        ASSERT_SCALAR,
+        ASSERT_ASYNC,
+        ASSERT_ASYNC_MESSAGE,
     }
 )
 

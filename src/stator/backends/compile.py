@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import torch.fx as fx
-from torch._functorch import config as aot_settings
-from torch._guards import TracingContext, tracing
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from stator.graph.interrupts import is_interrupt
 from stator.graph.modes import interruptible
 from stator.graph.state import preserved
+from stator.torchlib.aot import TracingContext, tracing
+from stator.torchlib.aot import functorch_config as aot_settings
+from stator.torchlib.fakes import FakeTensorMode
 
 from .errors import BackendError
 from .registry import Backend, Compiled, backend_name, lookup

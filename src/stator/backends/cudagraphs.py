@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import torch
 import torch.fx as fx
-from torch._functorch._aot_autograd.utils import make_boxed_func
-from torch._functorch.aot_autograd import aot_module_simplified
+
+from stator.torchlib.aot import aot_module_simplified, make_boxed_func
+from stator.torchlib.operators import OpOverload
 
 from .recording import Recorder
 from .recurrent import as_operators
@@ -82,7 +83,7 @@ def _does_more(target: Any) -> str | None:
     """Why calling a function is more than to start kernels: a replay would leave the rest out."""
     if target is operator.getitem:
         return None
-    if not isinstance(target, torch._ops.OpOverload):
+    if not isinstance(target, OpOverload):
         return f"{getattr(target, '__name__', target)} is no operator"
     if target.namespace not in _OWN:
         return f"{target} is not an operator of torch's: it may do more than start kernels"

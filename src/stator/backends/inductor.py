@@ -2,10 +2,11 @@
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
 from typing import Any, Final, get_origin
 
 import torch.fx as fx
+
+from stator.torchlib import inductor as torch_inductor
 
 from .recurrent import as_operators
 
@@ -28,7 +29,7 @@ def config_patches(mode: str | None, options: Mapping[str, Any] | None) -> dict[
     """
     if mode is not None and options is not None:
         raise ValueError(f"give a mode or options, not both (mode={mode!r}, options={options!r})")
-    inductor_package = import_module("torch._inductor")
+    inductor_package = torch_inductor.package()
     if mode is not None:
         modes: dict[str, dict[str, Any]] = inductor_package.list_mode_options()
         if mode not in modes:
@@ -43,7 +44,7 @@ def config_patches(mode: str | None, options: Mapping[str, Any] | None) -> dict[
 
 def _fitting(name: Any, value: Any) -> Any:
     """The value of an option, if it is of the setting's type."""
-    config = import_module("torch._inductor.config")
+    config = torch_inductor.config()
     known: dict[str, Any] = config.get_config_copy()
     setting = str(name).replace("-", "_")
     if setting not in known:
@@ -77,7 +78,7 @@ def inductor(
     """
     settings = {**(patches or {}), **config_patches(mode, options)}
     as_operators(module)
-    compile_fx = import_module("torch._inductor.compile_fx").compile_fx
+    compile_fx = torch_inductor.compile_fx()
     compiled: Callable[..., Any] = compile_fx(
         module, list(example_inputs), config_patches=settings or None
     )

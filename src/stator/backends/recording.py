@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from stator.graph.memory import extent
+from stator.torchlib.operators import foreach_copy_
 
 _RECORDINGS: Final = 4  # after that many, no input is expected to stay where it is
 
@@ -126,7 +127,7 @@ class Recording:
     def replay(self, inputs: Sequence[torch.Tensor]) -> tuple[Any, ...]:
         if self._copied:
             given = [inputs[i].as_strided((n,), (1,)) for i, n in self._numbered(self._extents)]
-            torch._foreach_copy_(self._buffers, given)
+            foreach_copy_(self._buffers, given)
         self._graph.replay()
         fresh: Fresh = {}
         return tuple(make(inputs, fresh) for make in self._makes)

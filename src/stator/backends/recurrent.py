@@ -18,6 +18,7 @@ import torch
 import torch.fx as fx
 
 from stator.graph.recurrent import KINDS, Call, bound
+from stator.torchlib.settings import mkldnn_enabled, set_mkldnn_enabled
 
 from .recurrent_operator import RECURRENT
 
@@ -142,10 +143,10 @@ def layered(kind: str, *args: Any, **kwargs: Any) -> Any:
 @contextlib.contextmanager
 def _without_kernel(tensors: Sequence[torch.Tensor]) -> Iterator[None]:
     """Keeps torch from oneDNN's kernel, if there will be gradients."""
-    before = torch._C._get_mkldnn_enabled()
+    before = mkldnn_enabled()
     trained = torch.is_grad_enabled() and any(each.requires_grad for each in tensors)
     try:
-        torch._C._set_mkldnn_enabled(before and not trained)
+        set_mkldnn_enabled(before and not trained)
         yield
     finally:
-        torch._C._set_mkldnn_enabled(before)
+        set_mkldnn_enabled(before)

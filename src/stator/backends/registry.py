@@ -11,6 +11,8 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, TypeAlias, overload
 
+from stator.torchlib import inductor as torch_inductor
+
 from .errors import UnknownBackendError
 
 Compiled: TypeAlias = Callable[..., Any]
@@ -112,7 +114,7 @@ def load(backend: str | Backend) -> None:
     """
     lookup(backend)
     if backend == "inductor":
-        import_module("torch._inductor.compile_fx")
+        torch_inductor.compile_fx()
 
 
 def backend_name(backend: str | Backend) -> str:

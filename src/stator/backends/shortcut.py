@@ -16,6 +16,8 @@ import torch
 import torch.fx as fx
 
 from stator.graph.purity import is_torch_function
+from stator.torchlib.modes import is_any_autocast_enabled
+from stator.torchlib.modes import set_grad_enabled as torch_set_grad_enabled
 
 from .compile import CompiledGraph
 from .registry import Compiled
@@ -89,13 +91,13 @@ def _direct(official: Compiled, innermost: Any, grad: bool) -> Compiled:
         finally:
             set_grad_enabled(True)
 
-    set_grad_enabled = torch._C._set_grad_enabled
+    set_grad_enabled = torch_set_grad_enabled
     return call_without_grad if grad else call
 
 
 def _refusal(compiled: CompiledGraph) -> str | None:
     """Why the layers around Inductor's code are needed; None if they are not."""
-    if torch._C._is_any_autocast_enabled():
+    if is_any_autocast_enabled():
         return "autocast was on when the graph was compiled"
     layers = list(_layers(compiled.function))
     if [_kind(layer) for layer in layers] not in _KNOWN_CHAINS:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from stator.diagnostics.catalogue import InterpreterState
+from stator.torchlib.tracers import tensor_module
 from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 # Globals of functions for which an address is a key of the memo of a deep copy (see `copies`).
 COPYING: Final = frozenset(
-    id(module.__dict__) for module in (copy, torch._tensor, torch.nn.parameter)
+    id(module.__dict__) for module in (copy, tensor_module, torch.nn.parameter)
 )
 # Here nobody keeps an address: `repr` knows by it that an object is inside of itself.
 FOR_THE_MOMENT: Final = COPYING | {id(module.__dict__) for module in (dataclasses, reprlib)}

@@ -12,9 +12,10 @@ import torch
 from torch.nn.modules import module
 
 from stator._native._core import Frame
+from stator.torchlib.tracers import module_call
 from stator.world import MISSING
 
-_CALL: Final[CodeType] = torch.nn.Module._call_impl.__code__
+_CALL: Final[CodeType] = module_call.__code__
 _COMPILING: Final = torch.compiler.is_compiling
 _HOOKS: Final = "_forward_hooks_always_called"
 _GLOBAL: Final = f"_global{_HOOKS}"

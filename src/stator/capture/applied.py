@@ -16,6 +16,7 @@ from stator._native._core import Frame
 from stator.diagnostics.catalogue import RegionContents
 from stator.diagnostics.places import Place, stack
 from stator.graph.fakes import tensors_in, version_unseen
+from stator.torchlib.tensors import DisableTorchFunction
 
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
@@ -39,7 +40,7 @@ class Applied:
 
     def note(self, frame: Frame, name: str, results: Sequence[Any], attributes: list[str]) -> None:
         """A region was called."""
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             for each in results:
                 version = version_unseen(each) if each._is_view() else None
                 step, places = frame.ops.steps - 1, stack(frame)

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from stator._native._core import Frame
 from stator.capture.array_nodes import OPERATORS, SEQUENCES, ArrayNodes, Symbolic
@@ -25,6 +24,8 @@ from stator.capture.operators import NOT_IN_PLACE
 from stator.diagnostics.catalogue import ArrayChanged, ArrayFunction
 from stator.graph.memory import storage_of
 from stator.objects import TypeSet
+from stator.torchlib.fakes import FakeTensor
+from stator.torchlib.tensors import DisableTorchFunction
 
 _SIMPLE_KEYS: Final = TypeSet(int, type(None), type(Ellipsis))
 # Arrays that hold any number of a kind, as it is or rounded once.
@@ -249,7 +250,7 @@ class ArrayChanges(ArrayNodes):
             fake = self.fake(known)
             if known.model.dtype != dtype:
                 return self.node(frame, ("method", "to"), (fake, self.torch_dtype(dtype)), {})
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 shared = storage_of(fake) == storage_of(self.fake(entry))
             return self.node(frame, ("method", "clone"), (fake,), {}) if shared else fake
         if self.has_symbols(value):

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from stator._native import _core as core
 from stator._native._core import Frame
@@ -30,6 +29,8 @@ from stator.graph.arrays import numpy_function
 from stator.graph.memory import storage_of
 from stator.guards import Callback
 from stator.objects import TypeSet
+from stator.torchlib.fakes import FakeTensor
+from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import World
 from stator.world.kinds import CONSTANTS
 
@@ -101,7 +102,7 @@ class ArrayNodes:
             self.torch_dtype(raw.dtype)
             if not raw.flags.writeable:
                 raise ArrayKind("a read-only array is made into a tensor, of which torch warns")
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 try:
                     tensor = torch.from_numpy(raw)
                     entry.fake = self.tensors.graph.add_input(str(source), tensor)
@@ -212,7 +213,7 @@ class ArrayNodes:
             return made
         if made.shape != model.shape and _without_ones(made) == _without_ones(model):
             made = self.node(frame, ("method", "reshape"), (made, tuple(model.shape)), {})
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             shared = [
                 entry
                 for entry in used
@@ -227,7 +228,7 @@ class ArrayNodes:
         if shared:
             return self.node(frame, ("method", "clone"), (made,), {})
         if type(model) is self.numpy.ndarray and model.flags.c_contiguous:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 same = made.shape == model.shape and same_strides(made, model)
             if not same:
                 return self.node(frame, ("method", "contiguous"), (made,), {})
@@ -341,7 +342,7 @@ class ArrayNodes:
         known = self.numpy.asarray(value)
         if any(stride < 0 for stride in known.strides):
             raise ArrayKind("an array has negative strides, which tensors don't have")
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             fake: torch.Tensor = self.tensors.graph.constant(torch.tensor(known))
             if not same_strides(fake, known):
                 raise ArrayKind("an array with gaps in memory is made into a tensor")
@@ -367,7 +368,7 @@ class ArrayNodes:
                 return entry.stand_in
         if type(model) is self.numpy.bool_:
             raise ArrayFunction(f"the truth of numpy's {name} depends on the values of an array")
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             same = made.dtype is self.torch_dtype(model.dtype) and made.shape == model.shape
             same = same and not (made.is_conj() or made.is_neg())
             if same and type(model) is tables.array and model.size:

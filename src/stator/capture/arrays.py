@@ -14,7 +14,6 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from stator._native import _core as core
 from stator._native._core import Frame
@@ -36,6 +35,8 @@ from stator.graph.memory import storage_of
 from stator.guards import Callback, Is, Source, TypeIs
 from stator.guards.tensors import apart_in_memory
 from stator.objects import TypeSet
+from stator.torchlib.fakes import FakeTensor
+from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import World
 from stator.world.kinds import CONSTANTS
 
@@ -426,14 +427,14 @@ class Arrays(ArrayMethods):
             raise ArrayKind("a read-only array is made into a tensor, of which torch warns")
         self.lend(value)
         fake = self.constant(value)
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             self._shared.append(Shared(value, value.tobytes(), fake, version(fake)))
         return fake
 
     def _array_of(self, frame: Frame | None, tensor: torch.Tensor) -> Any:
         """The array on a tensor's memory."""
         self.tensors.grads.asked()  # of a tensor that requires grad there is none
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             shape = self.tensors.shapes.plain(frame, tuple(tensor.shape))
             plain = (
                 tensor.device.type == "cpu"
@@ -515,7 +516,7 @@ class Arrays(ArrayMethods):
 
     def check_end(self) -> None:
         """Memory that is held twice must not have been changed on either side."""
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             for shared in self._shared:
                 if shared.array.tobytes() != shared.contents:
                     raise ArrayChanged(

@@ -14,7 +14,6 @@ import torch
 import torch.fx as fx
 import torch.utils.checkpoint
 from torch.autograd.function import BackwardCFunction, once_differentiable
-from torch.nn.modules._functions import BackwardHookFunction
 
 from stator import objects
 from stator._native import _core as core
@@ -26,6 +25,10 @@ from stator.graph import Unsupported, UntrackedTensorError
 from stator.graph.fakes import version_unseen
 from stator.graph.retry import draws, nodes_of
 from stator.graph.subgraph import Subgraph
+from stator.torchlib.autograd import BackwardHookFunction
+from stator.torchlib.modes import is_any_autocast_enabled, set_grad_enabled
+from stator.torchlib.tensors import DisableTorchFunction
+from stator.torchlib.transforms import are_transforms_active
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
@@ -123,7 +126,7 @@ class FunctionRegion(torch.nn.Module):
         self.places = places  # where what is saved is found, inside of a transform
 
     def forward(self, *inputs: Any) -> Any:
-        if self.places is not None and torch._C._are_functorch_transforms_active():
+        if self.places is not None and are_transforms_active():
             return autograd_inside.applied(self, self.places, inputs)
         return _applied(self.name, self.once).apply(self, *inputs)
 
@@ -173,7 +176,7 @@ def apply(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) ->
     if kwargs:
         raise RegionContents("torch.autograd.Function.apply with keyword arguments")
     tensors = [value for value in given if _is_tensor(calls, value)]
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         needs = tuple(_is_tensor(calls, value) and value.requires_grad for value in given)
     calls.tensors.grads.asked()
     if cls is BackwardHookFunction:
@@ -182,7 +185,7 @@ def apply(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) ->
     if not inside and not (torch.is_grad_enabled() and any(needs)):
         result = _forward(calls, frame, cls, context, given)
         return _fresh(calls, frame, result, tensors)
-    if torch._C._is_any_autocast_enabled():
+    if is_any_autocast_enabled():
         raise RegionContents("torch.autograd.Function under autocast, which its backward is not")
     try:
         return _region(calls, frame, cls, context, given)
@@ -219,7 +222,7 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
     graph = calls.tensors.graph
     inner = Subgraph(graph)
     grad = torch.is_grad_enabled()
-    torch._C._set_grad_enabled(False)  # as around any forward and backward; not part of the graph
+    set_grad_enabled(False)  # as around any forward and backward; not part of the graph
     try:
         with inner:
             before = calls.changed()
@@ -244,7 +247,7 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
             _check_kept(cls, context, saved, inner, outputs if single else (*outputs, *result))
             skipped = context._not_differentiable
     finally:
-        torch._C._set_grad_enabled(grad)
+        set_grad_enabled(grad)
     places = None
     if calls.tensors.inside:
         if once:
@@ -302,7 +305,7 @@ def _backward(
     It is traced without gradients of its own. Whether it can have them is the last answer.
     """
     behind = Subgraph(calls.tensors.graph)
-    with torch._C.DisableTorchFunction(), calls.tensors.graph.fake_mode:
+    with DisableTorchFunction(), calls.tensors.graph.fake_mode:
         gradients = [torch.empty_like(value) for value in outputs]
     with behind:
         behind.take(gradients, "gradient")
@@ -362,7 +365,7 @@ def _by_input(
         if not _is_tensor(calls, value) or not _is_tensor(calls, gradient):
             kind = type(gradient).__qualname__
             raise RegionContents(f"{cls.__name__}.backward returns a gradient of type {kind}")
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             if value.requires_grad and tuple(gradient.shape) != tuple(value.shape):
                 raise RegionContents(f"{cls.__name__}.backward returns a gradient of other shape")
         if id(value) in found:  # one tensor in two places has the sum of both
@@ -383,7 +386,7 @@ def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: An
     if options.get("context_fn") is not None or options.get("debug"):
         raise RegionContents("torch.utils.checkpoint with a context or debugging")
     if options.get("use_reentrant") is not False:
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             if not any(_is_tensor(calls, value) and value.requires_grad for value in given):
                 raise RegionContents("torch.utils.checkpoint drops gradients, being reentrant")
     inner = Subgraph(tensors.graph)

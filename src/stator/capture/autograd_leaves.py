@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.fx as fx
-from torch.utils._python_dispatch import _disable_current_modes
 
 from stator._native import _core as core
 from stator._native._core import Frame
@@ -42,12 +41,14 @@ from stator.graph.prologue import (
 )
 from stator.graph.purity import KEEP
 from stator.guards import Callback, Source
+from stator.torchlib.modes import disable_current_modes, set_grad_enabled
+from stator.torchlib.tensors import DisableTorchFunction, TensorBase
 
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
 
 CHANGED: Final = "what requires grad is changed"
-_REQUIRES_GRAD: Final = torch._C.TensorBase.__dict__["requires_grad"]
+_REQUIRES_GRAD: Final = TensorBase.__dict__["requires_grad"]
 
 
 @dataclass(eq=False)
@@ -114,7 +115,7 @@ class AutogradLeaves:
         self._tensors.inside.refuse("requires_grad is set")
         before = tensor.requires_grad
         self.guard_leaf(tensor)
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             base = tensor._base
         stays = not flag and base is not None and base.requires_grad  # whatever is said of a view
         if before == flag or stays or not tensor.is_leaf or not differentiable(tensor):
@@ -245,7 +246,7 @@ class AutogradLeaves:
         if not self._tensors.holds(type(data)):
             raise TensorStateChanged(f"nn.Parameter of an object of type {type(data).__qualname__}")
         if requires_grad and not differentiable(data):
-            with _disable_current_modes(), torch._C.DisableTorchFunction():
+            with disable_current_modes(), DisableTorchFunction():
                 user_call(torch.nn.Parameter, torch.empty(0, dtype=data.dtype))  # raises
         graph = self.outermost(CHANGED)
         made = self._new_leaf(data, requires_grad, True)
@@ -280,7 +281,7 @@ class AutogradLeaves:
         if not is_dense(sizes, strides):
             raise TensorStateChanged("a leaf of autograd is made of a tensor that is not dense")
         args = (sizes, strides, like.dtype, like.device, requires_grad, parameter)
-        with _disable_current_modes(), torch._C.DisableTorchFunction():
+        with disable_current_modes(), DisableTorchFunction():
             real = new_leaf(*args)
         made: torch.Tensor = self._tensors.graph.add_input("leaf", real)
         self.steps.append((Step(new_leaf, args), real))
@@ -376,10 +377,10 @@ class AutogradLeaves:
                 node = graph.node(made)
                 (source,) = leaf.marker.args
                 with graph.graph.inserting_before(leaf.marker):
-                    off = graph.graph.call_function(torch._C._set_grad_enabled, (False,))
+                    off = graph.graph.call_function(set_grad_enabled, (False,))
                     fill = graph.graph.call_method("copy_", (node, source))
                     fill.meta["example_value"] = made
-                    on = graph.graph.call_function(torch._C._set_grad_enabled, (leaf.grad_enabled,))
+                    on = graph.graph.call_function(set_grad_enabled, (leaf.grad_enabled,))
                 for each in (off, fill, on):
                     graph.keep(each)
                 graph.fakes.touched = True
@@ -463,7 +464,7 @@ class Paths:
 def user_call(function: Callable[..., Any], *args: Any) -> Any:
     """What torch answers, or its error as the program's."""
     try:
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return function(*args)
     except Exception as error:
         error.__traceback__ = error.__context__ = error.__cause__ = None
@@ -499,11 +500,11 @@ def _is_written(after: fx.Node, storage: int) -> bool:
     return _is_used(after, storage, lambda node: KEEP in node.meta)
 
 
-_LEAF: Final[Any] = torch._C.TensorBase.__dict__["is_leaf"].__get__
+_LEAF: Final[Any] = TensorBase.__dict__["is_leaf"].__get__
 
 
 def is_leaf(tensor: torch.Tensor) -> bool:
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return bool(_LEAF(tensor))
 
 

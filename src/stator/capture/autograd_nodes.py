@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 import torch
 
 from stator.diagnostics.catalogue import AutogradInside
+from stator.torchlib.tensors import DisableTorchFunction
 
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
@@ -62,7 +63,7 @@ class AutogradNodes:
         if name != "next_functions":
             refuse()
         before = set()
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             for fake, (_, _) in self._given():
                 if fake.requires_grad:
                     self._tensors.own.guard_leaf(fake)
@@ -87,7 +88,7 @@ def refuse() -> NoReturn:
 def _name(calls: Any, frame: Any, function: Any, args: list[Any], kwargs: Any) -> Any:
     if len(args) != 1 or kwargs:
         refuse()
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return args[0].name()
 
 

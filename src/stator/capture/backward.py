@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.distributed
-from torch._prims_common import is_non_overlapping_and_dense_or_false
 from torch.autograd.graph import get_gradient_edge
-from torch.utils._python_dispatch import _disable_current_modes
 
 from stator._native import _core as core
 from stator._native._core import Frame
@@ -28,11 +26,14 @@ from stator.graph.fakes import tensors_in
 from stator.graph.memory import extent, storage_of
 from stator.graph.output import OutputGraph
 from stator.guards import Callback
+from stator.torchlib.autograd import AccumulateGrad, is_dense, make_grads
+from stator.torchlib.modes import disable_current_modes
+from stator.torchlib.tensors import DisableTorchFunction, TensorBase
 
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
 
-_FIELDS: Final = torch._C.TensorBase.__dict__
+_FIELDS: Final = TensorBase.__dict__
 _HOOKS_BEHIND: Final[Any] = _FIELDS["_post_accumulate_grad_hooks"].__get__
 _GRAD_DTYPE: Final[Any] = _FIELDS.get("grad_dtype", _FIELDS["dtype"]).__get__  # new in torch 2.10
 _EMPTY: Final = "`inputs` argument to `backward()` cannot be empty."
@@ -127,7 +128,7 @@ class Backward:
         """What torch says of gradients that don't fit, or of none."""
         try:
             with self._tensors.graph.fake_mode:
-                torch.autograd._make_grads(outputs, gradients, is_grads_batched=False)
+                make_grads(outputs, gradients, is_grads_batched=False)
         except RuntimeError as error:
             return error
         return None
@@ -234,7 +235,7 @@ class Backward:
         record = self._tensors.record
         made: torch.Tensor
         with self._without_grad(gradient):
-            if is_non_overlapping_and_dense_or_false(leaf):
+            if is_dense(leaf):
                 place = (tuple(leaf.shape), leaf.stride())
                 made = record(frame, ("method", "new_empty_strided"), (gradient, *place))
                 record(frame, ("method", "copy_"), (made, gradient))
@@ -250,7 +251,7 @@ class Backward:
 
 def _lies_as(gradient: torch.Tensor, leaf: torch.Tensor) -> bool:
     """Whether autograd leaves a gradient where it is (`obeys_layout_contract`)."""
-    if not is_non_overlapping_and_dense_or_false(leaf):
+    if not is_dense(leaf):
         return gradient.is_contiguous()
     return all(
         size == 1 or of_gradient == of_leaf
@@ -289,7 +290,7 @@ def _is_reentrant(region: torch.nn.Module) -> bool:
 
 def _is_plain_leaf(tensor: torch.Tensor) -> bool:
     """Whether autograd does nothing more at a leaf than to keep the gradient, in its own dtype."""
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return (
             is_leaf(tensor)
             and has_no_hooks(tensor)
@@ -330,9 +331,8 @@ class _Hooks:
     def registered(self) -> int | None:
         """A number that changes if somebody registers a hook at a node; None if nobody counts."""
         if self._counted is None:
-            kind: Any = torch._C._functions.AccumulateGrad  # type: ignore[attr-defined]
             self._counted = all(
-                core.guard_count_calls(kind.__dict__[name])
+                core.guard_count_calls(AccumulateGrad.__dict__[name])
                 for name in ("register_hook", "register_prehook")
             )
         count = core.guard_rebindings()
@@ -341,7 +341,7 @@ class _Hooks:
     def are_at(self, tensor: torch.Tensor) -> bool:
         if not tensor.requires_grad:
             return False
-        with _disable_current_modes(), torch._C.DisableTorchFunction():
+        with disable_current_modes(), DisableTorchFunction():
             node: Any = get_gradient_edge(tensor).node
             for register in (node.register_hook, node.register_prehook):
                 handle = register(_nothing)

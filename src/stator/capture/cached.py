@@ -32,6 +32,7 @@ from stator.graph.arguments import Arguments
 from stator.graph.memory import storage_of
 from stator.guards import Callback, Fixed
 from stator.objects.types import module_of
+from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import MISSING
 from stator.world.kinds import CONSTANTS, IDENTITIES, has_plain_hash
 
@@ -404,7 +405,7 @@ def _inside(value: Any) -> list[Any] | None:
 
 def _contents(calls: "Calls", value: Any) -> Any:
     if calls.tensors.holds(type(value)):
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return value._version
     return _inside(value)
 
@@ -431,7 +432,7 @@ def check_answers(calls: "Calls", outputs: list[Any]) -> None:
     """
     if not calls.lent:
         return
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         given = (each for each in outputs if calls.tensors.holds(type(each)))
         seen = {storage_of(each) for each in given if not calls.tensors.is_symbol(each)}
         seen |= calls.tensors.graph.overwritten

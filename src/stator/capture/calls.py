@@ -68,6 +68,7 @@ from stator.diagnostics.catalogue import (
 from stator.graph import leaves
 from stator.guards import Fixed
 from stator.objects.types import module_of
+from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import MISSING
 from stator.world.kinds import BUILTIN_METHOD, CONSTANTS
 
@@ -256,7 +257,7 @@ class Calls:
     def _constant_result(self, callable: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         if not all(CONSTANTS.holds(type(value)) for value in (*args, *kwargs.values())):
             raise MarkMisfit("a function with an assumed constant result gets more than constants")
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             try:
                 result = callable(*args, **kwargs)
             except Exception as error:

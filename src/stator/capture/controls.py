@@ -13,10 +13,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import ContextDecorator
 from contextvars import ContextVar
-from types import CodeType, FunctionType, TracebackType
+from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-import torch._compile
 from torch.optim import Optimizer
 
 from stator._native._core import Frame
@@ -27,6 +26,7 @@ from stator.capture.marks import Kind, Mark
 from stator.diagnostics.catalogue import MarkMisfit
 from stator.effects import Perform
 from stator.guards import Fixed, Is, Key, Source, State
+from stator.torchlib.tracers import dynamo_wrapper_code
 from stator.world import World
 
 if TYPE_CHECKING:
@@ -117,16 +117,7 @@ CONTROLS: Final = {id(_set): _change}
 # ---------------------------------------------------------------------- torch's words
 
 
-def _inner_code() -> CodeType | None:
-    """The code of what `torch._compile._disable_dynamo` makes of a function."""
-    decorator: Any = torch._compile._disable_dynamo
-    for const in decorator.__code__.co_consts:
-        if type(const) is CodeType and const.co_freevars == ("fn", "recursive"):
-            return const
-    return None
-
-
-_INNER: Final = _inner_code()
+_INNER: Final = dynamo_wrapper_code()
 
 
 def function_behind(calls: "Calls", frame: Frame, function: Any) -> Any:

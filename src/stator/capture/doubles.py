@@ -10,13 +10,13 @@ import operator
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from stator._native._core import Frame
 from stator.capture.autograd_leaves import user_call
 from stator.capture.shapes import has_value
 from stator.diagnostics.catalogue import ValueNeeded
 from stator.objects import TypeSet
+from stator.torchlib.fakes import FakeTensor
 from stator.world import MISSING
 
 if TYPE_CHECKING:

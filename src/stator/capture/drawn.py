@@ -21,8 +21,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import _disable_current_modes
 
 from stator._native._core import Frame
 from stator.capture import array_tables
@@ -32,6 +30,9 @@ from stator.graph.purity import RANDOM
 from stator.graph.retry import Refused
 from stator.guards import Defaults, Fixed, Is, KwDefaults
 from stator.objects import TypeSet
+from stator.torchlib.fakes import FakeTensor
+from stator.torchlib.modes import disable_current_modes
+from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import MISSING
 from stator.world.kinds import CONSTANTS
 
@@ -198,8 +199,8 @@ class Drawn:
         try:
             with (
                 warnings.catch_warnings(action="error"),
-                torch._C.DisableTorchFunction(),
-                _disable_current_modes(),
+                DisableTorchFunction(),
+                disable_current_modes(),
             ):
                 return _called(function, args, kwargs)
         except Exception:  # it is evaluated instead, and raises there

@@ -22,8 +22,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.fx as fx
-from torch._ops import OpOverload
-from torch.utils._python_dispatch import _disable_current_modes
 
 from stator._native._core import Frame
 from stator.capture.autograd_leaves import user_call
@@ -38,6 +36,9 @@ from stator.graph.fakes import version_unseen
 from stator.graph.prologue import Given, Made, Step
 from stator.graph.purity import RANDOM, is_torch_function
 from stator.guards import Callback, Fixed
+from stator.torchlib.modes import disable_current_modes
+from stator.torchlib.operators import OpOverload
+from stator.torchlib.tensors import DisableTorchFunction
 from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:
@@ -263,7 +264,7 @@ class Draws:
             return self._tensors.scalars.tolist(frame, fake)
         if arrays.tables is not None and cls is arrays.tables.array:
             arrays.torch_dtype(example.dtype)
-            with _disable_current_modes(), torch._C.DisableTorchFunction():
+            with disable_current_modes(), DisableTorchFunction():
                 real = torch.from_numpy(example)
             fake = self._input(real)
             arrays.inputs.add(id(real))
@@ -314,7 +315,7 @@ class Draws:
             self._step(_call, (self._generator(owner), name, args, kwargs), None)
             return owner
         if name == "get_state" and not args and not kwargs:
-            with _disable_current_modes(), torch._C.DisableTorchFunction():
+            with disable_current_modes(), DisableTorchFunction():
                 real = _twin(owner).get_state()
             state = self._input(real)
             where = self._generator(owner)
@@ -376,7 +377,7 @@ class Draws:
         device = owner.device
         check = Callback(lambda g: g.device == device, f"a generator on {device}")
         self._world.guard(self._world.origins[id(owner)], check)
-        with _disable_current_modes():
+        with disable_current_modes():
             real = user_call(draw, _twin(owner), *args)
         fake = self._input(real)
         self._step(draw, (self._generator(owner), *args), real)
@@ -386,7 +387,7 @@ class Draws:
         """What a generator made in the call draws: the same in every call."""
         if self._tensors.graph.graph is not self._tensors.graph.symbols.graph:
             raise RegionContents("a generator is used inside of a region of the graph")
-        with _disable_current_modes():
+        with disable_current_modes():
             real = user_call(draw, owner, *args)
         if real.nbytes > MOST_BYTES:
             raise RandomState("very many random numbers are drawn by a generator made in the call")
@@ -408,7 +409,7 @@ class Draws:
         """`torch.get_rng_state`, before the graph."""
         if self._after or self._is_random():
             raise RandomState("torch.get_rng_state after random numbers were drawn")
-        with _disable_current_modes(), torch._C.DisableTorchFunction():
+        with disable_current_modes(), DisableTorchFunction():
             real = torch.random.get_rng_state()
         fake = self._input(real)
         self._made[id(fake)] = self._step(torch.random.get_rng_state, (), real)
@@ -568,7 +569,7 @@ def _set_state(generator: Any, state: torch.Tensor) -> None:
 def _number(value: Any) -> torch.Tensor:
     """A number or a list of numbers, exactly."""
     first = value[0] if type(value) is list else value
-    with _disable_current_modes(), torch._C.DisableTorchFunction():
+    with disable_current_modes(), DisableTorchFunction():
         dtype = torch.float64 if type(first) is float else torch.int64
         return torch.tensor(value, dtype=dtype, device="cpu")
 
@@ -579,7 +580,7 @@ def _draw_number(draw: Callable[..., Any], *args: Any) -> Any:
 
 def _scalar(value: Any) -> torch.Tensor:
     """A scalar of numpy as a tensor of its dtype."""
-    with _disable_current_modes(), torch._C.DisableTorchFunction():
+    with disable_current_modes(), DisableTorchFunction():
         return torch.from_numpy(value.reshape(1).copy())[0]
 
 

@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from stator.diagnostics.catalogue import RandomState
+from stator.torchlib.fakes import FakeTensor
+from stator.torchlib.tensors import DisableTorchFunction
 
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
@@ -59,7 +60,7 @@ def place_of(
     tensors: "Tensors", fake: torch.Tensor, device: torch.device
 ) -> tuple[tuple[int, ...], torch.dtype]:
     """The shape and dtype of a tensor that can be filled by a copy."""
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         tensors.grads.asked()
         if fake.requires_grad and torch.is_grad_enabled():
             raise RandomState("a tensor that requires grad is filled by a generator")

@@ -35,6 +35,7 @@ from stator.graph.memory import storage_of
 from stator.graph.retry import Changes, Retry, changes_of, retry_of
 from stator.graph.symbols import reads_size
 from stator.guards import Source
+from stator.torchlib.tensors import DisableTorchFunction
 
 
 def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Trace:
@@ -205,7 +206,7 @@ def _positions(recorded: Recorded, tensors: Container[int]) -> Iterator[int]:
 
 def _made_otherwise(tracer: Tracer, outputs: Sequence[Any]) -> Iterator[tuple[int, bool]]:
     """Outputs that are inference tensors where the call does not make such, or the other way."""
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         mode = torch.is_inference_mode_enabled()
         tensors = [(i, each) for i, each in enumerate(outputs) if isinstance(each, torch.Tensor)]
         found = [(i, each) for i, each in tensors if each.is_inference() is not mode]

@@ -26,6 +26,7 @@ from stator.guards import Equal, Guard, Source, TypeIs
 from stator.guards.checks import Relation
 from stator.guards.expressions import Binary, Expr, Float, Real, Unary
 from stator.guards.symbolic import DEEPEST, MOST_LEAVES
+from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import MISSING
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ class Floats:
         if len(self.inputs) >= MOST_OPEN or not self._wanted.opens_float(str(source)):
             return MISSING
         tensors = self._tensors
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             double = torch.tensor(raw, dtype=torch.float64, device="cpu")
             fake = tensors.graph.add_input(str(source), double)
         self.inputs[id(double)] = double

@@ -15,7 +15,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from stator import objects
 from stator._native import _core as core
@@ -31,6 +30,7 @@ from stator.capture.operators import (
 from stator.capture.overrides import asking
 from stator.diagnostics.catalogue import TensorSubclass
 from stator.objects.types import module_of, name_of, qualname_of
+from stator.torchlib.fakes import FakeTensor
 from stator.world import MISSING
 from stator.world.kinds import CONSTANTS
 

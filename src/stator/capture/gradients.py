@@ -21,13 +21,14 @@ from stator.diagnostics.catalogue import AutogradInside, RegionContents, TensorS
 from stator.graph import RecordingError, UntrackedTensorError
 from stator.graph.fakes import tensors_in
 from stator.guards import Callback
+from stator.torchlib.tensors import DisableTorchFunction, TensorBase
 
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
 
 # What torch says of a part of the autograd graph that an earlier call has used up.
 _SECOND: Final = "Trying to backward through the graph a second time"
-_HOOKS: Final[Any] = torch._C.TensorBase.__dict__["_backward_hooks"].__get__
+_HOOKS: Final[Any] = TensorBase.__dict__["_backward_hooks"].__get__
 
 
 class Gradients:
@@ -213,5 +214,5 @@ def _is_freed(step: Any) -> bool:
 
 
 def has_no_hooks(tensor: torch.Tensor) -> bool:
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return not _HOOKS(tensor)

@@ -18,6 +18,7 @@ import torch.fx as fx
 
 from stator.graph import Recorded, grad_blind
 from stator.graph.fakes import tensors_in
+from stator.torchlib.modes import is_any_autocast_enabled
 
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
@@ -30,7 +31,7 @@ class Grads:
 
     def __init__(self) -> None:
         self._matches: dict[int, TensorMatch] = {}  # by id of the real tensor
-        self._asked = torch.is_grad_enabled() or torch._C._is_any_autocast_enabled()
+        self._asked = torch.is_grad_enabled() or is_any_autocast_enabled()
 
     def wrapped(self, real: torch.Tensor, match: "TensorMatch") -> "TensorMatch":
         """A tensor has become an input, with this guard."""

@@ -33,6 +33,7 @@ from stator.graph.output import operator_name
 from stator.graph.purity import is_torch_function
 from stator.graph.replay import NotReplayableError, hint
 from stator.graph.retry import Changes, Retry, undo_of
+from stator.torchlib.tensors import DisableTorchFunction
 
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
@@ -167,7 +168,7 @@ def _may_refuse(target: Any, args: Any) -> bool:
         return _picks(args[1])
     if name.strip("_") in _DIVISIONS:
         given = list(tensors_in(args))
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return not any(each.is_floating_point() or each.is_complex() for each in given)
     name = name.strip("_")
     if name in _OF_FLOATS:

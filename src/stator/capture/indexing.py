@@ -13,12 +13,12 @@ import operator
 from typing import Any, Final
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from stator._native._core import Frame
 from stator.capture.scalars import SYMBOLS, Scalars, is_index
 from stator.diagnostics.catalogue import ValueNeeded
 from stator.objects import TypeSet
+from stator.torchlib.fakes import FakeTensor
 from stator.world import MISSING
 
 _ALL: Final = slice(None)

@@ -18,6 +18,7 @@ import torch
 from stator.capture.autograd_leaves import Paths
 from stator.diagnostics.catalogue import Transform
 from stator.graph.subgraph import Subgraph
+from stator.torchlib.tensors import DisableTorchFunction
 
 # What a tensor says that does not require grad.
 APART: Final = {
@@ -77,7 +78,7 @@ class Inside:
 
     def differs(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor requires grad in the trace, but not for the program."""
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return tensor.requires_grad and self._differs(tensor)
 
     def _differs(self, tensor: torch.Tensor) -> bool:

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch._ops import OpOverload, OpOverloadPacket
 
 from stator import objects
 from stator._native._core import NULL, CompiledFunction, Frame
@@ -25,6 +24,7 @@ from stator.capture.scripted import SCRIPT
 from stator.diagnostics.catalogue import RegionContents
 from stator.graph import leaf_tables, leaves
 from stator.objects.types import module_of
+from stator.torchlib.operators import OpOverload, OpOverloadPacket
 from stator.world.kinds import CONSTANTS, IDENTITIES
 
 if TYPE_CHECKING:

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from stator._native._core import Frame
 from stator.diagnostics.catalogue import BranchOnValues, ValueNeeded
 from stator.graph.unknown import Asker
+from stator.torchlib.fakes import FakeTensor
+from stator.torchlib.tensors import DisableTorchFunction
 
 if TYPE_CHECKING:
     from stator.capture.scalars import Scalars
@@ -71,7 +72,7 @@ def check_layout(scalars: "Scalars", frame: Frame | None, name: str | None, valu
 
 def _is_doubtful(tensor: torch.Tensor) -> bool:
     """Whether it has a size of 0 or 1 next to one that depends on values."""
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         sizes: Any = [*tensor.shape]
         if not any(type(size) is int and size < 2 for size in sizes):
             return False
@@ -79,5 +80,5 @@ def _is_doubtful(tensor: torch.Tensor) -> bool:
 
 
 def _is_more_than_one(number: Any) -> bool:
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return bool(number > 1)

@@ -26,6 +26,7 @@ from stator.graph import OutputGraph
 from stator.graph.fakes import tensors_in
 from stator.graph.memory import storage_of
 from stator.graph.views import MODES, view_kind
+from stator.torchlib.tensors import DisableTorchFunction
 
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
@@ -49,7 +50,7 @@ class LeafViews:
         """An operator was recorded."""
         if torch.is_grad_enabled() is self._mode or frame is None or frame.finished:
             return
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             views = [each for each in tensors_in(result) if each.requires_grad and each._is_view()]
         for tensor in views:
             made = _Made(tensor, frame.ops.steps - 1, stack(frame))
@@ -74,7 +75,7 @@ class LeafViews:
 
 
 def _is_made_again(graph: OutputGraph, view: torch.Tensor) -> bool:
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return view_kind(view) in MODES and based_on(graph, view) is not None
 
 

@@ -23,9 +23,10 @@ from stator._native._core import NULL, Frame, load_cell
 from stator.guards import Source
 from stator.guards.paths import written
 from stator.objects.types import name_of
+from stator.torchlib.tracers import module_call
 from stator.world import World
 
-CALL: Final = nn.Module._call_impl
+CALL: Final = module_call
 _NAME: Final = CALL.__code__.co_name
 _FILE: Final = CALL.__code__.co_filename
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from stator._native._core import Frame
 from stator.diagnostics.catalogue import TextOfTensor
 from stator.graph.leaves import python_type
+from stator.torchlib.fakes import FakeTensor
 
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.optim import optimizer
 
 from stator._native._core import Frame
 from stator.capture.entered import evaluated
+from stator.torchlib.fakes import FakeTensor
+from stator.torchlib.operators import foreach_add_, foreach_addcdiv_, foreach_div, foreach_mul
+from stator.torchlib.tensors import DisableTorchFunction
+from stator.torchlib.tracers import optimizer_value
 from stator.world import MISSING
 
 if TYPE_CHECKING:
@@ -36,21 +38,21 @@ def written_out(
         scaled = tensors.record(frame, torch.mul, (over, number))
         scaled = tensors.record(frame, torch.div, (scaled, under))
         return tensors.record(frame, ("method", "add_"), (place, scaled))
-    if len(args) == 4 and target is torch._foreach_addcdiv_:
+    if len(args) == 4 and target is foreach_addcdiv_:
         places, over, under, numbers = args
         if not _can_be_written([*places, *over, *under], numbers, 1):
             return MISSING
         each = list(tensors.record(frame, torch.unbind, (numbers,)))
-        scaled = tensors.record(frame, torch._foreach_mul, (over, each))
-        scaled = tensors.record(frame, torch._foreach_div, (scaled, under))
-        return tensors.record(frame, torch._foreach_add_, (places, scaled))
+        scaled = tensors.record(frame, foreach_mul, (over, each))
+        scaled = tensors.record(frame, foreach_div, (scaled, under))
+        return tensors.record(frame, foreach_add_, (places, scaled))
     return MISSING
 
 
 def _can_be_written(operands: Sequence[torch.Tensor], number: Any, dim: int) -> bool:
     if type(number) is not FakeTensor:
         return False
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         tracked = torch.is_grad_enabled() and any(t.requires_grad for t in (*operands, number))
         kinds = {tensor.dtype for tensor in operands}
         return not tracked and number.dim() == dim and len(kinds) == 1 and kinds <= _EXACT
@@ -63,4 +65,4 @@ def _get_value(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwa
     return evaluated(calls, frame, function, args, kwargs)
 
 
-NUMBER_TENSORS: Final[dict[int, Any]] = {id(optimizer._get_value): _get_value}
+NUMBER_TENSORS: Final[dict[int, Any]] = {id(optimizer_value): _get_value}

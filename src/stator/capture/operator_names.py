@@ -10,12 +10,12 @@ import contextlib
 from typing import Any, Final
 
 import torch
-from torch._ops import OpOverloadPacket, _OpNamespace
 
 from stator import objects
+from stator.torchlib.operators import OpNamespace, OpOverloadPacket
 
 PACKETS: Final = objects.TypeSet(OpOverloadPacket)
-NAMESPACES: Final = objects.TypeSet(type(torch.ops), _OpNamespace)
+NAMESPACES: Final = objects.TypeSet(type(torch.ops), OpNamespace)
 
 
 def find(owner: Any, name: str) -> None:

@@ -50,6 +50,8 @@ from stator.effects.texts import Given, Mention, Text
 from stator.graph.arguments import Handle
 from stator.guards import Fixed
 from stator.objects import TypeSet
+from stator.torchlib.modes import set_grad_enabled
+from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import Record
 from stator.world.records import dict_source
 
@@ -219,9 +221,9 @@ def _changes(tracer: Tracer) -> Iterator[Effect]:
 
 def state_effects(tracer: Tracer) -> Iterator[Effect]:
     """torch's state that the program leaves changed: a graph itself leaves none behind."""
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         left = tracer.tensors.state.balance()
-    setter = Fixed(torch._C._set_grad_enabled, "set_grad_enabled")
+    setter = Fixed(set_grad_enabled, "set_grad_enabled")
     if left.grad is not None:
         yield Perform(setter, (left.grad,))
     for scope in left.scopes:

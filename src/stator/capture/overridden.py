@@ -19,12 +19,13 @@ from stator.capture.subclasses import Behind
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import TensorSubclass
 from stator.graph import leaves
+from stator.torchlib.tensors import TensorBase
 from stator.world import MISSING
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
 
-_BASE: Final = torch._C.TensorBase
+_BASE: Final = TensorBase
 
 
 def _default(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:

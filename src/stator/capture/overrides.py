@@ -28,6 +28,14 @@ from stator.diagnostics.catalogue import TensorSubclass
 from stator.graph import leaves
 from stator.guards import Equal, State
 from stator.objects.types import module_of, name_of, qualname_of
+from stator.torchlib.modes import len_function_stack, pop_function_mode, push_function_mode
+from stator.torchlib.tensors import (
+    DisableTorchFunction,
+    EnableTorchFunction,
+    TensorBase,
+    disabled_torch_function,
+    is_torch_function_enabled,
+)
 from stator.world import MISSING
 
 if TYPE_CHECKING:
@@ -36,7 +44,7 @@ if TYPE_CHECKING:
 
 _PLAIN: Final = objects.TypeSet(torch.Tensor, torch.nn.Parameter)
 is_plain: Final = _PLAIN.holds
-_NOBODY: Final = torch._C._disabled_torch_function_impl  # the class does not want to be asked
+_NOBODY: Final = disabled_torch_function  # the class does not want to be asked
 DEFAULT: Final[Any] = torch.Tensor.__dict__["__torch_function__"].__func__
 _bases_of: Final = type.__dict__["__bases__"].__get__
 
@@ -86,7 +94,7 @@ class Overrides:
         self._tensors = tensors
         self._world = tensors.world
         self.active = False  # whether there is a tensor whose class is asked
-        self.off = not torch._C._is_torch_function_enabled()  # a guarded fact
+        self.off = not is_torch_function_enabled()  # a guarded fact
         self._off_at_start = self.off
         self._before: list[bool] = []  # what it was, where the program has switched it off
         self._known: dict[int, bool] = {}  # by id of the class
@@ -101,7 +109,7 @@ class Overrides:
 
     def enabled(self) -> bool:
         """Whether torch asks anybody, a fact that is guarded."""
-        on = torch._C._is_torch_function_enabled
+        on = is_torch_function_enabled
         self._world.guard(State(on, (), "torch_function"), Equal(not self._off_at_start))
         return not self.off
 
@@ -428,7 +436,7 @@ def field_of(function: Any) -> str | None:
     return name
 
 
-_BASE: Final = torch._C.TensorBase
+_BASE: Final = TensorBase
 
 
 @functools.cache
@@ -451,17 +459,17 @@ def _restored(value: Any, originals: dict[int, Any]) -> Any:
 def asking() -> Iterator[None]:
     """torch asks classes, as it does outside of a trace: there is no mode in its way."""
     modes = []
-    with torch._C._EnableTorchFunction(), warnings.catch_warnings():
+    with EnableTorchFunction(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        while torch._C._len_torch_function_stack():
-            modes.append(torch._C._pop_torch_function_stack())
+        while len_function_stack():
+            modes.append(pop_function_mode())
         try:
             yield
         finally:
             for mode in reversed(modes):
-                torch._C._push_on_torch_function_stack(mode)
+                push_function_mode(mode)
 
 
 def _empty(cls: type) -> torch.Tensor:
-    with torch._C.DisableTorchFunction():
-        return torch._C.TensorBase.as_subclass(torch.empty(0), cls)
+    with DisableTorchFunction():
+        return TensorBase.as_subclass(torch.empty(0), cls)

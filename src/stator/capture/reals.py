@@ -26,6 +26,8 @@ from stator.graph.symbols import Derived
 from stator.guards.expressions import REAL, Binary, Constant, Expr, Real, Unary
 from stator.guards.symbolic import translated
 from stator.objects import TypeSet
+from stator.torchlib.operators import sym_log2
+from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import MISSING
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ _TARGETS: Final[dict[str, Any]] = {
     "TRUEDIV": operator.truediv,
     "TOFLOAT": torch.sym_float,
     "FSQRT": torch.sym_sqrt,
-    "FLOG2": torch._sym_log2,  # type: ignore[attr-defined, unused-ignore]
+    "FLOG2": sym_log2,  # type: ignore[attr-defined, unused-ignore]
     "FMAX": torch.sym_max,
     "FMIN": torch.sym_min,
     "FTRUNC": torch.sym_int,
@@ -121,7 +123,7 @@ class Reals:
     def _compared(self, frame: Frame | None, function: Any, operands: Sequence[Any]) -> Any:
         if any(type(value) is float and not math.isfinite(value) for value in operands):
             return function(*map(hint, operands))  # all others are finite
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             condition = function(*operands)
         return self._shapes.decided(frame, condition)
 
@@ -142,7 +144,7 @@ class Reals:
         """The answer of a comparison, which it has to be from now on."""
         if not _SYMBOLIC.holds(type(a)):
             return bool(function(a, b))
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             condition = function(a, b)
         return self._shapes.decided(frame, condition)
 
@@ -203,7 +205,7 @@ class Reals:
                     above, below = below, above
                 if max(above, below) > _SHORT:
                     return None
-                with torch._C.DisableTorchFunction():
+                with DisableTorchFunction():
                     found = a * above, below
             case _:
                 return None
@@ -225,7 +227,7 @@ class Reals:
             if hint(dividend) < 0 or not self.operate_on(frame, operator.ge, dividend, 0):
                 return MISSING
             op = "FFLOOR"
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             if op == "FFLOOR":
                 return dividend // divisor
             if op == "FCEIL":

@@ -25,6 +25,7 @@ from stator.graph.ancestry import computed_from
 from stator.graph.fakes import FakeInput
 from stator.graph.memory import storage_of
 from stator.graph.views import MODES, USUAL, MadeView, view_kind
+from stator.torchlib.tensors import DisableTorchFunction
 
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
@@ -46,7 +47,7 @@ class RefusingViews:
         """An operator was recorded."""
         if type(result) not in (tuple, list) or frame is None or frame.finished:
             return
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             for each in result:
                 if isinstance(each, torch.Tensor) and view_kind(each) != USUAL:
                     made = _Made(frame.ops.steps - 1, stack(frame))
@@ -59,7 +60,7 @@ class RefusingViews:
         """Those among the results of the graph."""
         graph = tracer.tensors.graph
         given = {id(each.fake) for each in graph.fakes.inputs}
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             for position, value in enumerate(outputs):
                 if not isinstance(value, torch.Tensor) or id(value) in given:
                     continue

@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch._ops import OpOverload, OpOverloadPacket
-from torch.fx.node import _get_qualified_name
 
 from stator import objects
 from stator.diagnostics.catalogue import NoGraphOperation
 from stator.guards import ClassAttr, Fixed, Guard, Is, Key
+from stator.torchlib.operators import OpOverload, OpOverloadPacket
+from stator.torchlib.tracers import qualified_name
 from stator.world import MISSING
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def _special_names(name: str) -> Iterator[str]:
 def _places(function: Any) -> Iterator[tuple[dict[str, Any], str, Any]]:
     """Where a recorded function is looked up, and what its own code looks up in torch."""
     try:
-        module, _, name = _get_qualified_name(function).rpartition(".")
+        module, _, name = qualified_name(function).rpartition(".")
     except (AttributeError, RuntimeError, TypeError):
         module = ""
     found: Any = torch

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.fx as fx
-from torch._ops import OpOverload, OpOverloadPacket
 
 from stator.capture.strided import WARNED
 from stator.diagnostics.catalogue import TensorStateChanged
 from stator.graph.fakes import FakeInput, tensors_in
 from stator.graph.memory import extent, storage_of
 from stator.graph.prologue import Step
+from stator.torchlib.operators import OpOverload, OpOverloadPacket
 
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors

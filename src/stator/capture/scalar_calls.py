@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.fx.experimental.symbolic_shapes as symbolic_shapes
-from torch._subclasses.fake_tensor import FakeTensor
 
 from stator._native._core import Frame
 from stator.capture.computed import OF_MATH
@@ -22,6 +21,8 @@ from stator.capture.native_calls import by_contract
 from stator.capture.scalars import SYMBOLS
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import ValueNeeded
+from stator.torchlib.fakes import FakeTensor
+from stator.torchlib.shapes import advise_is_bounded, advise_is_size
 from stator.world import MISSING
 
 if TYPE_CHECKING:
@@ -259,7 +260,7 @@ SCALARS: Final[dict[int, Handler]] = {
     id(math.isnan): _on_numbers(_test(torch.isnan), tensors=True),
     id(math.isinf): _on_numbers(_test(torch.isinf), tensors=True),
     id(symbolic_shapes.expect_true): _expect_true,
-    id(symbolic_shapes._advise_is_size): _advise,
-    id(symbolic_shapes._advise_is_bounded): _advise,
+    id(advise_is_size): _advise,
+    id(advise_is_bounded): _advise,
     id(math.isfinite): _on_numbers(_test(torch.isfinite), tensors=True),
 }

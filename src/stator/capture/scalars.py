@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from stator import objects
@@ -37,6 +36,9 @@ from stator.graph.ancestry import computed_from
 from stator.graph.scalars import symbol_of
 from stator.guards import Key
 from stator.objects import TypeSet
+from stator.torchlib.fakes import FakeTensor
+from stator.torchlib.operators import check
+from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import MISSING
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 
 SYMBOLS: Final = TypeSet(torch.SymInt, torch.SymFloat, torch.SymBool)
 # torch's own functions, which have no annotations.
-_check: Final[Any] = torch._check
+_check: Final[Any] = check
 _sym_max: Final[Any] = torch.sym_max
 _sym_not: Final[Any] = torch.sym_not
 MOST: Final = 256  # numbers that one `tolist` may read
@@ -166,7 +168,7 @@ class Scalars:
         if count > MOST:
             raise LengthOfValues(f"a list of {count} numbers is read from a tensor")
         if count == 0:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 return torch.zeros(sizes).tolist()
         return _copied(self.tensors.record(frame, ("method", "tolist"), (tensor,)))
 
@@ -310,7 +312,7 @@ class Scalars:
     def known(self, compute: Callable[..., Any], *args: Any) -> Any:
         """What torch computes of symbolic numbers."""
         try:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 return compute(*args)
         except GuardOnDataDependentSymNode as error:
             raise BranchOnValues(self._describe(error)) from None
@@ -351,7 +353,7 @@ class Scalars:
         if known is not None:
             return known
         try:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 return bool(condition)
         except GuardOnDataDependentSymNode as error:
             why = self._describe(error, frame)
@@ -383,7 +385,7 @@ class Scalars:
             raise BranchOnValues("a branch depends on the values of a tensor")
         known = tensor.constant  # type: ignore[attr-defined]
         if known is not None:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 return bool(known)
         if self._insisted(frame) is not None:
             return self.truth(frame, self.item(frame, tensor))
@@ -411,7 +413,7 @@ class Scalars:
     def expect(self, frame: Frame | None, condition: Any) -> bool:
         """`torch._check`: what the program says holds, unless it is known not to."""
         try:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 return bool(condition)
         except GuardOnDataDependentSymNode as error:
             self.require(condition, self._describe(error, frame))
@@ -447,7 +449,7 @@ class Scalars:
                 raise ValueNeeded(why)
             return
         try:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 _check(condition)
         except RuntimeError:  # it is known not to hold
             raise ValueNeeded(why) from None

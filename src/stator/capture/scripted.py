@@ -11,11 +11,12 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from stator._native._core import Frame
 from stator.diagnostics.catalogue import AnotherTool
 from stator.objects import TypeSet
+from stator.torchlib.fakes import FakeTensor
+from stator.torchlib.tracers import is_scripting, jit_cached_function
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
@@ -31,7 +32,7 @@ _TYPES: Final = {
     "NoneType": TypeSet(type(None)),
 }
 _jit: Final[Any] = torch.jit  # its public names are not all exported
-_ASKING: Final = frozenset(map(id, (_jit.is_scripting, torch._jit_internal.is_scripting)))
+_ASKING: Final = frozenset(map(id, (_jit.is_scripting, is_scripting)))
 
 
 def run(function: Any, args: Any, kwargs: Any) -> Any:
@@ -59,8 +60,7 @@ def scripted_behind(calls: "Calls", script: Any, args: tuple[Any, ...], kwargs: 
 
 def _script_of(function: FunctionType) -> str | None:
     """How torch calls what it has made of the source code of a function."""
-    made: Any = torch.jit._state._try_get_jit_cached_function
-    found = made(function)
+    found = jit_cached_function(function)
     return None if found is None else str(found.qualified_name)
 
 

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from stator._native._core import Frame
 from stator.capture.autograd_leaves import user_call
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import RandomState, RegionContents
+from stator.torchlib.modes import disable_current_modes
 from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Seeded:
             raise RandomState("random numbers are drawn behind a seed, on another device")
         if tensors.graph.graph is not tensors.graph.symbols.graph:
             raise RegionContents("torch's generator is used inside of a region of the graph")
-        with _disable_current_modes():
+        with disable_current_modes():
             real: torch.Tensor = user_call(_draw, target, args, options, self._twin)
         if real.nbytes > MOST_BYTES:
             raise RandomState("very many random numbers are drawn behind a seed")

@@ -16,14 +16,14 @@ from stator.capture.special import Handler
 from stator.diagnostics.catalogue import FunctionMode, TorchState
 from stator.effects import Effect, Perform
 from stator.graph import leaves
-from stator.graph.state import FLAGS
 from stator.guards import Callback, Equal, Fixed, State
+from stator.torchlib.settings import FLAGS, c_function, profiler_enabled
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
     from stator.capture.tensors import Tensors
 
-_PROFILING: Final = torch._C._autograd._profiler_enabled
+_PROFILING: Final = profiler_enabled
 _RANGE: Final = torch.autograd.profiler.record_function
 _PLAIN_DEVICES: Final = ("cpu", "meta")
 
@@ -120,7 +120,7 @@ class Settings:
 
     def get_flag(self, frame: Frame | None, name: str, *args: Any) -> Any:
         """A flag of cuDNN."""
-        getter = getattr(torch._C, name)
+        getter = c_function(name)
         key = (name, *args)
         if key not in self._flags:
             value = getter(*args)
@@ -202,7 +202,7 @@ class Settings:
         for (getter, *which), (before, now) in self._flags.items():
             if now != before:
                 setter = next(name for name, read in _GETTERS.items() if read == getter)
-                yield Perform(Fixed(getattr(torch._C, setter)), (*which, now))
+                yield Perform(Fixed(c_function(setter)), (*which, now))
 
 
 # Functions that tell autocast's dtype: the device, if it is not their argument.

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
 from stator import objects
 from stator._native._core import Frame
@@ -36,6 +35,8 @@ from stator.guards import Key, Local, OffsetOf, Source, TypeIs
 from stator.guards.sources import Attr, Index
 from stator.guards.tensors import TensorMatch, plain, tensor_match
 from stator.objects import TypeSet
+from stator.torchlib.fakes import FakeTensor
+from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import MISSING
 
 if TYPE_CHECKING:
@@ -229,7 +230,7 @@ class Shapes:
             (number,) = operands
             return number if self.decided(frame, number >= 0) else -number
         if whole and self._is_exact(frame, function, operands):
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 found = function(*map(_counted, operands))
             return self.decided(frame, found) if function in _COMPARISONS else found
         real = self.reals.operate(frame, function, operands)
@@ -258,7 +259,7 @@ class Shapes:
 
     def decided(self, frame: Frame | None, condition: Any) -> bool:
         """Whether a condition is true, which it has to be from now on, or false."""
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             answer = bool(condition)
         self.assumed.note(frame)
         return answer
@@ -273,7 +274,7 @@ class Shapes:
             return hint(value)
         if type(value) is not torch.SymInt:
             return value
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             known = int(value)
         self.assumed.note(frame)
         return known

@@ -19,11 +19,13 @@ from stator.graph.memory import storage_of
 from stator.graph.shared import Group, Place, SharedInputs
 from stator.guards import Aliased, Field, IsNot, NotAliased, Source
 from stator.guards.tensors import NoOverlap
+from stator.torchlib.operators import has_internal_overlap
+from stator.torchlib.tensors import DisableTorchFunction, TensorBase
 
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
 
-_BASE: Final = torch._C.TensorBase.__dict__["_base"]
+_BASE: Final = TensorBase.__dict__["_base"]
 _OVERLAPS: Final = 1  # as torch says it of strides that are 0
 _SHARED: Final = "an input is changed that shares its memory with another input"
 
@@ -33,12 +35,12 @@ def guard_changed(tracer: "Tracer", given: Sequence[FakeInput]) -> list[list[Fak
     comes first.
     """
     sources = tracer.tensors.sources
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         written = tracer.tensors.graph.overwritten  # also through `.data`, which counts no version
         changed = [
             each for each in given if not each.untouched() or storage_of(each.fake) in written
         ]
-        if any(torch._debug_has_internal_overlap(each.real) == _OVERLAPS for each in changed):
+        if any(has_internal_overlap(each.real) == _OVERLAPS for each in changed):
             raise SharedMemory("an input is changed whose elements share memory (expand)")
         if not changed or len(given) < 2:
             return []

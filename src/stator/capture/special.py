@@ -40,6 +40,7 @@ from stator.diagnostics.catalogue import (
 from stator.effects.texts import Text
 from stator.graph import leaves
 from stator.guards import AttrKeys, Fixed, IsWeak
+from stator.torchlib.operators import assert_async, check_tensor_all_with
 from stator.world.fields import same_names
 from stator.world.kinds import is_frozen_class
 
@@ -445,7 +446,7 @@ def _check_tensor_all_with(error_type: Any, cond: Any, message: Any = None) -> N
         if not callable(message):
             raise TypeError("message must be a callable")
         text = str(message())
-    torch._assert_async(holds, text)
+    assert_async(holds, text)
 
 
 def _get_ident(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
@@ -531,6 +532,6 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(torch.autograd.Function.__dict__["apply"].__func__): autograd.apply,
     id(torch.utils.checkpoint.checkpoint): autograd.checkpoint,
     **autograd.AUTOGRAD,
-    id(torch._check_tensor_all_with): _substitute(_check_tensor_all_with),
+    id(check_tensor_all_with): _substitute(_check_tensor_all_with),
     **{id(function): _operator for function in (*operators.BINARY, *operators.COMPARE)},
 }

@@ -15,13 +15,14 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from stator._native._core import Frame
 from stator.capture.shapes import has_value
 from stator.graph.observing import Observer
 from stator.graph.output import Taken
+from stator.torchlib.fakes import FakeTensor
+from stator.torchlib.tensors import DisableTorchFunction
 
 if TYPE_CHECKING:
     from stator.capture.scalars import Scalars
@@ -48,7 +49,7 @@ class Speculation:
         real = self._seen(frame, tensor)
         if real is None:
             return None
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             answer = bool(real)
         # A tensor of its own: this one may change before the graph has ended.
         kept = self._scalars.tensors.record(frame, torch.ne, (tensor, 0))
@@ -60,7 +61,7 @@ class Speculation:
         real = self._seen(frame, tensor)
         if real is None:
             return None
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             known = real.detach().clone()
             constant = self._graph.constant(known)
         record = self._scalars.tensors.record
@@ -86,7 +87,7 @@ class Speculation:
         value = self._number(frame, symbol)
         if type(value) is not int:
             return None
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             self._take(symbol == value)
         return int(value)
 
@@ -125,12 +126,12 @@ class Speculation:
 
     def _seen(self, frame: Frame | None, tensor: torch.Tensor) -> torch.Tensor | None:
         observer = self._observing(frame)
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return None if observer is None else observer.value(tensor)
 
     def _number(self, frame: Frame | None, symbol: Any) -> Any:
         observer = self._observing(frame)
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return None if observer is None else observer.number(symbol)
 
     def _check(self, tensor: torch.Tensor, answer: bool) -> None:
@@ -162,7 +163,7 @@ class Speculation:
     def observed(self, condition: Any) -> bool | None:
         """Whether a condition on unknown numbers, as sympy has it, is true in this call."""
         observer = self._looking()
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return None if observer is None else observer.holds(condition)
 
 
@@ -174,7 +175,7 @@ def place_of(frame: Frame | None) -> tuple[CodeType, int] | None:
 def negated(condition: Any) -> Any:
     """A symbolic condition that holds if the other does not."""
     negate: Any = torch.sym_not
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return negate(condition)
 
 
@@ -182,7 +183,7 @@ def _roots(symbol: Any) -> list[Any]:
     """The symbols, of values in tensors, that a number is computed from."""
     node = symbol.node
     free = sorted(free_unbacked_symbols(node.expr), key=str)
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         made = (node.shape_env.create_symintnode(each, hint=None) for each in free)
         return [each for each in made if type(each) is torch.SymInt]
 

@@ -19,6 +19,7 @@ from stator.graph import (
     leaves,
 )
 from stator.graph.state import Scope, StateRecorder
+from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import World
 
 
@@ -73,10 +74,10 @@ class StateChanges:
     def without_grad(self) -> Iterator[None]:
         """Grad mode is off inside, in the graph too."""
         enabled = torch.is_grad_enabled()
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             self._state.set_grad_enabled(False)
         try:
             yield
         finally:
-            with torch._C.DisableTorchFunction():
+            with DisableTorchFunction():
                 self._state.set_grad_enabled(enabled)

@@ -26,15 +26,16 @@ from stator.graph.arguments import Arguments
 from stator.guards import Fixed, Source
 from stator.objects.attributes import is_data_descriptor, is_descriptor
 from stator.objects.types import Attribute, module_of
+from stator.torchlib.tensors import DisableTorchFunction, TensorBase, disabled_torch_dispatch
 from stator.world import MISSING
 from stator.world.fields import same_names
 
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
 
-_AS_SUBCLASS: Final = torch._C.TensorBase.as_subclass
+_AS_SUBCLASS: Final = TensorBase.as_subclass
 _LAZY: Final = (torch.nn.parameter.UninitializedParameter, torch.nn.parameter.UninitializedBuffer)
-_NO_DISPATCH: Final = torch._C._disabled_torch_dispatch_impl
+_NO_DISPATCH: Final = disabled_torch_dispatch
 # What a class may define without changing what operators and C code do with its instances.
 _HARMLESS: Final = frozenset(
     {
@@ -156,7 +157,7 @@ class Subclasses:
             self._admit(type(raw))
         except Break as signal:
             raise signal.about(source) from None
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             twin = _twin(raw)
         self.inputs[id(twin)] = twin
         return self._tag(self._tensors.wrap(raw, source, twin), type(raw))
@@ -201,7 +202,7 @@ class Subclasses:
         return self._tag(made, cls)
 
     def _alias(self, tensor: torch.Tensor) -> torch.Tensor:
-        with torch._C.DisableTorchFunction(), self._tensors.graph.fake_mode:
+        with DisableTorchFunction(), self._tensors.graph.fake_mode:
             made: torch.Tensor = torch.ops.aten.alias.default(tensor)
             return made
 
@@ -318,7 +319,7 @@ class Subclasses:
             if is_torchs(owner):
                 if type(value) in (types.MethodDescriptorType, types.WrapperDescriptorType):
                     return value.__get__(obj, leaves.python_type(obj))
-                if type(value) is types.GetSetDescriptorType and owner is torch._C.TensorBase:
+                if type(value) is types.GetSetDescriptorType and owner is TensorBase:
                     return self._tensors.attributes.own_field(frame, obj, name)
             if is_data_descriptor(value):
                 return self._property(frame, obj, name, value)
@@ -371,7 +372,7 @@ class Subclasses:
         found = self._made[id(tensor)]
         made, base = found.tensor, found.base
         graph, kind = self._tensors.graph, leaves.python_type(made)
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             same = (
                 graph.node(base) is found.node
                 and (
@@ -412,4 +413,4 @@ def _twin(raw: torch.Tensor) -> torch.Tensor:
 
 def _field(raw: torch.Tensor, name: str) -> Any:
     """An attribute of all tensors, whatever the class has in its place."""
-    return objects.type_dict(torch._C.TensorBase)[name].__get__(raw)
+    return objects.type_dict(TensorBase)[name].__get__(raw)

@@ -20,6 +20,7 @@ from stator.graph import (
     leaves,
 )
 from stator.guards import Attr, Callback, NoAttr
+from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import MISSING
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _UNTOLD: Final = frozenset({"output_nr", "retains_grad"})
 
 
 def _read(tensor: torch.Tensor, name: str) -> Any:
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return getattr(tensor, name)
 
 
@@ -98,7 +99,7 @@ class TensorAttributes:
                 return self._tensors.record(frame, getattr, (obj, name))
             case leaves.Kind.OWN:
                 self._tensors.grads.asked()
-                with torch._C.DisableTorchFunction():
+                with DisableTorchFunction():
                     return getattr(self._tensors.own, rule.action)(obj)
             case leaves.Kind.FORBIDDEN:
                 raise rule.cause(rule.reason)
@@ -135,9 +136,9 @@ class TensorAttributes:
         if subclasses.holds(obj) and subclasses.setattr(frame, obj, name, value):
             return
         self._tensors.grads.asked()
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             self._tensors.own.setattr(frame, obj, name, value)
 
     def delattr(self, frame: Frame | None, obj: torch.Tensor, name: str) -> None:
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             self._tensors.own.delattr(frame, obj, name)

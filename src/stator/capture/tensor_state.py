@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.fx as fx
-from torch.utils._python_dispatch import _disable_current_modes
 
 from stator import objects
 from stator._native import _core as core
@@ -48,12 +47,14 @@ from stator.graph import leaves
 from stator.graph.memory import storage_of
 from stator.guards import Callback, Field, NotAliased, Source
 from stator.objects.types import name_of
+from stator.torchlib.modes import disable_current_modes
+from stator.torchlib.tensors import DisableTorchFunction, DisableTorchFunctionSubclass, TensorBase
 from stator.world import MISSING
 
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
 
-_FIELDS: Final = torch._C.TensorBase.__dict__
+_FIELDS: Final = TensorBase.__dict__
 _DATA: Final = _FIELDS["data"]
 _GRAD: Final = _FIELDS["grad"]
 _REQUIRES_GRAD: Final = _FIELDS["requires_grad"]
@@ -105,11 +106,11 @@ class TensorState(AutogradLeaves):
 
     def without_subclasses(self, frame: Frame | None) -> Without:
         """`torch._C.DisableTorchFunctionSubclass()`."""
-        return Without(torch._C.DisableTorchFunctionSubclass)
+        return Without(DisableTorchFunctionSubclass)
 
     def without_functions(self, frame: Frame | None) -> Without:
         """`torch._C.DisableTorchFunction()`: the same, since there are no modes in a trace."""
-        return Without(torch._C.DisableTorchFunction)
+        return Without(DisableTorchFunction)
 
     def named_result(self, frame: Frame | None, name: str, *args: Any, **kwargs: Any) -> Any:
         """`torch.return_types.max((values, indices))`."""
@@ -178,7 +179,7 @@ class TensorState(AutogradLeaves):
             return dict.__getitem__(memo, key)
         self.guard_leaf(tensor)
         if not tensor.is_leaf:
-            with _disable_current_modes(), torch.enable_grad():
+            with disable_current_modes(), torch.enable_grad():
                 user_call(torch.ones(1, requires_grad=True).neg().__deepcopy__, {})
         if not is_dense(tuple(tensor.shape), tensor.stride()) or tensor.storage_offset():
             raise SharedMemory("a tensor with gaps in memory is copied deeply")
@@ -396,7 +397,7 @@ class TensorState(AutogradLeaves):
 
 def _refused_pair(function: Callable[..., Any], a: torch.Tensor, b: torch.Tensor) -> None:
     """What torch says to tensors on these devices, if it refuses them: their fakes do not tell."""
-    with _disable_current_modes():
+    with disable_current_modes():
         user_call(function, torch.empty(0, device=a.device), torch.empty(0, device=b.device))
 
 

@@ -12,7 +12,6 @@ from typing import Any, Final, NoReturn
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
 
 from stator import objects
@@ -71,6 +70,9 @@ from stator.graph.scalars import take
 from stator.graph.state import StateRecorder
 from stator.guards import Equal, Index, Is, Source, TypeIs
 from stator.objects import TypeSet
+from stator.torchlib.fakes import FakeTensor
+from stator.torchlib.operators import OpOverload, OpOverloadPacket, VariableFunctions, pad
+from stator.torchlib.tensors import DisableTorchFunction, TensorBase
 from stator.world import MISSING, World
 from stator.world.kinds import CONSTANTS
 
@@ -153,7 +155,7 @@ class Tensors:
     ) -> torch.Tensor:
         """A real tensor becomes a graph input; if it is of a subclass, its plain twin does."""
         given = raw if twin is None else twin
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             try:
                 dynamic = self.shapes.dynamic(raw, source)
                 fake: torch.Tensor = self.graph.add_input(str(source), given, dynamic=dynamic)
@@ -173,12 +175,12 @@ class Tensors:
 
     def _foreign(self, raw: Any, source: Source) -> Any:
         cls = type(raw)
-        if objects.is_subtype(cls, torch._C.TensorBase):
+        if objects.is_subtype(cls, TensorBase):
             return self.subclasses.wrap(raw, source)
-        if cls is torch._ops.OpOverload or cls is torch._ops.OpOverloadPacket:
+        if cls is OpOverload or cls is OpOverloadPacket:
             self.world.guard(source, Is(raw))
             return self.world.know(raw)
-        if raw is torch._C._VariableFunctions or _is_c_enum(cls):
+        if raw is VariableFunctions or _is_c_enum(cls):
             self.world.guard(source, Is(raw))
             return self.world.know(raw)
         if is_result_type(cls):
@@ -212,7 +214,7 @@ class Tensors:
         written = written_out(self, frame, target, args, kwargs)
         if written is not MISSING:
             return written
-        if target is torch._C._nn.pad:
+        if target is pad:
             args = (args[0], self.scalars.numbers(frame, args[1]), *args[2:])
         elif target in _NARROW and _starts_at_tensor(args):
             args = (*args[:2], *self.scalars.numbers(frame, args[2:]))
@@ -226,7 +228,7 @@ class Tensors:
                 name = placing(target)
                 sizes = sizes_before(name, args, kwargs)
                 result = self.graph.call(target, args, kwargs, stack_trace=trace)
-                with torch._C.DisableTorchFunction():
+                with DisableTorchFunction():
                     check_strided(self, name, args, kwargs, result)
                     if sizes is not None:
                         check_resized(self, name, args, kwargs, sizes)
@@ -341,7 +343,7 @@ class Tensors:
             case leaves.Kind.STATE:
                 if frame is not None and not frame.finished:
                     self.stack_trace(frame)
-                with torch._C.DisableTorchFunction():
+                with DisableTorchFunction():
                     return self.state_changes.change(rule.action, function, args, kwargs)
             case leaves.Kind.OWN:
                 self.grads.asked()
@@ -350,7 +352,7 @@ class Tensors:
                 args = [self.shapes.plain(frame, value) for value in args]
                 named = (kwargs or {}).items()
                 kwargs = {name: self.shapes.plain(frame, value) for name, value in named}
-                with torch._C.DisableTorchFunction():
+                with DisableTorchFunction():
                     return self.own.call(frame, rule.action, [*first, *args], kwargs)
             case leaves.Kind.LEFT_OUT:
                 return None
@@ -384,7 +386,7 @@ class Tensors:
     def _guard_offset(self, tensor: torch.Tensor) -> None:
         """The program has asked where a tensor begins: inputs of its memory must begin there."""
         self.inside.refuse("storage_offset of a tensor")
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             memory = storage_of(tensor)
             for given in self.graph.fakes.inputs:
                 source = self.sources.get(id(given.real))

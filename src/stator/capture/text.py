@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 import torch.fx as fx
-from torch._subclasses.fake_tensor import FakeTensor
 
 from stator import objects
 from stator._native import _core as core
@@ -34,6 +33,8 @@ from stator.graph.fakes import tensors_in
 from stator.graph.memory import storage_of
 from stator.graph.purity import KEEP, RANDOM, may_drop
 from stator.objects import TypeSet
+from stator.torchlib.fakes import FakeTensor
+from stator.torchlib.tensors import DisableTorchFunction
 
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
@@ -150,7 +151,7 @@ class Texts:
             raise TensorSubclass("a tensor of a subclass is shown")
         if value.layout is not torch.strided:  # its values may change without it
             raise UnusualTensor("the text of a sparse tensor")
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             # If it is an item of a result, it is taken before anything changes.
             place = Placed.of(graph.node(value), value)
             looks = looks_of(value)
@@ -329,7 +330,7 @@ class Texts:
             return
         tensors = self.tracer.tensors
         graph = tensors.graph
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             place = mention.place
             storage, node = place.storage, place.node
             nodes = graph.graph.nodes

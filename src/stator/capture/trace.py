@@ -11,9 +11,6 @@ from types import FunctionType
 from typing import Any
 
 import torch
-from torch.overrides import _get_current_function_mode_stack
-from torch.utils._device import DeviceContext
-from torch.utils._python_dispatch import _get_current_dispatch_mode
 
 from stator import config
 from stator._native import _core as core
@@ -49,6 +46,13 @@ from stator.graph.interrupts import is_interrupt
 from stator.graph.state import StateRecorder, preserved
 from stator.guards import Callback, Fixed, Guard
 from stator.guards.tensors import torch_state_guards
+from stator.torchlib.modes import (
+    DeviceContext,
+    current_dispatch_mode,
+    function_mode_stack,
+    len_dispatch_stack,
+)
+from stator.torchlib.transforms import peek_interpreter_stack
 from stator.world import World
 
 
@@ -271,9 +275,9 @@ def _end(frame: core.Frame) -> bool:
 
 def _dispatch_mode() -> str:
     """The name of an active dispatch mode, if any."""
-    if not torch._C._len_torch_dispatch_stack():
+    if not len_dispatch_stack():
         return ""
-    return type(_get_current_dispatch_mode()).__qualname__
+    return type(current_dispatch_mode()).__qualname__
 
 
 def _function_modes() -> tuple[torch.device | None, str]:
@@ -281,7 +285,7 @@ def _function_modes() -> tuple[torch.device | None, str]:
     if name := _dispatch_mode():
         return None, name
     device = None
-    modes: Any = _get_current_function_mode_stack
+    modes: Any = function_mode_stack
     for mode in modes():
         if type(mode) is not DeviceContext:
             return None, type(mode).__qualname__
@@ -291,7 +295,7 @@ def _function_modes() -> tuple[torch.device | None, str]:
 
 def _in_transform(_: object = None) -> bool:
     """Whether a transform of `torch.func` is running, under which tensors are wrapped."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    return peek_interpreter_stack() is not None
 
 
 def _same_device(expected: torch.device) -> Callable[[Any], bool]:

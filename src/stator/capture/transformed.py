@@ -17,12 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
 import torch.fx as fx
-from torch._dispatch.python import enable_python_dispatcher
-from torch._functorch import eager_transforms
-from torch._guards import detect_fake_mode
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, disable_fake_tensor_cache
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import _disable_current_modes
 
 from stator import objects
 from stator._native import _core as core
@@ -40,13 +34,22 @@ from stator.graph.fakes import version_unseen
 from stator.graph.interrupts import is_interrupt
 from stator.graph.replay import eager_error
 from stator.graph.subgraph import Subgraph
+from stator.torchlib.fakes import (
+    FakeTensor,
+    FakeTensorMode,
+    detect_fake_mode,
+    disable_fake_tensor_cache,
+)
+from stator.torchlib.modes import disable_current_modes, enable_python_dispatcher, set_grad_enabled
+from stator.torchlib.tensors import DisableTorchFunction
+from stator.torchlib.transforms import eager_transforms, functorch, pytree
 from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
 
 _transforms: Final[Any] = eager_transforms  # private functions
-_functorch: Final[Any] = torch._C._functorch
+_functorch: Final[Any] = functorch
 
 
 class Held:
@@ -314,7 +317,7 @@ def _seen(calls: "Calls", transform: Any, name: str, given: Given) -> Seen:
     args, kwargs = given.value
     try:
         with (
-            torch._C.DisableTorchFunction(),
+            DisableTorchFunction(),
             quiet,
             _lenient(calls.tensors.graph.fake_mode),
             calls.tensors.graph.fake_mode,
@@ -346,13 +349,13 @@ def _body(
     forward_mode: bool,
 ) -> tuple[fx.GraphModule, Template]:
     """The graph of the program's function, and what it returns."""
-    with torch._C.DisableTorchFunction(), calls.tensors.graph.fake_mode:
+    with DisableTorchFunction(), calls.tensors.graph.fake_mode:
         parts = list(map(_part, seen.tensors, seen.requires_grad))
     before = list(map(version_unseen, parts))
     state = calls.tensors.state
     grad, scopes = torch.is_grad_enabled(), state.open
     args, kwargs = seen.placed(parts)
-    torch._C._set_grad_enabled(seen.grad)  # the transform does it
+    set_grad_enabled(seen.grad)  # the transform does it
     try:
         with inner, calls.tensors.inside.entered(inner, parts, forward_mode):
             inner.take(parts, "given")
@@ -368,7 +371,7 @@ def _body(
             for tensor in made.tensors:
                 inner.require(tensor)
     finally:
-        torch._C._set_grad_enabled(grad)
+        set_grad_enabled(grad)
     return inner.finish(tuple(made.tensors)), made.template
 
 
@@ -382,7 +385,7 @@ def _called(calls: "Calls", frame: Frame, word: str, region: Any, inputs: list[A
     trace = calls.tracer.stack_trace(frame)
     try:
         # The engine stays in this thread, which has the modes.
-        with torch._C.DisableTorchFunction(), torch.autograd.set_multithreading_enabled(False):
+        with DisableTorchFunction(), torch.autograd.set_multithreading_enabled(False):
             return calls.tensors.graph.call_region(word, region, inputs, stack_trace=trace)
     except UntrackedTensorError:
         raise Transform(f"{region.__name__} of a tensor from inside of a region") from None
@@ -398,7 +401,7 @@ def _refused(
 ) -> NoReturn:
     """Torch refuses: it is the program's error if eager says the same of other values."""
     if given.whole and not any(type(each) is Handle for each in inputs):
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             found = eager_error(run, tuple(inputs), {})
         if type(found) is type(error) and str(found) == str(error):
             assert found is not None
@@ -414,7 +417,7 @@ def _word(name: str) -> str:
 @functools.cache
 def _prepare() -> None:
     """What torch imports when it differentiates has to be imported in the open."""
-    with _disable_current_modes(), torch._C.DisableTorchFunction():
+    with disable_current_modes(), DisableTorchFunction():
         torch.func.grad(torch.sin)(torch.zeros(()))
 
 

@@ -10,9 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.fx as fx
-from torch._functorch import vmap as functorch
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils import _pytree as pytree
 
 from stator._native import _core as core
 from stator._native._core import Frame
@@ -25,6 +22,10 @@ from stator.graph import RecordingError, UntrackedTensorError
 from stator.graph.fakes import version_unseen
 from stator.graph.subgraph import Subgraph
 from stator.objects import TypeSet
+from stator.torchlib.fakes import FakeTensor
+from stator.torchlib.tensors import DisableTorchFunction
+from stator.torchlib.transforms import pytree
+from stator.torchlib.transforms import vmap as functorch
 from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def vmap(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: dict[str
     calls.values.ready((in_dims, out_dims, given), Depth.DEEP)
     for part in (in_dims, out_dims, given):
         _check(part)
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         try:
             _functorch._check_out_dims_is_int_or_int_pytree(out_dims, function)
             _, dims, flat, spec = _functorch._process_batched_inputs(
@@ -96,7 +97,7 @@ def _region(
     graph = calls.tensors.graph
     inner = Subgraph(graph)
     mapped = [(value, dim) for value, dim in zip(flat, dims, strict=True) if dim is not None]
-    with torch._C.DisableTorchFunction(), graph.fake_mode:
+    with DisableTorchFunction(), graph.fake_mode:
         parts = [_part(value, dim) for value, dim in mapped]
     before = list(map(version_unseen, parts))
     with inner, calls.tensors.inside.entered(inner):

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any, Final
 
-import torch
-
 from stator import config
 from stator.backends import BackendError
 from stator.backends.compile import compile_graph, depends_on_values
@@ -25,6 +23,7 @@ from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
 from stator.driver.options import Options
 from stator.graph import Recorded
+from stator.torchlib.tracers import ENGINE
 
 
 class ValuesInGraphError(Exception):
@@ -101,7 +100,7 @@ _NO_BACKWARD: Final = re.compile(
     r"derivative for '\w+' is not implemented|A view was created in no_grad mode|one of the "
     r"variables needed for gradient computation has been modified by an inplace operation"
 )
-_ENGINE: Final = torch.autograd.graph._engine_run_backward.__code__
+_ENGINE: Final = ENGINE
 _OF_INFERENCE: Final = re.compile(
     r"Cannot set version_counter for inference tensor|requires_grad=True on inference tensor"
 )

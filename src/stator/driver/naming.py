@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch.fx as fx
-from torch.fx.graph_module import _loader
 
 from stator.diagnostics.artefacts import Title, publish, when_gone
 from stator.diagnostics.places import Place, library
 from stator.driver.records import places_in
+from stator.torchlib.tracers import forget_source
 
 Lines = dict[int, tuple[Place, ...]]
 
@@ -72,7 +72,7 @@ def _forget_with(module: fx.GraphModule, file: str) -> None:
 
 def _forget(file: str) -> None:
     linecache.cache.pop(file, None)
-    _loader.eval_cache.pop(file, None)
+    forget_source(file)
 
 
 def own_place(places: Sequence[Place]) -> Place:

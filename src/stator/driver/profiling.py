@@ -16,11 +16,11 @@ from collections.abc import Callable, Sequence
 from types import CellType, FunctionType
 from typing import Any, Final
 
-import torch
 from torch.autograd import profiler
 
 from stator.capture import marks
 from stator.capture.marks import Kind, Mark
+from stator.torchlib.tracers import RecordFunction
 
 _Graph = Callable[..., Sequence[Any]]
 
@@ -62,7 +62,7 @@ def _stopped() -> None:
 
 
 def _ranged(graph: _Graph, names: tuple[str, ...]) -> _Graph:
-    mark: Any = torch._C._profiler._RecordFunctionFast
+    mark = RecordFunction
     first, *others = names
 
     def ranged_graph(*args: Any) -> Sequence[Any]:

@@ -25,6 +25,7 @@ from stator import config
 from stator.driver.ledger import Label
 from stator.driver.options import Options
 from stator.guards.tensors import plain
+from stator.torchlib.tensors import DisableTorchFunction
 
 _DEEPEST: Final = 3
 _MOST: Final = 16  # items of one container
@@ -142,7 +143,7 @@ def _ended(item: str) -> str:
 
 
 def _tensor(value: torch.Tensor) -> str:
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         if value.layout is not torch.strided:
             return f"...  # a tensor of layout {value.layout}"
         call = f"torch.empty_strided({tuple(value.shape)}, {value.stride()}, dtype={value.dtype}"

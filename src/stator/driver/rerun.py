@@ -25,6 +25,7 @@ from stator.driver.announcements import Instead
 from stator.driver.ledger import Label
 from stator.driver.tally import Why
 from stator.graph.interrupts import is_interrupt
+from stator.torchlib.autograd import top_saved_hooks
 
 _LOG: Final = logging.getLogger("stator")
 # They run operator by operator: whatever changes an input has counted in its version at once.
@@ -32,8 +33,7 @@ _COUNTING: Final = frozenset({"eager", "aot_eager"})
 
 
 def _has_hooks() -> bool:
-    autograd: Any = torch._C._autograd
-    return autograd._top_saved_tensors_default_hooks(True) is not None
+    return top_saved_hooks(True) is not None
 
 
 class _Generators:

@@ -5,11 +5,10 @@ when the next function is called, still what the guards of this entry found. Dis
 ask for it again (docs/dispatch.md, "Tail calls").
 """
 
-from torch._subclasses.fake_tensor import FakeTensor
-
 from stator.capture import Trace
 from stator.effects.model import Output
 from stator.effects.suspension import Suspension
+from stator.torchlib.fakes import FakeTensor
 
 
 def is_steady(trace: Trace) -> bool:

@@ -6,15 +6,14 @@ tensors or proxies that exist only for a while. What was compiled before never f
 guards ask for dispatch modes and for torch.jit's tracer, and a proxy is no tensor.
 """
 
-import torch
-from torch.fx import _symbolic_trace
-from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
+from stator.torchlib.modes import dispatch_mode_stack, len_dispatch_stack
+from stator.torchlib.tracers import fx_traces, is_jit_tracing
 
 
 def another_traces() -> bool:
     """Whether a tracer of torch's is at work in this thread (for `torch.fx`: in any)."""
-    if torch._C._is_tracing() or _symbolic_trace._is_fx_tracing_flag:
+    if is_jit_tracing() or fx_traces():
         return True
-    if not torch._C._len_torch_dispatch_stack():
+    if not len_dispatch_stack():
         return False
-    return any(type(mode).is_infra_mode() for mode in _get_current_dispatch_mode_stack())
+    return any(type(mode).is_infra_mode() for mode in dispatch_mode_stack())

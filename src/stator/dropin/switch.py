@@ -26,6 +26,7 @@ from stator.dropin.modules import OptimizedModule
 from stator.dropin.patches import Patches
 from stator.dropin.settings import Settings
 from stator.dropin.telling import for_both
+from stator.torchlib.tracers import logging
 
 _DYNAMO: Final = "torch._dynamo"
 _SHAPES: Final = "torch.fx.experimental.symbolic_shapes"
@@ -68,10 +69,10 @@ class _Installed:
         self._replace(nn.Module, "compile", compiling.compile_in_place)
         for name, ours in _COMPILER.items():
             self._replace(torch.compiler, name, ours)
-        logging: Any = torch._logging
-        both = for_both(logging.set_logs)
-        for owner in (logging, logging._internal):
-            self._replace(owner, "set_logs", both)
+        if logging is not None:
+            both = for_both(logging.set_logs)
+            for owner in (logging, logging._internal):
+                self._replace(owner, "set_logs", both)
         counting.start()
         for table in (exceptions.DYNAMOS, exceptions.SHAPES):
             exceptions.expect(table, self._patches)

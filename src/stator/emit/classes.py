@@ -8,18 +8,21 @@ from typing import Any, Final
 
 import torch
 
-_as_subclass: Final = torch._C.TensorBase.as_subclass
-_grad_fn: Final[Any] = torch._C.TensorBase.__dict__["grad_fn"].__get__
+from stator.torchlib.modes import set_grad_enabled
+from stator.torchlib.tensors import DisableTorchFunction, TensorBase
+
+_as_subclass: Final = TensorBase.as_subclass
+_grad_fn: Final[Any] = TensorBase.__dict__["grad_fn"].__get__
 
 
 def as_subclass(grad: bool, tensor: torch.Tensor, cls: type) -> Any:
     before = torch.is_grad_enabled()
-    torch._C._set_grad_enabled(grad)
+    set_grad_enabled(grad)
     try:
         made: Any = _as_subclass(tensor, cls)
     finally:
-        torch._C._set_grad_enabled(before)
-    with torch._C.DisableTorchFunction():
+        set_grad_enabled(before)
+    with DisableTorchFunction():
         node = _grad_fn(made)
     if node is not None:
         node.register_prehook(_plain)

@@ -13,6 +13,7 @@ import torch.fx as fx
 
 from stator import objects
 from stator.diagnostics.catalogue import NoGraphOperation, TensorSubclass
+from stator.torchlib.operators import OpOverload, OpOverloadPacket
 
 from .errors import Unsupported, UntrackedTensorError
 from .memory import storage_of
@@ -164,7 +165,7 @@ class Arguments:
         for base in _NUMBERS:
             if isinstance(value, base):
                 return _plain(base, value)
-        if isinstance(value, torch._ops.OpOverload | torch._ops.OpOverloadPacket):
+        if isinstance(value, OpOverload | OpOverloadPacket):
             return value
         like_tensor = objects.lookup(kind, "__torch_function__") is not None
         cause = TensorSubclass if like_tensor else NoGraphOperation

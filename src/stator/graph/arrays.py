@@ -14,11 +14,13 @@ from typing import Any, Final
 
 import torch
 
+from stator.torchlib.tensors import TensorBase
+
 from .purity import COMPUTES
 from .views import MadeView
 
 _NAMES: Final = {"axis": "dim", "axes": "dim"}
-_AS_SUBCLASS: Final = torch._C.TensorBase.as_subclass
+_AS_SUBCLASS: Final = TensorBase.as_subclass
 
 
 @functools.cache

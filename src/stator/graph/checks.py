@@ -17,12 +17,14 @@ import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
 import torch.fx as fx
 from torch.fx.proxy import GraphAppendingTracer
-from torch.utils._sympy.interp import sympy_interp
+
+from stator.torchlib.operators import ASSERT_SCALAR
+from stator.torchlib.shapes import sympy_interp
 
 from .purity import KEEP
 from .symbols import Symbols, Written, describe
 
-CHECK: Final = torch.ops.aten._assert_scalar.default
+CHECK: Final = ASSERT_SCALAR
 _NUMBER: Final = re.compile(r"check (\d+): .* is taken for granted")
 
 

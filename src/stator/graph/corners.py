@@ -17,9 +17,11 @@ from typing import Any, Final
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from torch.utils._python_dispatch import _disable_current_modes
+
+from stator.torchlib.fakes import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
+from stator.torchlib.modes import disable_current_modes
+from stator.torchlib.tensors import DisableTorchFunction
 
 from .fakes import tensors_in
 from .forms import Form
@@ -175,7 +177,7 @@ class Corners:
 
     def _agrees(self, ran: Operation, point: Point) -> bool:
         """Whether the operation makes at these numbers what the expressions say."""
-        with _disable_current_modes(), torch._C.DisableTorchFunction():
+        with disable_current_modes(), DisableTorchFunction():
             twins = _AtPoint(point, self._mode)
             try:
                 with self._mode:

@@ -22,12 +22,12 @@ from sympy.logic.boolalg import (  # type: ignore[import-not-found, import-untyp
     Boolean,
 )
 from torch.fx.experimental.symbolic_shapes import ShapeEnv, ValueRangesSLoc
-from torch.utils._sympy.functions import Max, Min
-from torch.utils._sympy.value_ranges import ValueRanges
+
+from stator.torchlib.shapes import Max, Min, ValueRanges, maybe_evaluate_static
 
 from .unknown import Asker, Questions, usual
 
-_ANSWERS: Final[Any] = ShapeEnv._maybe_evaluate_static
+_ANSWERS: Final[Any] = maybe_evaluate_static
 _CONCLUDED: Final = frozenset({"trivial_lhs", "trivial_rhs", "solve", "range_refined_to_singleton"})
 _LONG: Final = 32  # symbols, numbers and operators
 

@@ -6,17 +6,18 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
-from torch._subclasses.fake_tensor import (
+from torch.fx.experimental.symbolic_shapes import (
+    GuardOnDataDependentSymNode,
+    PendingUnbackedSymbolNotFound,
+)
+
+from stator.torchlib.fakes import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     MetadataMismatchError,
     UnsupportedFakeTensorException,
     UnsupportedMutationAliasingException,
     UnsupportedOperatorException,
-)
-from torch.fx.experimental.symbolic_shapes import (
-    GuardOnDataDependentSymNode,
-    PendingUnbackedSymbolNotFound,
 )
 
 from .errors import DataDependent, OperatorError, RecordingError, Unsupported

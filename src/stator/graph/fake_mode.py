@@ -10,12 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
-import torch.utils._pytree as pytree
-from torch._subclasses.fake_tensor import (
-    FakeTensor,
-    FakeTensorMode,
-    disable_fake_tensor_cache,
-)
+
+from stator.torchlib.fakes import FakeTensor, FakeTensorMode, disable_fake_tensor_cache
+from stator.torchlib.transforms import pytree
 
 from .layouts import FORGOTTEN, laid_out, rule_of
 

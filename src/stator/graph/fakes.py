@@ -11,14 +11,20 @@ from typing import Any, TypeAlias
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
-from torch._guards import GuardSource, Source
-from torch._subclasses.fake_tensor import FakeTensorMode, UnsupportedFakeTensorException
 from torch.fx.experimental.symbolic_shapes import (
     DimDynamic,
     ShapeEnv,
     StatefulSymbolicContext,
 )
-from torch.utils._sympy.value_ranges import ValueRanges
+
+from stator.torchlib.fakes import (
+    FakeTensorMode,
+    GuardSource,
+    Source,
+    UnsupportedFakeTensorException,
+)
+from stator.torchlib.shapes import ValueRanges
+from stator.torchlib.tensors import DisableTorchFunction
 
 from .environment import Environment
 from .errors import Unsupported
@@ -133,7 +139,7 @@ def version(tensor: torch.Tensor) -> int | None:
 
 def version_unseen(tensor: torch.Tensor) -> int | None:
     """The same where function modes are active: none of them sees that it is asked for."""
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return version(tensor)
 
 

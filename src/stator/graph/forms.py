@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import torch
-from torch._ops import OpOverload, OpOverloadPacket
-from torch._subclasses.fake_tensor import FakeTensor
+
+from stator.torchlib.fakes import FakeTensor
+from stator.torchlib.modes import is_any_autocast_enabled
+from stator.torchlib.operators import OpOverload, OpOverloadPacket
 
 from .fakes import tensors_in
 from .memory import storage_of
@@ -157,6 +159,6 @@ def _state() -> tuple[Any, ...]:
     return (
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
-        torch._C._is_any_autocast_enabled(),
+        is_any_autocast_enabled(),
         torch.get_default_dtype(),
     )

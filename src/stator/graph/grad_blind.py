@@ -13,6 +13,8 @@ import torch
 import torch.fx as fx
 from torch.nn import functional
 
+from stator.torchlib.operators import linear
+
 from . import leaf_tables as tables
 from .leaves import tensor_method
 
@@ -33,7 +35,7 @@ _FUNCTIONS: Final = frozenset(
         torch.div,
         torch.mul,
         torch.sub,
-        torch._C._nn.linear,
+        linear,
         functional.embedding,
         functional.group_norm,
         functional.layer_norm,

@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
+
+from stator.torchlib.fakes import FakeTensorMode
 
 from .corners import Corners, Operation, Run
 from .errors import DataDependent

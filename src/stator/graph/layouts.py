@@ -17,11 +17,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import torch
-import torch.utils._pytree as pytree
-from torch._dispatch.python import no_python_dispatcher
-from torch._ops import OpOverload
-from torch._prims_common import suggest_memory_format
-from torch.utils._python_dispatch import _disable_current_modes
+
+from stator.torchlib.autograd import suggest_memory_format
+from stator.torchlib.modes import disable_current_modes, no_python_dispatcher
+from stator.torchlib.operators import OpOverload
+from stator.torchlib.transforms import pytree
 
 from .memory import expression
 
@@ -263,7 +263,7 @@ def _viewed(args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Tensor) 
     # It takes numbers: those that are open are fixed.
     place = [*map(int, given.shape)], [*map(int, given.stride())]
     shape = [*map(int, made.shape)]
-    with no_python_dispatcher(), _disable_current_modes():
+    with no_python_dispatcher(), disable_current_modes():
         return torch.empty_strided(*place, device="meta").view(shape).stride()
 
 
@@ -444,7 +444,7 @@ def _is_otherwise(
 ) -> bool:
     """Whether a rule says something else with the numbers of this call. To ask it with symbols
     makes guards, and sizes of 1 that are always there are no reason for these."""
-    with _disable_current_modes(), no_python_dispatcher():
+    with disable_current_modes(), no_python_dispatcher():
         known = pytree.tree_map(_in_this_call, (args, kwargs, made))
         strides = rule(*known)
         return strides is not None and [*strides] != [*known[2].stride()]

@@ -13,10 +13,16 @@ from enum import Enum
 from typing import Any, Final
 
 import torch
-from torch._ops import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import NoGraphOperation
+from stator.torchlib.operators import (
+    HigherOrderOperator,
+    OpOverload,
+    OpOverloadPacket,
+    tensor_classes,
+)
+from stator.torchlib.tensors import DisableTorchFunction, TensorBase
 
 from . import leaf_tables as tables
 from .output import Target
@@ -50,7 +56,7 @@ CONSTANT: Final = Rule(Kind.CONSTANT)
 LEFT_OUT: Final = Rule(Kind.LEFT_OUT)
 
 KIND: Final = "_stator_class"  # where a fake notes that it stands for a tensor of a subclass
-_TENSOR_CLASSES: Final = (torch._C.TensorBase, torch.Tensor)
+_TENSOR_CLASSES: Final = (TensorBase, torch.Tensor)
 _UNBOUND: Final = (
     types.MethodDescriptorType,
     types.WrapperDescriptorType,
@@ -114,7 +120,7 @@ def answer(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     known = _answers().get(id(function))
     if known is not None:
         return known[1]
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return function(*args, **kwargs)
 
 
@@ -234,8 +240,8 @@ def _class(cls: type) -> Rule | None:
     module = cls.__module__
     if not _within(module, "torch"):
         return None
-    if issubclass(cls, torch.Tensor) or cls in torch._tensor_classes:
-        if cls is torch.Tensor or (cls in torch._tensor_classes and module == "torch"):
+    if issubclass(cls, torch.Tensor) or cls in tensor_classes:
+        if cls is torch.Tensor or (cls in tensor_classes and module == "torch"):
             return RECORD  # torch.LongTensor([1, 2]): a tensor of a dtype, on the CPU
         return _forbidden("it makes a tensor of another type")
     if module == "torch.return_types":
@@ -344,7 +350,7 @@ def constant_attribute(fake: torch.Tensor, name: str) -> Any:
     """The answer of a CONSTANT attribute."""
     if name == "__class__":
         return python_type(fake)
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         if name == "nbytes" and fake.layout is torch.strided:
             return fake.numel() * fake.itemsize  # torch's own getter knows no symbols
         return getattr(fake, name)

@@ -8,17 +8,28 @@ exception may come in between; a mode that stays would break all that the progra
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-import torch
-from torch import overrides
-from torch.utils import _python_dispatch
+from stator.torchlib.autograd import pop_saved_hooks, push_saved_hooks, top_saved_hooks
+from stator.torchlib.modes import (
+    PreserveDispatchKeyGuard,
+    dispatch_mode_stack,
+    enter_function_mode,
+    excluded_keys,
+    function_mode_stack,
+    include_meta,
+    included_keys,
+    is_meta_included,
+    leave_function_mode,
+    only_lift_cpu_tensors,
+    pop_dispatch_mode,
+    push_dispatch_mode,
+    set_only_lift_cpu_tensors,
+)
 
 from .interrupts import is_interrupt
 from .scopes import drop_frames
 from .state import State
-
-_FUNCTION_MODES: Final[Any] = overrides  # without annotations
 
 
 @dataclass(frozen=True)
@@ -34,13 +45,13 @@ class Modes:
     @classmethod
     def capture(cls) -> "Modes":
         return cls(
-            tuple(_python_dispatch._get_current_dispatch_mode_stack()),
-            tuple(_FUNCTION_MODES._get_current_function_mode_stack()),
-            torch._C._meta_in_tls_dispatch_include(),
-            torch._C._only_lift_cpu_tensors(),
+            tuple(dispatch_mode_stack()),
+            tuple(function_mode_stack()),
+            is_meta_included(),
+            only_lift_cpu_tensors(),
             (
-                torch._C._dispatch_tls_local_include_set().raw_repr(),
-                torch._C._dispatch_tls_local_exclude_set().raw_repr(),
+                included_keys().raw_repr(),
+                excluded_keys().raw_repr(),
             ),
         )
 
@@ -53,18 +64,18 @@ class Modes:
             drop_frames(step.__traceback__)  # context managers that were not left hold something
             step = step.__cause__
         now = Modes.capture()
-        torch._C._set_meta_in_tls_dispatch_include(self.meta)
-        torch._C._set_only_lift_cpu_tensors(self.lifting)
+        include_meta(self.meta)
+        set_only_lift_cpu_tensors(self.lifting)
         if not _same(now.dispatch, self.dispatch):
             for _ in now.dispatch:
-                _python_dispatch._pop_mode()
+                pop_dispatch_mode()
             for mode in self.dispatch:
-                _python_dispatch._push_mode(mode)
+                push_dispatch_mode(mode)
         if not _same(now.function, self.function):
             for _ in now.function:
-                _FUNCTION_MODES._pop_mode()
+                leave_function_mode()
             for mode in self.function:
-                _FUNCTION_MODES._push_mode(mode)
+                enter_function_mode(mode)
 
     def is_same(self, other: "Modes") -> bool:
         return (
@@ -90,7 +101,7 @@ def interruptible(*, outermost: bool = True) -> Iterator[None]:
     hooks = _taken_hooks()
     try:
         # Dropped frames may hold guards of torch, which put back what they once found.
-        with torch._C._PreserveDispatchKeyGuard():
+        with PreserveDispatchKeyGuard():
             try:
                 yield
             except BaseException as error:
@@ -103,7 +114,7 @@ def interruptible(*, outermost: bool = True) -> Iterator[None]:
         raise
     finally:
         for pack, unpack in reversed(hooks):
-            torch._C._autograd._push_saved_tensors_default_hooks(pack, unpack)
+            push_saved_hooks(pack, unpack)
 
 
 def _taken_hooks() -> list[tuple[Any, Any]]:
@@ -111,9 +122,8 @@ def _taken_hooks() -> list[tuple[Any, Any]]:
 
     A checkpoint counts what is saved: fake tensors are none of it.
     """
-    autograd: Any = torch._C._autograd
     found: list[tuple[Any, Any]] = []
-    while (top := autograd._top_saved_tensors_default_hooks(True)) is not None:
+    while (top := top_saved_hooks(True)) is not None:
         found.append(top)
-        autograd._pop_saved_tensors_default_hooks()
+        pop_saved_hooks()
     return found

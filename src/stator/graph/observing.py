@@ -17,7 +17,9 @@ from typing import Any, Final
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
 import torch.fx as fx
-from torch.utils._python_dispatch import _disable_current_modes
+
+from stator.torchlib.modes import disable_current_modes
+from stator.torchlib.tensors import DisableTorchFunction
 
 from .errors import Unsupported
 from .interrupts import is_interrupt
@@ -91,7 +93,7 @@ class Observer:
         if self._over or not self._may_run(new):
             self._over = True
             return None
-        with torch._C.DisableTorchFunction(), _disable_current_modes():
+        with DisableTorchFunction(), disable_current_modes():
             now = State.capture()
             try:
                 self._state.restore()

@@ -16,15 +16,6 @@ from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeAlias, Ty
 
 import torch
 import torch.fx as fx
-import torch.utils._device
-from torch._dispatch.python import enable_python_dispatcher
-from torch._ops import OpOverload, OpOverloadPacket
-from torch._subclasses.fake_tensor import (
-    DataDependentOutputException,
-    FakeTensor,
-    FakeTensorMode,
-    disable_fake_tensor_cache,
-)
 from torch.fx.experimental.symbolic_shapes import (
     DimDynamic,
     GuardOnDataDependentSymNode,
@@ -38,6 +29,16 @@ from stator.diagnostics.catalogue import (
     TensorStateChanged,
     ValueNeeded,
 )
+from stator.torchlib.fakes import (
+    DataDependentOutputException,
+    FakeTensor,
+    FakeTensorMode,
+    disable_fake_tensor_cache,
+)
+from stator.torchlib.modes import default_device, device_constructors, enable_python_dispatcher
+from stator.torchlib.operators import OpOverload, OpOverloadPacket
+from stator.torchlib.tensors import DisableTorchFunction
+from stator.torchlib.transforms import is_functorch_wrapped_tensor
 
 from .ancestry import computed_from
 from .arguments import Arguments, Item, with_dtypes
@@ -129,7 +130,7 @@ def _unseen(
 
     @functools.wraps(method)
     def unseen(graph: "OutputGraph", /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             return method(graph, *args, **kwargs)
 
     return unseen
@@ -505,12 +506,12 @@ class OutputGraph:
 
     def _apply_default_device(self, target: Target, kwargs: dict[str, Any]) -> None:
         """What torch's function mode for `torch.set_default_device` would do, were it active."""
-        device = self.default_device or torch.utils._device.CURRENT_DEVICE
+        device = self.default_device or default_device()
         if (
             device is not None
             and kwargs.get("device") is None
             and not isinstance(target, tuple)
-            and target in torch.utils._device._device_constructors()
+            and target in device_constructors()
         ):
             kwargs["device"] = device
 
@@ -680,7 +681,7 @@ def _check_capturable(tensor: torch.Tensor) -> None:
         raise Unsupported(f"a tensor with layout {tensor.layout} can't be a graph input")
     if tensor.is_quantized:
         raise Unsupported("a quantized tensor can't be a graph input")
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+    if is_functorch_wrapped_tensor(tensor):
         raise Unsupported("a tensor inside vmap or grad can't be a graph input")
 
 

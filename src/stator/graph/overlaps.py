@@ -12,6 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
+from stator.torchlib.tensors import DisableTorchFunction
+
 from .errors import OperatorError
 from .memory import extent, storage_of
 from .purity import is_torch_function
@@ -62,7 +64,7 @@ class Overlap:
         """What eager says to such a call, if it refuses the overlap; None for a tensor method."""
         if function is not None and not is_torch_function(function):
             return None
-        with torch._C.DisableTorchFunction(), torch.no_grad():
+        with DisableTorchFunction(), torch.no_grad():
             error = eager_error(run, args, kwargs, self._twins())
             self.asked = error is not None or is_replayable(args, kwargs, self._twins())
         return OperatorError(error) if error is not None and _REFUSED in str(error) else None
@@ -75,7 +77,7 @@ class Overlap:
 
     def mixes(self, written: Sequence[torch.Tensor]) -> bool:
         """Whether elements that are written are also read, as other elements."""
-        with torch._C.DisableTorchFunction(), torch.no_grad():
+        with DisableTorchFunction(), torch.no_grad():
             return any(
                 self._reads(place)
                 for place in self._places

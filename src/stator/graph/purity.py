@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import torch
 import torch.fx as fx
-from torch._ops import OpOverload, OpOverloadPacket
+
+from stator.torchlib.operators import OpOverload, OpOverloadPacket
 
 COMPUTES: Final = "stator_computes"  # attribute of functions of ours that call torch's, no more
 KEEP: Final = "stator_keep"  # in node.meta: the recorder saw an effect

@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
+
+from stator.torchlib.fakes import FakeTensor, FakeTensorMode, in_kernel_invocation_manager
+from stator.torchlib.modes import is_any_autocast_enabled
+from stator.torchlib.transforms import peek_interpreter_stack
 
 from .fakes import version
 from .forms import Form
@@ -168,6 +171,6 @@ def _is_usual() -> bool:
     """Whether nothing but its arguments decides what an operation makes."""
     return not (
         torch.is_inference_mode_enabled()
-        or torch._C._is_any_autocast_enabled()
-        or torch._C._functorch.peek_interpreter_stack() is not None
+        or is_any_autocast_enabled()
+        or peek_interpreter_stack() is not None
     )

@@ -18,9 +18,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
-from torch._ops import OpOverload, OpOverloadPacket
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import _disable_current_modes
+
+from stator.torchlib.fakes import FakeTensor
+from stator.torchlib.modes import disable_current_modes
+from stator.torchlib.operators import OpOverload, OpOverloadPacket
+from stator.torchlib.settings import mkldnn_enabled, set_mkldnn_enabled
+from stator.torchlib.tensors import DisableTorchFunction
 
 from .memory import expression
 
@@ -244,7 +247,7 @@ def _state() -> tuple[Any, ...]:
     return (
         torch.is_grad_enabled(),
         torch.is_inference_mode_enabled(),
-        torch._C._get_mkldnn_enabled(),
+        mkldnn_enabled(),
         torch.is_autocast_enabled("cpu"),
         torch.get_autocast_dtype("cpu"),
     )
@@ -264,8 +267,8 @@ def _looks(
     hidden, given = 3, 2
     width = 2 if projected else hidden
     rows = GATES[layers.kind] * hidden
-    before = torch._C._get_mkldnn_enabled()
-    with _disable_current_modes(), torch._C.DisableTorchFunction(), warnings.catch_warnings():
+    before = mkldnn_enabled()
+    with disable_current_modes(), DisableTorchFunction(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         zeros = functools.partial(torch.zeros, dtype=dtype, device="cpu")
         params: list[torch.Tensor] = []
@@ -288,12 +291,12 @@ def _looks(
         try:
             with torch.random.fork_rng(devices=()):
                 # torch warns, once in a process, that oneDNN knows no projections.
-                torch._C._set_mkldnn_enabled(before and not projected)
+                set_mkldnn_enabled(before and not projected)
                 found = layers.run(data, sizes, states, params)
         except RuntimeError:
             return None
         finally:
-            torch._C._set_mkldnn_enabled(before)
+            set_mkldnn_enabled(before)
         looks = tuple(map(_look, found))
     return None if any(each is None for each in looks) else looks  # type: ignore[return-value]
 

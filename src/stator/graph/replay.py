@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import torch
 
+from stator.torchlib.tensors import DisableTorchFunction
+
 LARGEST: Final = 1 << 28  # bytes of one stand-in tensor
 
 
@@ -37,7 +39,7 @@ def eager_error(
         return None
     with (
         torch.random.fork_rng(devices=twins.cuda_devices()),
-        torch._C.DisableTorchFunction(),
+        DisableTorchFunction(),
         warnings.catch_warnings(action="ignore"),
     ):
         try:

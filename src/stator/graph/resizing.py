@@ -20,7 +20,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
-from torch._ops import OpOverload, OpOverloadPacket
+
+from stator.torchlib.operators import OpOverload, OpOverloadPacket
 
 from .fakes import tensors_in
 

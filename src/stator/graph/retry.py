@@ -16,9 +16,16 @@ from typing import Any, Final
 
 import torch
 import torch.fx as fx
-from torch._ops import OpOverload
-from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
-from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
+
+from stator.torchlib.autograd import set_version_counter
+from stator.torchlib.modes import (
+    enter_autocast,
+    enter_inference_mode,
+    exit_autocast,
+    exit_inference_mode,
+    set_grad_enabled,
+)
+from stator.torchlib.operators import OpOverload
 
 from .checks import failed_check
 from .fakes import FakeInput
@@ -36,11 +43,11 @@ _STATES: Final = frozenset(
     map(
         id,
         (
-            torch._C._set_grad_enabled,
-            _enter_autocast,
-            _exit_autocast,
-            _enter_inference_mode,
-            _exit_inference_mode,
+            set_grad_enabled,
+            enter_autocast,
+            exit_autocast,
+            enter_inference_mode,
+            exit_inference_mode,
         ),
     )
 )
@@ -173,7 +180,7 @@ class _Saved:
         with torch.inference_mode(self.version is None):
             self.tensor.data.copy_(self.values)
         if self.version is not None:
-            torch._C._autograd._unsafe_set_version_counter((self.tensor,), (self.version,))
+            set_version_counter((self.tensor,), (self.version,))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ import torch
 import torch.fx as fx
 from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
+from stator.torchlib.operators import check
+
 from .fakes import version
 from .symbols import SymbolicNumber
 from .unknown import same_size
@@ -31,7 +33,7 @@ _PARTS: Final = frozenset(
     {"getitem", "narrow", "select", "slice", "split", "split_with_sizes", "tensor_split", "chunk"}
 )
 _QUESTIONS: Final = 8  # of one operation
-_check: Final[Any] = torch._check
+_check: Final[Any] = check
 
 
 def has_numbers(value: object) -> bool:

@@ -13,12 +13,13 @@ from typing import Any, Final
 
 import torch
 import torch.fx as fx
-from torch.amp.autocast_mode import _enter_autocast
-from torch.autograd.grad_mode import _enter_inference_mode
 
-from .state import FLAGS, Flag, autocast_nesting, restore_nesting
+from stator.torchlib.modes import enter_autocast, enter_inference_mode, set_grad_enabled
+from stator.torchlib.settings import FLAGS, Flag
 
-_GRAD: Final = Flag(torch.is_grad_enabled, torch._C._set_grad_enabled)
+from .state import autocast_nesting, restore_nesting
+
+_GRAD: Final = Flag(torch.is_grad_enabled, set_grad_enabled)
 _CACHE: Final = Flag(torch.is_autocast_cache_enabled, torch.set_autocast_cache_enabled)
 _NESTING: Final = Flag(autocast_nesting, lambda value: restore_nesting(autocast_nesting(), value))
 
@@ -61,13 +62,13 @@ def scopes_of(nodes: Iterable[fx.Node]) -> Scopes:
     inference = False
     for node in nodes:
         target: Any = node.target
-        if target is torch._C._set_grad_enabled:
+        if target is set_grad_enabled:
             flags["grad"] = _GRAD
-        elif target is _enter_autocast:
+        elif target is enter_autocast:
             device = node.args[0]
             flags["autocast", device] = _autocast(str(device))
             flags["cache"], flags["nesting"] = _CACHE, _NESTING
-        elif target is _enter_inference_mode:
+        elif target is enter_inference_mode:
             inference = True
         elif str(getattr(target, "__name__", "")).startswith("_set_"):
             flags.update(_set_by(target))

@@ -12,10 +12,20 @@ from typing import Any, Final, NamedTuple
 
 import torch
 import torch.fx as fx
-import torch.utils._device
-from torch.amp.autocast_mode import _enter_autocast, _exit_autocast
-from torch.autograd.grad_mode import _enter_inference_mode, _exit_inference_mode
 from torch.utils.hooks import RemovableHandle
+
+from stator.torchlib.modes import (
+    DisableFunctorch,
+    default_device,
+    disable_current_modes,
+    exit_autocast,
+    exit_inference_mode,
+)
+from stator.torchlib.modes import enter_autocast as _enter_autocast
+from stator.torchlib.modes import enter_inference_mode as _enter_inference_mode
+from stator.torchlib.modes import set_grad_enabled as torch_set_grad_enabled
+from stator.torchlib.settings import FLAGS
+from stator.torchlib.tensors import DisableTorchFunction
 
 from .output import OutputGraph
 
@@ -30,78 +40,14 @@ class Autocast:
     dtype: torch.dtype
 
 
-@dataclass(frozen=True)
-class Flag:
-    """A setting of torch: how to read it and how to write it."""
-
-    read: Callable[[], Any]
-    write: Callable[[Any], Any]
-
-
-def _set_deterministic(mode: tuple[bool, bool]) -> None:
-    torch.use_deterministic_algorithms(mode[0], warn_only=mode[1])
-
-
-# Flags that change which kernel runs or what it computes. Where torch offers an older and a newer
-# way to the same flag, the C function underneath is used: mixing the two raises.
-FLAGS: Final[dict[str, Flag]] = {
-    "deterministic": Flag(
-        lambda: (
-            torch.are_deterministic_algorithms_enabled(),
-            torch.is_deterministic_algorithms_warn_only_enabled(),
-        ),
-        _set_deterministic,
-    ),
-    "fill_uninitialized_memory": Flag(
-        torch._C._get_deterministic_fill_uninitialized_memory,
-        torch._C._set_deterministic_fill_uninitialized_memory,
-    ),
-    "float32_matmul_precision": Flag(
-        torch._C._get_float32_matmul_precision, torch._C._set_float32_matmul_precision
-    ),
-    "fp16_reduced_precision_reduction": Flag(
-        torch._C._get_cublas_allow_fp16_reduced_precision_reduction,
-        lambda v: torch._C._set_cublas_allow_fp16_reduced_precision_reduction(*_as_tuple(v)),
-    ),
-    "bf16_reduced_precision_reduction": Flag(
-        torch._C._get_cublas_allow_bf16_reduced_precision_reduction,
-        lambda v: torch._C._set_cublas_allow_bf16_reduced_precision_reduction(*_as_tuple(v)),
-    ),
-    "cudnn_enabled": Flag(torch._C._get_cudnn_enabled, torch._C._set_cudnn_enabled),
-    "cudnn_benchmark": Flag(torch._C._get_cudnn_benchmark, torch._C._set_cudnn_benchmark),
-    "cudnn_deterministic": Flag(
-        torch._C._get_cudnn_deterministic, torch._C._set_cudnn_deterministic
-    ),
-    "mkldnn_enabled": Flag(torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),
-    "sdp_math": Flag(torch._C._get_math_sdp_enabled, torch._C._set_sdp_use_math),
-    "sdp_flash": Flag(torch._C._get_flash_sdp_enabled, torch._C._set_sdp_use_flash),
-    "sdp_mem_efficient": Flag(
-        torch._C._get_mem_efficient_sdp_enabled, torch._C._set_sdp_use_mem_efficient
-    ),
-    "sdp_overrideable": Flag(
-        torch._C._get_overrideable_sdp_enabled, torch._C._set_sdp_use_overrideable
-    ),
-    "sdp_cudnn": Flag(torch._C._get_cudnn_sdp_enabled, torch._C._set_sdp_use_cudnn),
-}
-
-
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
-
-
 def _call(untyped: Callable[..., Any], *args: Any) -> Any:
     """A call of a torch function that has no annotations."""
     return untyped(*args)
 
 
-def _default_device() -> torch.device | None:
-    device: torch.device | None = torch.utils._device.CURRENT_DEVICE
-    return device
-
-
 def _rng_states() -> tuple[bytes, ...]:
     """The CPU generator's state and, once CUDA is in use, those of its devices."""
-    with torch._C._DisableFuncTorch():  # transforms would wrap them
+    with DisableFunctorch():  # transforms would wrap them
         states = [torch.get_rng_state()]
         if _call(torch.cuda.is_initialized):
             states += torch.cuda.get_rng_state_all()
@@ -156,7 +102,7 @@ class State:
             autocast_cache=torch.is_autocast_cache_enabled(),
             autocast_nesting=autocast_nesting(),
             default_dtype=torch.get_default_dtype(),
-            default_device=_default_device(),
+            default_device=default_device(),
             flags={name: flag.read() for name, flag in FLAGS.items()},
             rng=_rng_states() if rng else None,
         )
@@ -198,7 +144,7 @@ class State:
         torch.set_autocast_cache_enabled(self.autocast_cache)
         restore_nesting(now.autocast_nesting, self.autocast_nesting)
         if "grad" in changed:
-            torch._C._set_grad_enabled(self.grad)
+            torch_set_grad_enabled(self.grad)
         if "default_dtype" in changed:
             torch.set_default_dtype(self.default_dtype)
         if "default_device" in changed:
@@ -221,7 +167,7 @@ def restore_nesting(now: int, wanted: int) -> None:
 
 
 def _restore_rng(states: tuple[bytes, ...]) -> None:
-    with torch._C._DisableFuncTorch():
+    with DisableFunctorch():
         cpu, *cuda = (torch.frombuffer(bytearray(s), dtype=torch.uint8) for s in states)
         torch.set_rng_state(cpu)
         for device, state in enumerate(cuda):
@@ -231,7 +177,7 @@ def _restore_rng(states: tuple[bytes, ...]) -> None:
 def _untraced(function: Callable[..., Any], *args: Any) -> Any:
     """Runs with no torch function mode and no fake mode in the way: the generator's state is a
     real tensor."""
-    with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
+    with DisableTorchFunction(), disable_current_modes():
         return function(*args)
 
 
@@ -268,8 +214,8 @@ class Scope:
 
 
 _EXIT: Final[dict[str, Callable[[Any], None]]] = {
-    "autocast": _exit_autocast,
-    "inference": _exit_inference_mode,
+    "autocast": exit_autocast,
+    "inference": exit_inference_mode,
 }
 
 
@@ -313,14 +259,14 @@ class StateRecorder:
         while self._open:
             scope = self._open.pop()
             _EXIT[scope.kind](scope.guard)
-        torch._C._set_grad_enabled(self._grad)
+        torch_set_grad_enabled(self._grad)
 
     def set_grad_enabled(self, mode: bool) -> None:
         """`torch.set_grad_enabled`, `no_grad` and `enable_grad` come down to this."""
         self.switched += 1
         if mode != torch.is_grad_enabled():
-            self._graph.effect(torch._C._set_grad_enabled, mode)
-            torch._C._set_grad_enabled(mode)
+            self._graph.effect(torch_set_grad_enabled, mode)
+            torch_set_grad_enabled(mode)
 
     def enter_autocast(
         self,

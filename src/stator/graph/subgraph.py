@@ -12,6 +12,7 @@ import torch
 import torch.fx as fx
 
 from stator.diagnostics.catalogue import RegionContents
+from stator.torchlib.tensors import DisableTorchFunction
 
 from .arguments import Arguments, Handle
 from .errors import Unsupported
@@ -114,7 +115,7 @@ class Subgraph:
             for value, before in self.arguments.inputs
         ):
             raise Unsupported("a tensor from outside is changed in a region of its own")
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             if not self._outer.constants_kept(self.graph, outputs):
                 raise Unsupported("a constant is changed or returned in a region of its own")
         self.graph.output(self.arguments.of(outputs))

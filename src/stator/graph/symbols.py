@@ -15,10 +15,11 @@ import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
 import torch.fx as fx
 from torch.fx.proxy import GraphAppendingTracer
-from torch.utils._sympy.interp import sympy_interp
-from torch.utils._sympy.reference import OptimizedPythonReferenceAnalysis
 
 from stator.diagnostics.catalogue import RegionContents
+from stator.torchlib.operators import sym_log2
+from stator.torchlib.shapes import PythonAnalysis, sympy_interp
+from stator.torchlib.tensors import DisableTorchFunction
 
 from .errors import Unsupported
 
@@ -50,7 +51,7 @@ def _chosen(pairs: Sequence[tuple[Any, Any]]) -> Any:
     return made
 
 
-class Written(OptimizedPythonReferenceAnalysis):  # type: ignore[misc, unused-ignore]
+class Written(PythonAnalysis):  # type: ignore[misc, unused-ignore]
     """An expression as nodes.
 
     torch's own, for proxies, leaves roundings out: its guards are about whole numbers.
@@ -61,7 +62,7 @@ class Written(OptimizedPythonReferenceAnalysis):  # type: ignore[misc, unused-ig
     minimum = _function(torch.sym_min)
     piecewise = staticmethod(lambda *pairs: _chosen(pairs))
     sqrt = _function(torch.sym_sqrt)
-    log2 = _function(torch._sym_log2)  # type: ignore[attr-defined, unused-ignore]
+    log2 = _function(sym_log2)  # type: ignore[attr-defined, unused-ignore]
     to_dtype = _function(torch.sym_float, typed=True)  # float64, or it is not written at all
     floor_to_int = _function(math.floor, typed=True)
     ceil_to_int = _function(math.ceil, typed=True)
@@ -180,7 +181,7 @@ class Symbols:
         if not derived.in_tensors:
             return self._written(self.graph.call_function(target, tuple(args)), number)
         options: Any = {"dtype": torch.float64, "device": torch.device("cpu")}
-        with self._mode, torch._C.DisableTorchFunction():
+        with self._mode, DisableTorchFunction():
             example = torch.scalar_tensor(1.0, **options)
         first = self.graph.call_function(torch.scalar_tensor, (args[0],), options)
         args[0] = self._written(first, example)

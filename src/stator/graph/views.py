@@ -10,7 +10,9 @@ from typing import Any, Final
 
 import torch
 
-_Kind: Final = torch._C._autograd.CreationMeta
+from stator.torchlib.autograd import CreationMeta, creation_meta, set_creation_meta
+
+_Kind: Final = CreationMeta
 USUAL: Final = _Kind.DEFAULT
 IN_INFERENCE: Final = _Kind.INFERENCE_MODE
 MODES: Final = (_Kind.NO_GRAD_MODE, IN_INFERENCE)
@@ -19,7 +21,7 @@ MODES: Final = (_Kind.NO_GRAD_MODE, IN_INFERENCE)
 
 def view_kind(tensor: torch.Tensor) -> Any:
     """How a view was made; the usual also for what is no view."""
-    return torch._C._autograd._get_creation_meta(tensor) if tensor._is_view() else USUAL
+    return creation_meta(tensor) if tensor._is_view() else USUAL
 
 
 @dataclass(frozen=True)
@@ -44,5 +46,5 @@ class MadeView:
         if not made._is_view():
             with torch.enable_grad():
                 made = made.view_as(made)
-        torch._C._autograd._set_creation_meta(made, self.kind)
+        set_creation_meta(made, self.kind)
         return made

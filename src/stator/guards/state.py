@@ -15,39 +15,48 @@ from typing import Any, Final, NamedTuple
 
 import torch
 from torch.overrides import BaseTorchFunctionMode
-from torch.utils._python_dispatch import BaseTorchDispatchMode
 
 from stator._native import _core
+from stator.torchlib.modes import (
+    BaseTorchDispatchMode,
+    DispatchKey,
+    DispatchKeySet,
+    IncludeDispatchKeyGuard,
+    dispatch_key_parse,
+    is_any_autocast_enabled,
+    is_key_included,
+    len_dispatch_stack,
+    len_function_stack,
+)
+from stator.torchlib.settings import deterministic_algorithms, deterministic_warn_only
+from stator.torchlib.tensors import is_torch_function_enabled
 
 from .checks import Equal
 from .sources import State
 from .tree import Guard
 
-_TRACER: Final = torch._C._dispatch_key_parse("Tracer")  # its key is on while torch.jit traces
+_TRACER: Final = dispatch_key_parse("Tracer")  # its key is on while torch.jit traces
 
 AUTOCAST_DEVICES: Final = ("cpu", "cuda", "xpu", "mps", "mtia", "hpu", "privateuseone")
 
 STATES: Final[dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]] = {
     # First: where a mode is active, torch may run its Python code to answer the others.
-    "torch_function_modes": (torch._C._len_torch_function_stack, ()),
-    "torch_dispatch_modes": (torch._C._len_torch_dispatch_stack, ()),
-    "jit_tracing": (torch._C._dispatch_tls_is_dispatch_key_included, (_TRACER,)),
-    "torch_function": (torch._C._is_torch_function_enabled, ()),
+    "torch_function_modes": (len_function_stack, ()),
+    "torch_dispatch_modes": (len_dispatch_stack, ()),
+    "jit_tracing": (is_key_included, (_TRACER,)),
+    "torch_function": (is_torch_function_enabled, ()),
     "grad_mode": (torch.is_grad_enabled, ()),
     "inference_mode": (torch.is_inference_mode_enabled, ()),
     "default_dtype": (torch.get_default_dtype, ()),
-    "deterministic": (torch._C._get_deterministic_algorithms, ()),
-    "deterministic_warn_only": (torch._C._get_deterministic_algorithms_warn_only, ()),
+    "deterministic": (deterministic_algorithms, ()),
+    "deterministic_warn_only": (deterministic_warn_only, ()),
     "autocast_cache": (torch.is_autocast_cache_enabled, ()),
     "anomaly_mode": (torch.is_anomaly_enabled, ()),
     "num_threads": (torch.get_num_threads, ()),
     **{f"autocast_{d}": (torch.is_autocast_enabled, (d,)) for d in AUTOCAST_DEVICES},
     **{f"autocast_{d}_dtype": (torch.get_autocast_dtype, (d,)) for d in AUTOCAST_DEVICES},
 }
-for _module, _name in ((torch, "is_autocast_any_enabled"), (torch._C, "_is_any_autocast_enabled")):
-    if hasattr(_module, _name):
-        STATES["autocast_any"] = getattr(_module, _name), ()
-        break
+STATES["autocast_any"] = is_any_autocast_enabled, ()
 
 DEFAULT: Final = (
     "torch_function_modes",
@@ -86,10 +95,9 @@ def torch_state_guards(names: Iterable[str] | None = None) -> list[Guard]:
 
 
 def autocast_guards() -> list[Guard]:
-    if "autocast_any" in STATES:
-        guard = now("autocast_any")
-        if not guard.check.argument:
-            return [guard]
+    guard = now("autocast_any")
+    if not guard.check.argument:
+        return [guard]
     found = []
     for device in AUTOCAST_DEVICES:
         try:
@@ -122,13 +130,13 @@ class Known(NamedTuple):
 
 def autocast_keys() -> int:
     """The bits that are all excluded while autocast is off for all devices."""
-    names = [name for name in vars(torch._C.DispatchKey) if name.startswith("Autocast")]
-    return functools.reduce(operator.or_, (keys(getattr(torch._C.DispatchKey, n)) for n in names))
+    names = [name for name in vars(DispatchKey) if name.startswith("Autocast")]
+    return functools.reduce(operator.or_, (keys(getattr(DispatchKey, n)) for n in names))
 
 
 def keys(key: Any) -> int:
     """The bits of a dispatch key."""
-    return int(torch._C.DispatchKeySet(key).raw_repr()) & (2**64 - 1)
+    return int(DispatchKeySet(key).raw_repr()) & (2**64 - 1)
 
 
 def context() -> int:
@@ -153,7 +161,7 @@ PROBES: Final = {
         "_ZN3c104impl31tls_is_dispatch_keyset_includedENS_14DispatchKeySetE",
         8,
         int,
-        lambda: torch._C._IncludeDispatchKeyGuard(_TRACER),
+        lambda: IncludeDispatchKeyGuard(_TRACER),
         lambda: keys(_TRACER),
     ),
     "grad_mode": Known(
@@ -185,7 +193,7 @@ _probes: dict[str, object | None] = {}
 def probe(name: str) -> object | None:
     """The verified probe of a state, or None."""
     if name not in _probes:
-        if name in PROBES and torch._C._len_torch_function_stack() > 0:
+        if name in PROBES and len_function_stack() > 0:
             return None  # to verify it now would call the mode
         _probes[name] = verified(name) if name in PROBES else None
     return _probes[name]

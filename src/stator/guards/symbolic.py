@@ -13,7 +13,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
-from torch.utils._sympy import functions
+
+from stator.torchlib.shapes import functions
 
 from .expressions import MAXIMUM, MINIMUM, Binary, Constant, Expr, Leaf, Real, Unary
 

@@ -20,9 +20,11 @@ from functools import partial
 from typing import Any, Final
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
 
 from stator._native import _core
+from stator.torchlib.autograd import swap_tensor_impl
+from stator.torchlib.modes import DispatchKey, DispatchKeySet, disable_current_modes, dispatch_keys
+from stator.torchlib.tensors import DisableTorchFunction, TensorBase
 
 from .checks import Check, Reader, tests
 from .sources import Source
@@ -45,20 +47,20 @@ Extents = tuple[int | None, ...]
 _PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
 _ANY: Final = -1  # as the native side has it
 _SHOWN: Final = 8  # tensors that one is kept apart from, in words
-_AS_SUBCLASS: Final = torch._C.TensorBase.as_subclass
-_REQUIRES_GRAD: Final[Any] = torch._C.TensorBase.__dict__["requires_grad"].__get__
+_AS_SUBCLASS: Final = TensorBase.as_subclass
+_REQUIRES_GRAD: Final[Any] = TensorBase.__dict__["requires_grad"].__get__
 
 
 def raw_keys(tensor: torch.Tensor) -> int:
-    return int(torch._C._dispatch_keys(tensor).raw_repr()) & (2**64 - 1)
+    return int(dispatch_keys(tensor).raw_repr()) & (2**64 - 1)
 
 
 def python_keys() -> int:
     """The key set bits of tensors that answer in Python: wrapper subclasses, fake tensors."""
     mask = 0
     for name in ("Python", "PythonTLSSnapshot"):
-        key = getattr(torch._C.DispatchKey, name)
-        mask |= int(torch._C.DispatchKeySet(key).raw_repr())
+        key = getattr(DispatchKey, name)
+        mask |= int(DispatchKeySet(key).raw_repr())
     return mask & (2**64 - 1)
 
 
@@ -118,9 +120,9 @@ class TensorMatch(Check):
         return found if same else None
 
     def actual(self, value: Any) -> str:
-        if torch._C.TensorBase not in type(value).__mro__:
+        if TensorBase not in type(value).__mro__:
             return show(value)
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             found = tensor_match(value)
         if self.requires_grad is None:
             found.requires_grad = None  # not what is wrong
@@ -152,7 +154,7 @@ def tensor_match(tensor: torch.Tensor, dynamic: Collection[int] = ()) -> TensorM
     The strides of the other dimensions may follow from dynamic sizes, so they are compared only
     where no dynamic size comes into them, taking the tensor as dense.
     """
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return _tensor_match(tensor, plain(tensor), dynamic)
 
 
@@ -193,7 +195,7 @@ def _tensor_match(
 
 def matches(expected: TensorMatch, tensor: Any) -> bool:
     """The same by attribute access, for tensors or builds that can't be read natively."""
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         given, tensor = tensor, plain(tensor)
         return (
             raw_keys(given) == expected.keys
@@ -246,9 +248,9 @@ class NoOverlap(Check):
 
 def apart(written: int, *given: Any) -> bool:
     """The same by attribute access; so many of the tensors, the first ones, are written to."""
-    if any(torch._C.TensorBase not in type(t).__mro__ for t in given):
+    if any(TensorBase not in type(t).__mro__ for t in given):
         return apart_in_memory(written, *given)
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         tensors = [plain(each) for each in given]
         if any(tensor.layout is not torch.strided for tensor in tensors):
             return False  # it has no storage to tell
@@ -280,9 +282,9 @@ def _reach(value: Any) -> tuple[int, int] | None:
     if numpy is not None and type(value) is numpy.ndarray:
         low, high = numpy.lib.array_utils.byte_bounds(value)
         return (int(low), int(high)) if value.size else (0, 0)
-    if torch._C.TensorBase not in type(value).__mro__:
+    if TensorBase not in type(value).__mro__:
         return None
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         tensor = plain(value)
         if tensor.layout is not torch.strided or raw_keys(tensor) & python_keys():
             return None
@@ -358,13 +360,13 @@ def calibrate(without: str | None = None) -> str | None:
     if without == "attributes":
         without = "functions"
     try:
-        with _disable_current_modes(), torch._C.DisableTorchFunction():
+        with disable_current_modes(), DisableTorchFunction():
             known = samples()
     except Exception:
         known = ()  # a build we don't know: leave it alone
-    missing = _core.tensor_calibrate(torch._C.TensorBase, known, python_keys(), matches, without)
+    missing = _core.tensor_calibrate(TensorBase, known, python_keys(), matches, without)
     if missing is None and tuple(map(int, torch.__version__.split(".")[:2])) <= SWAPS_KNOWN:
-        _core.tensor_count_swaps(torch._C._swap_tensor_impl)
+        _core.tensor_count_swaps(swap_tensor_impl)
     _missing[:] = [missing]
     _codes.clear()
     return missing
@@ -378,7 +380,7 @@ def codes(dtype: torch.dtype, device: torch.device) -> tuple[int, int] | None:
     key = dtype, device
     if key not in _codes:
         try:
-            with _disable_current_modes(), torch._C.DisableTorchFunction():
+            with disable_current_modes(), DisableTorchFunction():
                 _codes[key] = _core.tensor_codes(torch.empty(0, dtype=dtype, device=device))
         except Exception:
             _codes[key] = None  # quantized dtypes, devices without memory …

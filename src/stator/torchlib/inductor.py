@@ -1,0 +1,24 @@
+"""Inductor, which is expensive to load: each part when it is first asked for."""
+
+from importlib import import_module
+from typing import Any
+
+from .door import needed
+
+
+def package() -> Any:
+    """The modes that Inductor knows."""
+    with needed("the modes of Inductor"):
+        return import_module("torch._inductor")
+
+
+def config() -> Any:
+    """Its settings."""
+    with needed("the settings of Inductor"):
+        return import_module("torch._inductor.config")
+
+
+def compile_fx() -> Any:
+    """What compiles a graph."""
+    with needed("Inductor, the default backend; others can be named"):
+        return import_module("torch._inductor.compile_fx").compile_fx
