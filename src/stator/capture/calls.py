@@ -67,7 +67,7 @@ from stator.diagnostics.catalogue import (
 )
 from stator.graph import leaves
 from stator.guards import Fixed
-from stator.objects.types import module_of
+from stator.objects.types import Attribute, module_of
 from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import MISSING
 from stator.world.kinds import BUILTIN_METHOD, CONSTANTS
@@ -389,7 +389,7 @@ class Calls:
         if answered is not MISSING:
             return answered
         if is_bound:
-            member = objects.lookup(type(bound), callable.__name__)
+            member = _method(bound, callable.__name__)
             handler = None if member is None else SPECIAL.get(id(member.value))
             if handler is not None:
                 positional, keywords = split(args, kwnames)
@@ -427,3 +427,12 @@ class Calls:
             self.world.made_classes.add(id(result))
             self.world.keep(result)
         return result
+
+
+def _method(bound: Any, name: str) -> Attribute | None:
+    """What a C method that is bound to something was taken from."""
+    if objects.is_subtype(type(bound), type):
+        own = objects.lookup(bound, name)
+        if own is not None and type(own.value) is types.ClassMethodDescriptorType:
+            return own
+    return objects.lookup(type(bound), name)

@@ -40,6 +40,7 @@ from stator.diagnostics.catalogue import (
 from stator.effects.texts import Text
 from stator.graph import leaves
 from stator.guards import AttrKeys, Fixed, IsWeak
+from stator.torchlib.autograd import FUNCTION_APPLY
 from stator.torchlib.operators import assert_async, check_tensor_all_with
 from stator.world.fields import same_names
 from stator.world.kinds import is_frozen_class
@@ -529,7 +530,7 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(sys.exc_info): _handled,
     id(sys.exception): _handled,
     id(sys._getframe): _getframe,
-    id(torch.autograd.Function.__dict__["apply"].__func__): autograd.apply,
+    id(FUNCTION_APPLY): autograd.apply,
     id(torch.utils.checkpoint.checkpoint): autograd.checkpoint,
     **autograd.AUTOGRAD,
     id(check_tensor_all_with): _substitute(_check_tensor_all_with),

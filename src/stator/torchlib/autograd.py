@@ -33,3 +33,12 @@ with needed("which layout a kernel chooses"):
 with needed("where gradients of leaves go"):
     _functions: Any = torch._C._functions
     AccumulateGrad: Any = _functions.AccumulateGrad
+
+
+def _function_apply() -> Any:
+    found = vars(torch.autograd.Function)["apply"]
+    return getattr(found, "__func__", found)
+
+
+FUNCTION_APPLY: Any = _function_apply()
+"""What `cls.apply` is of a `torch.autograd.Function`: Python before torch 2.15, then C."""
