@@ -1,6 +1,7 @@
 # Every target sets up its own virtual environment: nothing to do by hand.
 #   make test                          lint, build and the fast tests
 #   make conformance PYTHON=python3.12 CPython's own test suite, on another Python
+#   make test TORCH=2.15.0             the same tests with another torch
 PYTHON ?= python3
 
 # `make CC=clang` reaches the build; without it, the compiler that built Python is used.
@@ -8,15 +9,19 @@ ifneq ($(origin CC),default)
 export CC
 endif
 
-# The default Python lives in .venv, any other one beside it, so that versions coexist.
-ifeq ($(PYTHON),python3)
-VENV := .venv
+# torch is the one that CI has; any other version goes into an environment of its own, beside the
+# default one: make test TORCH=2.15.0. Another Python gets no torch unless one is named.
+CI_TORCH := 2.13.0
+ifeq ($(origin TORCH),undefined)
+WITH_TORCH := $(if $(filter python3,$(PYTHON)),$(CI_TORCH))
 else
-VENV := .venv-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' || echo none)
+WITH_TORCH := $(TORCH)
 endif
+# The default Python lives in .venv, any other one beside it, so that versions coexist.
+VENV := .venv$(if $(filter-out python3,$(PYTHON)),-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' || echo none))$(if $(filter-out $(CI_TORCH),$(WITH_TORCH)),-torch-$(WITH_TORCH))
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-TORCH := $(if $(filter .venv,$(VENV)),$(VENV)/.torch,$(STAMP))
+READY := $(if $(WITH_TORCH),$(VENV)/.torch,$(STAMP))
 PYVER = $(shell $(BIN)/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 NATIVE := $(wildcard src/stator/_native/*.c src/stator/_native/*.h)
 
@@ -44,18 +49,18 @@ help:
 	@echo "make package       sdist and wheel, in build/dist, and a look at what is in them"
 	@echo "make docs          all pages, and one per reason, as a site with a search: build/site"
 	@echo "make clean         remove environments and build products"
-	@echo "PYTHON=python3.12 chooses another Python for any of them."
+	@echo "PYTHON=python3.12 chooses another Python for any of them, TORCH=2.15.0 another torch."
 
-# Needs torch, which only the default environment has.
-demo: $(TORCH)
+# Needs torch.
+demo: $(READY)
 	$(BIN)/python examples/demo.py
 
-# Lint does not depend on the Python version: it runs in the default environment only. So do the
-# tests that need torch; the evaluator and the native core are tested without it elsewhere.
-test: $(if $(filter .venv,$(VENV)),lint) $(TORCH)
+# Lint does not depend on the versions: it runs in the default environment only. Where there is no
+# torch, the evaluator and the native core are tested without it.
+test: $(if $(filter .venv,$(VENV)),lint) $(READY)
 	$(BIN)/python tools/test.py
 
-lint: $(TORCH)
+lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -66,23 +71,23 @@ conformance: $(STAMP)
 	    $(if $(wildcard $(KNOWN)),--known $(KNOWN)) --min-rate $(MIN_RATE) $(ARGS)
 
 # The same tests through stator.compile(fullgraph=True, backend="eager"); 3.11, with torch.
-conformance-compiled: $(TORCH)
+conformance-compiled: $(READY)
 	@mkdir -p build
 	$(BIN)/python -m tests.conformance --engine stator.testing:conformance \
 	    --out build/conformance-compiled-$(PYVER).json --min-rate 75 $(ARGS)
 
-stress: $(TORCH)
+stress: $(READY)
 	STATOR_STRESS=100000 $(BIN)/python -m pytest tests/native -k "leak or stress"
 	STATOR_STRESS=2000 PYTHONMALLOC=debug $(BIN)/python -X dev -m pytest tests/native
-	$(if $(filter .venv,$(VENV)),STATOR_MUTATIONS=all STATOR_C_TYPES=all STATOR_THREAD_SECONDS=60 \
+	$(if $(WITH_TORCH),STATOR_MUTATIONS=all STATOR_C_TYPES=all STATOR_THREAD_SECONDS=60 \
 	    STATOR_OPERATORS=all $(BIN)/python -m pytest tests/capture/test_mutation.py \
 	    tests/capture/test_54_grads.py tests/capture/test_c_types.py tests/api/test_threads.py \
 	    tests/graph/test_layouts.py)
-	$(if $(filter .venv,$(VENV)),STATOR_PROGRAMS=20000 $(BIN)/python -m pytest \
+	$(if $(WITH_TORCH),STATOR_PROGRAMS=20000 $(BIN)/python -m pytest \
 	    tests/unknown/test_generated.py)
 
 # A break at 20,000 places of random programs; every construct, kind of break and depth.
-fuzz: $(TORCH)
+fuzz: $(READY)
 	STATOR_FUZZ=20000 $(BIN)/python -m pytest tests/breaks $(ARGS)
 
 # A copy of the package with an instrumented extension; leaks are the stress tests' business.
@@ -118,7 +123,7 @@ dynamic: $(ZOO)
 	@mkdir -p build
 	$(BIN)/python -m benchmarks.dynamic --out build/dynamic.json $(ARGS)
 
-$(ZOO): benchmarks/zoo/requirements.txt $(TORCH)
+$(ZOO): benchmarks/zoo/requirements.txt $(READY)
 	$(BIN)/python -m pip install --quiet --no-deps -r benchmarks/zoo/requirements.txt
 	@touch $@
 
@@ -129,17 +134,17 @@ programs: $(ZOO)
 
 # The report page in Debian's chromium; with `make test` these tests are skipped where it is missing.
 .PHONY: browser
-browser: $(TORCH)
+browser: $(READY)
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || { echo "error: no chromium: apt-get install chromium chromium-driver" >&2; exit 1; }
 	$(BIN)/python -m pytest tests/report $(ARGS)
 
-package: $(TORCH)
+package: $(READY)
 	STATOR_PACKAGE=all $(BIN)/python -m pytest tests/test_package.py $(ARGS)
 	$(BIN)/python -c "from setuptools import build_meta as b; b.build_sdist('build/dist'); b.build_wheel('build/dist')"
 
 # Static files, without a network. The messages on it come from running the examples.
 .PHONY: docs
-docs: $(TORCH)
+docs: $(READY)
 	$(BIN)/python tools/site.py build/site
 
 clean:
@@ -158,8 +163,8 @@ $(STAMP): pyproject.toml $(NATIVE) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --no-build-isolation --editable '.[dev]'
 	@touch $@
 
-ifneq ($(TORCH),$(STAMP))
-$(TORCH): $(STAMP)
-	$(BIN)/python -m pip install --quiet torch==2.13.0 numpy
+ifneq ($(READY),$(STAMP))
+$(READY): $(STAMP)
+	$(BIN)/python -m pip install --quiet torch==$(WITH_TORCH) numpy
 	@touch $@
 endif

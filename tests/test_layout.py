@@ -20,6 +20,7 @@ ORDER: Final = (
     "objects",
     "evaluator",
     "config",
+    "torchlib",
     "report",
     "diagnostics",
     "contracts",

@@ -32,6 +32,7 @@ from stator.driver.modules import Compiling, called, copied, unwrapped, wrap
 from stator.driver.stance import set_stance
 from stator.driver.tally import counters
 from stator.effects import instruction
+from stator.torchlib.versions import warn_if_untested
 
 __all__ = [
     "Explanation",
@@ -56,6 +57,8 @@ __all__ = [
     "skip_frame",
     "substitute_in_graph",
 ]
+
+warn_if_untested()
 
 Mode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite"]
 """What Inductor calls its modes, for editors and type checkers. Others' may be any string."""

@@ -19,6 +19,7 @@ import torch.fx as fx
 
 from stator.graph.recurrent import KINDS, Call, bound
 from stator.torchlib.settings import mkldnn_enabled, set_mkldnn_enabled
+from stator.torchlib.versions import STACKED_STATES
 
 from .recurrent_operator import RECURRENT
 
@@ -26,8 +27,6 @@ _FEW: Final = 4  # steps, in all layers and directions
 _LONG: Final = "to compile it would take very long"
 _WRONG: Final = "torch's decomposition of it is wrong"
 _MOST: Final = 128  # steps that are taken apart where there is no other way
-# Before 2.13, the states of an LSTM have a dimension too many, unless oneDNN's kernel makes them.
-_STACKED: Final = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
 
 
 class NotCompiledError(RuntimeError):
@@ -88,7 +87,7 @@ def _change(node: fx.Node, call: Call, *, whole: bool, outermost: bool) -> bool:
     trained = any(isinstance(each, torch.Tensor) and each.requires_grad for each in results)
     wrong = layers.draws
     if layers.kind == "lstm":
-        if _STACKED and (trained or data is None or data.requires_grad):
+        if STACKED_STATES and (trained or data is None or data.requires_grad):
             raise NotCompiledError("torch gives the states of this LSTM another shape", _WRONG)
         if trained and data is not None and not data.requires_grad and not layers.packed:
             wrong = True

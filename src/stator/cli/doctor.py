@@ -17,10 +17,11 @@ from importlib.util import find_spec
 from typing import Any, Final, Literal
 
 from stator.cli import screen
+from stator.torchlib.supported import FIRST, LAST
 
 State = Literal["ok", "slow", "missing", "note"]
 SUPPORTED: Final = ((3, 11), (3, 12), (3, 13))
-TESTED: Final = ((2, 11), (2, 13))  # the oldest and the newest torch
+TESTED: Final = (FIRST, LAST)  # the oldest and the newest torch
 _COLOURS: Final[dict[State, str]] = {
     "ok": "green",
     "slow": "yellow",

@@ -42,5 +42,6 @@ def _error(torch: Any) -> Any:
     try:
         result.backward()
     except RuntimeError as error:
-        return torch._C._functions.DelayedError(str(error).encode(), 1)
+        autograd: Any = import_module("stator.torchlib.autograd")
+        return autograd.DelayedError(str(error).encode(), 1)
     raise AssertionError("torch differentiates a second time")

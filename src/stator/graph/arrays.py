@@ -6,7 +6,6 @@ what comes into and out of a compiled graph, sharing memory as `torch.from_numpy
 """
 
 import functools
-import importlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 import torch
 
+from stator.torchlib.arrays import numpy_layer
 from stator.torchlib.tensors import TensorBase
 
 from .purity import COMPUTES
@@ -30,7 +30,7 @@ def numpy_function(name: str) -> Callable[..., Any]:
         return _named(name, _transform(name.removeprefix("fft.")))
     if name in _OWN:
         return _named(name, _OWN[name])
-    layer: Any = importlib.import_module("torch._numpy")
+    layer = numpy_layer()
     function: Any = functools.reduce(getattr, name.split("."), layer)
 
     def call(*args: Any, **kwargs: Any) -> Any:

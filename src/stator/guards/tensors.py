@@ -25,6 +25,7 @@ from stator._native import _core
 from stator.torchlib.autograd import swap_tensor_impl
 from stator.torchlib.modes import DispatchKey, DispatchKeySet, disable_current_modes, dispatch_keys
 from stator.torchlib.tensors import DisableTorchFunction, TensorBase
+from stator.torchlib.versions import SWAPS_KNOWN
 
 from .checks import Check, Reader, tests
 from .sources import Source
@@ -347,10 +348,6 @@ def sample(t: torch.Tensor) -> tuple[Any, ...]:
     return t, t._cdata, raw_keys(t), t.requires_grad, sizes, strides, storage(t), leaf
 
 
-# Up to this version one function of torch gives the object of a tensor another impl.
-SWAPS_KNOWN: Final = (2, 13)
-
-
 def calibrate(without: str | None = None) -> str | None:
     """Prepare the native side once; None, or what is missing and makes tensors slow to check."""
     if without is None:
@@ -365,7 +362,7 @@ def calibrate(without: str | None = None) -> str | None:
     except Exception:
         known = ()  # a build we don't know: leave it alone
     missing = _core.tensor_calibrate(TensorBase, known, python_keys(), matches, without)
-    if missing is None and tuple(map(int, torch.__version__.split(".")[:2])) <= SWAPS_KNOWN:
+    if missing is None and SWAPS_KNOWN:
         _core.tensor_count_swaps(swap_tensor_impl)
     _missing[:] = [missing]
     _codes.clear()

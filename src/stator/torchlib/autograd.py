@@ -33,6 +33,8 @@ with needed("which layout a kernel chooses"):
 with needed("where gradients of leaves go"):
     _functions: Any = torch._C._functions
     AccumulateGrad: Any = _functions.AccumulateGrad
+with needed("results that can be differentiated no more, for a reason that torch tells"):
+    DelayedError: Any = _functions.DelayedError
 
 
 def _function_apply() -> Any:

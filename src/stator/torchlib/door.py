@@ -8,7 +8,8 @@ import importlib
 from collections.abc import Iterator
 from typing import Any, Final
 
-from .versions import SUPPORTED, VERSION
+from .supported import WORDS
+from .versions import VERSION
 
 MISSING: Final[dict[str, str]] = {}
 """The optional names that this torch doesn't have, and what is done without them."""
@@ -28,7 +29,7 @@ def needed(what: str) -> Iterator[None]:
     except (ImportError, AttributeError) as error:
         raise MissingNameError(
             f"stator needs a part of torch that torch {VERSION} does not have ({error}): {what}. "
-            f"stator works with torch {SUPPORTED}: install one of these, or a newer stator"
+            f"stator works with torch {WORDS}: install one of these, or a newer stator"
         ) from error
 
 
