@@ -47,6 +47,7 @@ help:
 	@echo "make dynamic       the same models on shapes that change: how often they are compiled"
 	@echo "make programs      programs written for torch.compile, on stator: the same output?"
 	@echo "make package       sdist and wheel, in build/dist, and a look at what is in them"
+	@echo "make wheels        the sdist and a wheel for each Python here, installed and tried out"
 	@echo "make docs          all pages, and one per reason, as a site with a search: build/site"
 	@echo "make clean         remove environments and build products"
 	@echo "PYTHON=python3.12 chooses another Python for any of them, TORCH=2.15.0 another torch."
@@ -141,6 +142,11 @@ browser: $(READY)
 package: $(READY)
 	STATOR_PACKAGE=all $(BIN)/python -m pytest tests/test_package.py $(ARGS)
 	$(BIN)/python -c "from setuptools import build_meta as b; b.build_sdist('build/dist'); b.build_wheel('build/dist')"
+
+# Each is installed and tried out. e.g. make wheels ARGS="--torch 2.15.0 python3.14"
+.PHONY: wheels
+wheels: $(BIN)/python
+	$(BIN)/python tools/wheels.py $(ARGS)
 
 # Static files, without a network. The messages on it come from running the examples.
 .PHONY: docs

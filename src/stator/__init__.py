@@ -109,7 +109,15 @@ def __getattr__(name: str) -> object:
     for module, names in _HOMES.items():
         if name in names.split():
             # All names at once: a trace that reads one of them sees them all in place.
-            home = import_module(module)
+            try:
+                home = import_module(module)
+            except ModuleNotFoundError as error:
+                if error.name != "torch":
+                    raise
+                from stator.torchlib.supported import WORDS  # noqa: PLC0415
+
+                what = f"stator.{name} needs torch {WORDS}, and there is none"
+                raise ImportError(f"{what}: `pip install torch`", name="torch") from None
             globals().update({each: getattr(home, each) for each in names.split()})
             return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

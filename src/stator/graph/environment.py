@@ -33,7 +33,10 @@ _LONG: Final = 32  # symbols, numbers and operators
 
 
 class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may be absent
-    """The symbols of one trace."""
+    """The symbols of one trace.
+
+    What it overrides takes all arguments that torch may pass, in any version, and passes them on.
+    """
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -50,8 +53,7 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
         fx_node: Any = None,
         size_oblivious: bool = False,
         fallback_value: bool | None = None,
-        *,
-        forcing_spec: bool = False,
+        **more: Any,
     ) -> Any:
         """What a condition or number is: all that anybody asks about symbols comes here."""
         if self.questions.asker is not Asker.TORCH and not (
@@ -62,7 +64,7 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
                 return sympy.true if known else sympy.false
             size_oblivious, fallback_value = False, None
         return super().evaluate_expr(
-            orig_expr, hint, fx_node, size_oblivious, fallback_value, forcing_spec=forcing_spec
+            orig_expr, hint, fx_node, size_oblivious, fallback_value, **more
         )
 
     def _of_unknown(self, condition: Any, fallback: bool | None) -> bool | None:
@@ -112,10 +114,10 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
             found = self._free[expr] = frozenset(expr.free_symbols)
         return found
 
-    def simplify(self, expr: Any, size_oblivious: bool = False) -> Any:  # type: ignore[override, unused-ignore]
+    def simplify(self, expr: Any, *how: Any, **more: Any) -> Any:  # type: ignore[override, unused-ignore]
         if self._is_long(expr):
             return self.replace(expr)
-        return super().simplify(expr, size_oblivious)
+        return super().simplify(expr, *how, **more)
 
     def _maybe_evaluate_static(self, expr: Any, **how: Any) -> Any:  # type: ignore[override, unused-ignore]
         if not how.get("unbacked_only") and not how.get("compute_hint") and self._is_long(expr):
@@ -127,7 +129,7 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
     # torch remembers its answers, and forgets them so.
     _maybe_evaluate_static.cache_clear = _ANSWERS.cache_clear  # type: ignore[attr-defined]
 
-    def _set_replacement(self, a: Any, tgt: Any, msg: str) -> None:  # type: ignore[override, unused-ignore]
+    def _set_replacement(self, a: Any, tgt: Any, msg: str, **more: Any) -> None:  # type: ignore[override, unused-ignore]
         """A symbol is another number, or expression, from now on.
 
         A backend that traces the graph again meets its checks, and must not conclude from one what
@@ -135,12 +137,12 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
         """
         if self.handed_over and msg in _CONCLUDED and a not in self.backed_var_to_val:
             return
-        super()._set_replacement(a, tgt, msg)
+        super()._set_replacement(a, tgt, msg, **more)
 
-    def _maybe_guard_rel(self, expr: Any) -> None:  # type: ignore[override, unused-ignore]
+    def _maybe_guard_rel(self, expr: Any, **more: Any) -> None:  # type: ignore[override, unused-ignore]
         """A relation holds from now on: what follows from it of its symbols."""
         if not isinstance(expr, sympy.Rel) or not _may_lose_a_factor(expr):
-            super()._maybe_guard_rel(expr)
+            super()._maybe_guard_rel(expr, **more)
         elif isinstance(expr, sympy.Eq):
             for symbol, other in (expr.args, reversed(expr.args)):
                 if isinstance(symbol, sympy.Symbol) and self._may_replace(symbol, other):
@@ -152,9 +154,9 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
         free = self._free_symbols(other)
         return symbol not in free and free <= self.backed_var_to_val.keys()
 
-    def _refine_ranges(self, expr: Any) -> None:  # type: ignore[override, unused-ignore]
+    def _refine_ranges(self, expr: Any, **more: Any) -> None:  # type: ignore[override, unused-ignore]
         if not _may_lose_a_factor(self.simplify(expr)):
-            super()._refine_ranges(expr)
+            super()._refine_ranges(expr, **more)
 
     def _is_long(self, expr: Any) -> bool:
         """Whether it is long, and all its symbols have values, which decide as well."""
