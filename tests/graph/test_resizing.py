@@ -19,6 +19,7 @@ WRITERS: Final = {
     "_amp_foreach_non_finite_check_and_unscale": "found_inf",
     "_amp_update_scale": "growth_tracker",
     "_batch_norm_with_update": "running_mean running_var",
+    "_cudnn_attention_forward_no_dropout_inplace": "out",
     "_cummax_helper": "values indices",
     "_cummin_helper": "values indices",
     "_flash_attention_forward_no_dropout_inplace": "out",
@@ -48,7 +49,7 @@ def test_all_operators_that_write_to_arguments_are_known() -> None:
         ]
         if space == "aten" and written and not name.endswith("_") and name not in STATE:
             found[name] = " ".join(written)
-    assert found == WRITERS
+    assert found.items() <= WRITERS.items()  # not every torch has all of them
 
 
 def fake_quantized(x, low, high, scale, zero, rows):

@@ -378,13 +378,16 @@ def _by_input(
 def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) -> Any:
     """`torch.utils.checkpoint.checkpoint(function, *args)`."""
     options = {name: kwargs.pop(name) for name in _OPTIONS if name in kwargs}
-    function, *given = args
+    function, *given = args or [kwargs.pop("function", None)]
+    if function is None:
+        raise RegionContents("torch.utils.checkpoint makes a decorator")
     tensors = calls.tensors
     tensors.inside.refuse("torch.utils.checkpoint")
     if not torch.is_grad_enabled():
         return evaluated(frame, function, *given, **kwargs)
-    if options.get("context_fn") is not None or options.get("debug"):
-        raise RegionContents("torch.utils.checkpoint with a context or debugging")
+    wanted = [value for name in _REFUSED if (value := options.get(name)) is not None]
+    if any(value is not False for value in wanted):
+        raise RegionContents("torch.utils.checkpoint with a context, hooks or debugging")
     if options.get("use_reentrant") is not False:
         with DisableTorchFunction():
             if not any(_is_tensor(calls, value) and value.requires_grad for value in given):
@@ -422,6 +425,8 @@ _OPTIONS = (
     "debug",
     "early_stop",
     "preserve_rng_state",
+    "respect_saved_tensors_hooks",  # since torch 2.15
 )
+_REFUSED = ("context_fn", "debug", "respect_saved_tensors_hooks")
 
 AUTOGRAD: Final[dict[int, Any]] = {id(_missing): _asked}

@@ -102,13 +102,15 @@ def compile(
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
     shapes_spec: Any = None,
+    dynamic_shapes: Any = None,
 ) -> Any:
-    """`torch.compile`."""
+    """`torch.compile`; `shapes_spec` is called `dynamic_shapes` since torch 2.15."""
     given = _given(
         backend=backend,
         mode=mode,
         options=options,
         shapes_spec=shapes_spec,
+        dynamic_shapes=dynamic_shapes,
         fullgraph=fullgraph,
         dynamic=dynamic,
         name=name,
@@ -133,13 +135,16 @@ def _given(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     shapes_spec: Any = None,
+    dynamic_shapes: Any = None,
     fullgraph: bool = False,
     disable: bool = False,
     **others: Any,
 ) -> dict[str, Any]:
     """What `stator.compile` is told."""
-    if shapes_spec is not None:
-        raise NotImplementedError("stator takes no shapes_spec: mark the tensors (mark_dynamic)")
+    if shapes_spec is not None or dynamic_shapes is not None:
+        raise NotImplementedError(
+            "stator takes no specification of shapes: mark the tensors (mark_dynamic)"
+        )
     if mode is not None and options is not None:
         raise RuntimeError("torch.compile() takes a mode or options, not both")
     return {
