@@ -99,14 +99,6 @@ def test_autocast_is_one_guard_when_off() -> None:
         assert len(T.torch_state_guards(["autocast"])) > 3
 
 
-def test_a_torch_without_the_question(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(state.STATES, "autocast_any")
-    guards = T.torch_state_guards(["autocast"])
-    assert agreed(guards)
-    with torch.autocast("cpu"):
-        assert not agreed(guards)
-
-
 def test_probes_are_found(probes: str) -> None:
     """They must all be known for this torch; else they cost speed, nothing more."""
     for name in state.PROBES:

@@ -15,8 +15,8 @@ import torch.fx as fx
 from stator.graph.interrupts import is_interrupt
 from stator.graph.modes import interruptible
 from stator.graph.state import preserved
-from stator.torchlib.aot import TracingContext, tracing
-from stator.torchlib.aot import functorch_config as aot_settings
+from stator.torchlib.backends import TracingContext, tracing
+from stator.torchlib.backends import functorch_config as aot_settings
 from stator.torchlib.fakes import FakeTensorMode
 
 from .errors import BackendError

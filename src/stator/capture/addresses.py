@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Globals of functions for which an address is a key of the memo of a deep copy (see `copies`).
 COPYING: Final = frozenset(
-    id(module.__dict__) for module in (copy, tensor_module, torch.nn.parameter)
+    id(vars(module)) for module in (copy, tensor_module, torch.nn.parameter) if module
 )
 # Here nobody keeps an address: `repr` knows by it that an object is inside of itself.
 FOR_THE_MOMENT: Final = COPYING | {id(module.__dict__) for module in (dataclasses, reprlib)}

@@ -20,7 +20,8 @@ The modules are by subject, so that what is imported late in torch is imported l
 | `fakes` | fake tensors, and what they raise |
 | `shapes` | sizes that are not known: ranges and expressions |
 | `transforms` | `torch.func`, and trees of arguments |
-| `aot` | AOTAutograd, and what a backend finds around it |
+| `backends` | what a backend finds around it |
+| `aot` | AOTAutograd, which is loaded late |
 | `inductor`, `arrays` | Inductor, and torch's numpy functions, which are loaded late |
 | `tracers` | other tracers, and what they leave behind |
 | `attributes` | private attributes of torch's objects |

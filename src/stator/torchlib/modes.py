@@ -65,8 +65,6 @@ with needed("kernels, while those are in force"):
     from torch._dispatch.python import no_python_dispatcher
 with needed("plain tensors inside of the transforms of `torch.func`"):
     from torch._C import _DisableFuncTorch as DisableFunctorch
-with needed("whether operators may change dtypes by themselves"):
-    from torch._C import _is_any_autocast_enabled as is_any_autocast_enabled
 with needed("grad mode, as a node of a graph and around our own operators"):
     from torch._C import _set_grad_enabled as set_grad_enabled
 with needed("autocast, as a node of a graph"):
@@ -89,3 +87,21 @@ def default_device() -> torch.device | None:
     """What `torch.set_default_device` was called with, if it was."""
     device: torch.device | None = getattr(_device, "CURRENT_DEVICE", None)
     return device
+
+
+def _autocast_of_each() -> bool:
+    for device in ("cpu", "cuda", "xpu", "mps", "mtia", "hpu", "privateuseone"):
+        try:
+            if torch.is_autocast_enabled(device):
+                return True
+        except RuntimeError:  # unknown to this build: it can't be on
+            continue
+    return False
+
+
+is_any_autocast_enabled: Final = optional(
+    "torch._C._is_any_autocast_enabled",
+    "whether operators may change dtypes by themselves",
+    "each kind of device is asked",
+    _autocast_of_each,
+)
