@@ -129,6 +129,11 @@ def a_wrong_item(x, a):
     return x
 
 
+@programs(ints, changes=CHANGES)
+def looks(x, a):
+    return x + 1, a.itemsize, a.typecode
+
+
 @pytest.mark.parametrize("program", programs, ids=str)
 def test_number_arrays(program):
     check(program)

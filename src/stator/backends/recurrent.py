@@ -21,7 +21,7 @@ from stator.graph.recurrent import KINDS, Call, bound
 from stator.torchlib.settings import mkldnn_enabled, set_mkldnn_enabled
 from stator.torchlib.versions import STACKED_STATES
 
-from .recurrent_operator import RECURRENT
+from .recurrent_operator import RECURRENT, name_of
 
 _FEW: Final = 4  # steps, in all layers and directions
 _LONG: Final = "to compile it would take very long"
@@ -76,7 +76,7 @@ def _change(node: fx.Node, call: Call, *, whole: bool, outermost: bool) -> bool:
     data = call.data.meta.get("example_value")
     steps = _steps(call, data)
     if whole and (steps is None or steps > _FEW):
-        dtypes = [each.dtype for each in results]
+        dtypes = [name_of(each.dtype) for each in results]
         tensors = (call.data, call.batch_sizes, list(call.states), list(call.params))
         rest = (layers.has_biases, layers.num_layers, layers.dropout, layers.train)
         lasting = outermost and all(each.op == "placeholder" for each in call.params)

@@ -29,9 +29,9 @@ _LIBRARY: Final[Any] = _library.Library("stator", "FRAGMENT")  # alive as long a
 _GIVEN: Final = "str kind, Tensor data, Tensor? batch_sizes, Tensor[] states, Tensor[] params"
 _REST: Final = (
     "bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, "
-    "bool batch_first, ScalarType[] dtypes, bool lasting"
-)
-_MORE: Final = "bool keeps, ScalarType? autocast, bool[] wanted"
+    "bool batch_first, str[] dtypes, bool lasting"
+)  # dtypes by name: a list of them is numbers to some versions of torch
+_MORE: Final = "bool keeps, str? autocast, bool[] wanted"
 _STATE: Final = torch.get_rng_state().numel()
 _UNSAFE: Final = (torch.Tag.cudagraph_unsafe,)  # a CUDA graph would not run what is in Python
 _LIBRARY.define(f"recurrent({_GIVEN}, {_REST}) -> Tensor[]")
@@ -45,6 +45,11 @@ _LIBRARY.define(
     "Tensor[] results, Tensor kept, Tensor?[] grads) -> Tensor[]",
     tags=_UNSAFE,
 )
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """How the operators are told a dtype."""
+    return str(dtype).removeprefix("torch.")
 
 
 def _layers(kind: str, batch_sizes: Any, rest: Sequence[Any]) -> Layers:
@@ -63,7 +68,8 @@ def _recurrent(
     trained = torch.is_grad_enabled()
     wanted = [trained and each.requires_grad for each in operands]
     device = data.device.type
-    lower = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
+    active = torch.is_autocast_enabled(device)
+    lower = name_of(torch.get_autocast_dtype(device)) if active else None
     layers = _layers(kind, batch_sizes, rest)
     # These kernels need their result in the backward; a program that changes it gets an error.
     dense = kind == "lstm" and not (layers.packed or layers.bidirectional)
@@ -276,12 +282,13 @@ def _laid_out(tensor: torch.Tensor, sizes: Any, strides: Any) -> torch.Tensor:
 
 
 @contextlib.contextmanager
-def _lower(device: str, lower: torch.dtype | None) -> Iterator[None]:
+def _lower(device: str, lower: str | None) -> Iterator[None]:
     """Autocast as it was where the program called the layer."""
     if lower is None and not torch.is_autocast_enabled(device):
         yield
         return
-    with torch.autocast(device, lower, enabled=lower is not None, cache_enabled=False):
+    dtype = None if lower is None else getattr(torch, lower)
+    with torch.autocast(device, dtype, enabled=lower is not None, cache_enabled=False):
         yield
 
 
@@ -364,7 +371,10 @@ def _shapes(
     width = states[0].shape[2] * layers.directions
     first = data.shape[:-1] if not layers.batch_first else (data.shape[1], data.shape[0])
     sizes = ((*first, width), *(each.shape for each in states))
-    made = [data.new_empty(shape, dtype=dtype) for shape, dtype in zip(sizes, dtypes, strict=True)]
+    made = [
+        data.new_empty(shape, dtype=getattr(torch, dtype))
+        for shape, dtype in zip(sizes, dtypes, strict=True)
+    ]
     if any(wanted):
         state = _STATE if layers.draws else 0
         made.append(torch.empty(state, dtype=torch.uint8, device="cpu"))

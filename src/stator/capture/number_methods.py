@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 Handler = Callable[["Calls", Frame, Any, list[Any], dict[str, Any]], Any]
 Answer = Callable[["Scalars", Frame, list[Any]], Any]
 
-_ATTR_OF_CALL: Final = "LOAD_METHOD" not in dis.opmap  # one instruction for both, with a flag
+# One instruction for both, with a flag; then LOAD_METHOD is the compiler's name for it, if that.
+_ATTR_OF_CALL: Final = dis.opmap.get("LOAD_METHOD", 256) > 255
 _COMPARE: Final = ("lt", "le", "eq", "ne", "gt", "ge")
 _UNARY: Final = {"__neg__": operator.neg, "__pos__": operator.pos, "__abs__": operator.abs}
 _ROUNDINGS: Final = {

@@ -11,6 +11,7 @@ import gc
 import types
 import typing
 import weakref
+from array import array
 from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -39,7 +40,15 @@ from stator.objects.types import module_of
 from stator.world import fields
 from stator.world.filling import shared_dict
 from stator.world.kinds import CONSTANTS, plain_element, plain_key
-from stator.world.records import CONTAINERS, DICTS, FACTORY, MISSING, Record, make_shadow
+from stator.world.records import (
+    CONTAINERS,
+    DICTS,
+    FACTORY,
+    MISSING,
+    TYPECODE,
+    Record,
+    make_shadow,
+)
 
 if TYPE_CHECKING:
     from stator.world.world import World
@@ -89,6 +98,8 @@ def wrap_instance(world: "World", raw: Any, source: Source, cls: type) -> Any:
         except TypeError:  # abstract classes, C++ types
             return world.wrap_opaque(raw, source)
         world.guard(source, TypeIs(cls))
+        if base is array:  # the shadow has it, too: nothing of it can be asked without
+            world.guard(Field(source, TYPECODE), Equal(TYPECODE.__get__(raw)))
         if id(raw) in world.owners:
             raise shared_dict(world.owners[id(raw)])
         _shadow(world, raw, shadow, source, base)
