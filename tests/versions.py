@@ -18,6 +18,9 @@ fake_encoder = pytest.mark.skipif(
 )
 """Its sizes can't be left open there."""
 
+traces_inference: Final = TORCH >= (2, 13)
+"""Before 2.13, AOTAutograd fails on views that are made in inference mode."""
+
 without_gpu = pytest.mark.skipif(
     torch.cuda.is_available(), reason="with a GPU, its settings and its generators count: a break"
 )

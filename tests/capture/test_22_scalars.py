@@ -17,6 +17,7 @@ import pytest
 import torch
 
 import stator
+from tests.versions import TORCH
 
 from .harness import Programs, check, t
 
@@ -477,7 +478,18 @@ def gradients(x, n):
     return (y * y.sum()).sum()
 
 
-@pytest.mark.parametrize("program", programs, ids=str)
+# Before torch 2.13, fake kernels ask for the values of these sizes: a break, with that reason.
+ASKED = ("attention_over_a_part", "repeated", "reshape_of_a_slice")
+
+
+def captured():
+    """What this torch can capture."""
+    reason = "torch's fake kernels ask for values before 2.13"
+    old = pytest.mark.skipif(TORCH < (2, 13), reason=reason)
+    return [pytest.param(p, id=str(p), marks=[old] if str(p) in ASKED else []) for p in programs]
+
+
+@pytest.mark.parametrize("program", captured())
 def test_scalars(program):
     check(program)
 
@@ -627,7 +639,7 @@ def compare(program, backend):
         assert compiled.statistics()["misses"] == 1
 
 
-@pytest.mark.parametrize("program", programs, ids=str)
+@pytest.mark.parametrize("program", captured())
 def test_aot_eager(program):
     """The graphs have what AOTAutograd needs, and still check what they assume."""
     compare(program, "aot_eager")

@@ -29,6 +29,11 @@ LAYOUTS: Final[Mapping[str, Callable[[], torch.Tensor]]] = {
     "expanded and transposed": lambda: torch.rand(1, 4, 5, 3).expand(2, -1, -1, -1).mT,
 }
 
+
+def _places(x: torch.Tensor) -> torch.Tensor:
+    return torch.arange(x.shape[2] * x.shape[3]).view(x.shape[2:])
+
+
 OPERATORS: Final[Mapping[str, Callable[[torch.Tensor], Any]]] = {
     "rpow": lambda x: 2**x,
     "pow": lambda x: x**2,
@@ -47,7 +52,7 @@ OPERATORS: Final[Mapping[str, Callable[[torch.Tensor], Any]]] = {
     "batch_norm in evaluation": lambda x: F.batch_norm(x, torch.zeros(4), torch.ones(4)),
     "channel_shuffle": lambda x: F.channel_shuffle(x, 2),
     "one_hot": lambda x: F.one_hot((x > 0.5).long(), 2),
-    "max_unpool2d": lambda x: F.max_unpool2d(x, (x * 0).long(), 2),
+    "max_unpool2d": lambda x: F.max_unpool2d(x, (x * 0).long() + _places(x), 2),
     "logsigmoid": F.logsigmoid,
     "log_softmax": lambda x: x.log_softmax(1),
     "layer_norm": lambda x: F.layer_norm(x, (5,)),
@@ -115,3 +120,26 @@ def test_answers_are_eagers_where_sizes_are_open(layout: str, backend: str) -> N
         lies.copy_(wide)
         expected, made = open_facts(lies), compiled(lies)
         assert not [name for name in OPEN if _seen(made[name]) != _seen(expected[name])]
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", ["slice_scatter", "select_scatter", "diagonal_scatter", "clone"])
+def test_where_a_copy_begins(name, dynamic):
+    """Some copies begin where their argument does in its memory."""
+    made = {
+        "slice_scatter": lambda x: torch.slice_scatter(x, x[1:2], 0, 1, 2),
+        "select_scatter": lambda x: torch.select_scatter(x, x[1], 0, 1),
+        "diagonal_scatter": lambda x: torch.diagonal_scatter(x, torch.diagonal(x)),
+        "clone": torch.clone,
+    }[name]
+
+    def program(x):
+        y = made(x)
+        return y[1:] * 2, y.storage_offset(), y[1:].storage_offset(), y.stride()
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True, dynamic=dynamic)
+    for size, start in ((4, 0), (5, 0), (6, 1), (4, 2), (4, 0)):
+        x = torch.rand(size, 12)[:, start : start + 3]
+        expected, found = program(x), compiled(x)
+        assert torch.equal(expected[0], found[0])
+        assert expected[1:] == found[1:]

@@ -384,13 +384,18 @@ class Tensors:
         return result
 
     def _guard_offset(self, tensor: torch.Tensor) -> None:
-        """The program has asked where a tensor begins: inputs of its memory must begin there."""
+        """The program has asked where a tensor begins: inputs of its memory must begin there.
+
+        A tensor in memory of its own may begin where any input does: as `slice_scatter` copies one.
+        """
         self.inside.refuse("storage_offset of a tensor")
         with DisableTorchFunction():
             memory = storage_of(tensor)
-            for given in self.graph.fakes.inputs:
+            inputs = list(self.graph.fakes.inputs)
+            alike = [given for given in inputs if storage_of(given.fake) == memory]
+            for given in alike or inputs:
                 source = self.sources.get(id(given.real))
-                if source is not None and storage_of(given.fake) == memory:
+                if source is not None and isinstance(given.real, torch.Tensor):
                     self.shapes.begins(given.real, source)
 
     # ------------------------------------------------------------------ symbolic numbers

@@ -13,8 +13,9 @@ import torch
 
 from stator.torchlib.fakes import FakeTensor, FakeTensorMode, disable_fake_tensor_cache
 from stator.torchlib.transforms import pytree
+from stator.torchlib.versions import SCATTERS_UNPLACED
 
-from .layouts import FORGOTTEN, laid_out, rule_of
+from .layouts import FORGOTTEN, laid_out, rule_of, scattered
 
 
 def fake_mode(shape_env: Any) -> FakeTensorMode:
@@ -40,7 +41,8 @@ def fake_mode(shape_env: Any) -> FakeTensorMode:
         rule = rule_of(func)
         if func in FORGOTTEN:
             with disable_fake_tensor_cache(own):
-                return FakeTensorMode.dispatch(own, func, types, args, kwargs or {})
+                made = FakeTensorMode.dispatch(own, func, types, args, kwargs or {})
+            return scattered(own, args[0], made) if SCATTERS_UNPLACED else made
         made = FakeTensorMode.dispatch(own, func, types, args, kwargs or {})
         return made if rule is None else laid_out(rule, own, args, kwargs or {}, made)
 

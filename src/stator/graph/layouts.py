@@ -473,6 +473,24 @@ def _placed(
         return torch.empty_strided(made.shape, strides, dtype=made.dtype, device=made.device)
 
 
+def scattered(mode: Any, given: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
+    """The result of a `…_scatter`, on torch whose fake kernels don't say where it lies.
+
+    It lies as the argument does, from the same offset on, unless elements of that share memory:
+    then as a copy of it.
+    """
+    if not _is_plain(given) or not _is_plain(made) or made.device.type != "cpu":
+        return made
+    pairs = list(zip(given.stride(), given.shape, strict=True))
+    with mode:
+        if any(not stride and size > 1 for stride, size in pairs):
+            return torch.empty_like(given, dtype=made.dtype)
+        extent = sum(stride * (size - 1) for stride, size in pairs) + 1 if given.numel() else 0
+        start = int(given.storage_offset())
+        whole = torch.empty(start + extent, dtype=made.dtype, device=made.device)
+        return whole.as_strided(given.shape, given.stride(), start)
+
+
 def _is_known(tensor: torch.Tensor) -> bool:
     """Whether its sizes and strides are numbers in this call."""
     if tensor.layout is not torch.strided:

@@ -25,6 +25,10 @@ RELEASE: Final = release_of(VERSION)
 STACKED_STATES: Final = RELEASE < (2, 13)
 """The states of an LSTM have a dimension too many, unless oneDNN's kernel makes them."""
 
+SCATTERS_UNPLACED: Final = RELEASE < (2, 13)
+"""Fake kernels of `slice_scatter` and the like say that results lie as the argument does, whatever
+that is, and always begin at 0."""
+
 SWAPS_KNOWN: Final = RELEASE <= LAST
 """One function of torch gives the object of a tensor another impl, and no other."""
 
