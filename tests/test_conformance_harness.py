@@ -14,7 +14,7 @@ from tests.conformance.engines import Function
 from tests.conformance.modules import exists, resolve
 
 pytestmark = pytest.mark.skipif(
-    not exists("test.support"), reason="this Python comes without its test suite"
+    not exists("test.test_dict"), reason="this Python comes without its test suite"
 )
 HERE: Final = __name__
 MODULE: Final = "test_dictcomps"

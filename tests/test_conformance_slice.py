@@ -15,7 +15,7 @@ ROOT: Final = Path(__file__).parents[1]
 AT_LEAST: Final = 1500
 COMPILED_AT_LEAST: Final = 1000
 NEEDS_TESTS: Final = pytest.mark.skipif(
-    not exists("test.support"), reason="this Python comes without its test suite"
+    not exists("test.test_dict"), reason="this Python comes without its test suite"
 )
 
 

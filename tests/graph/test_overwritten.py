@@ -76,6 +76,6 @@ def test_gradients(kind, backend):
                 module.zero_grad()
                 run(x).pow(3).sum().backward()
             for one, two in zip(plain.parameters(), other.parameters(), strict=True):
-                torch.testing.assert_close(two.grad, one.grad)
+                torch.testing.assert_close(two.grad, one.grad, rtol=1e-3, atol=1e-4)
             for one, two in zip(plain.buffers(), other.buffers(), strict=True):
-                torch.testing.assert_close(two, one)
+                torch.testing.assert_close(two, one, rtol=1e-3, atol=1e-4)

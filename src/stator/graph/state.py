@@ -112,8 +112,12 @@ class State:
         found: dict[str, tuple[Any, Any]] = {}
         for field in fields(self):
             mine, theirs = getattr(self, field.name), getattr(other, field.name)
-            if field.name == "rng" and None in (mine, theirs):
-                continue
+            if field.name == "rng":
+                if None in (mine, theirs):
+                    continue
+                # Generators that were made in between, when CUDA was first used, are nobody's.
+                both = min(len(mine), len(theirs))
+                mine, theirs = mine[:both], theirs[:both]
             if isinstance(mine, dict):
                 found.update(
                     (f"{field.name}.{key}", (mine[key], theirs[key]))
