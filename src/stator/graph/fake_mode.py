@@ -39,6 +39,7 @@ def fake_mode(shape_env: Any) -> FakeTensorMode:
                 if isinstance(tensor, FakeTensor) and tensor.constant is not None:
                     own.fake_tensor_converter.invalidate_constant_aliases(tensor.constant)
         rule = rule_of(func)
+        made: Any
         if func in FORGOTTEN:
             with disable_fake_tensor_cache(own):
                 made = FakeTensorMode.dispatch(own, func, types, args, kwargs or {})
