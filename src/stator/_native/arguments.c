@@ -15,7 +15,7 @@ frame_arguments(PyObject *Py_UNUSED(m), PyObject *arg)
         + !!(code->co_flags & CO_VARKEYWORDS);
     PyObject *found = PyTuple_New(n);
     for (Py_ssize_t i = 0; found != NULL && i < n; i++) {
-        PyObject *value = f->localsplus[i];
+        PyObject *value = slot_object(f->localsplus[i]);
         if (value != NULL && PyCell_Check(value))
             value = PyCell_GET(value);
         PyTuple_SET_ITEM(found, i, Py_NewRef(value == NULL ? Py_None : value));

@@ -4,8 +4,9 @@
  * passes through C code of ours. CPython's own protection is rough: 3.11
  * counts C calls against the user's recursion limit, however high that is;
  * 3.12 and 3.13 stop at a fixed number of them, 1,500 on 3.12, however much
- * stack is left. So where the stack is deep its size decides: a call is refused
- * when three quarters are used, and is otherwise not counted as a C call.
+ * stack is left; since 3.14 the stack's size decides. So where the stack is deep
+ * its size decides for us, too: a call is refused when three quarters are used,
+ * and is otherwise not counted as a C call.
  */
 #ifndef STATOR_CALLING_H
 #define STATOR_CALLING_H
@@ -35,11 +36,7 @@ stack_is_shallow(void)
 /* What every function has that nobody gave another one: _PyFunction_Vectorcall. */
 extern HIDDEN vectorcallfunc ordinary_vectorcall;
 
-#if PY_VERSION_HEX >= 0x030C0000
-
-#if PY_VERSION_HEX < 0x030D0000
-#define PyThreadState_GetUnchecked _PyThreadState_UncheckedGet
-#endif
+#if HAS_CALLEE_CLEARS
 
 /* The frame of a call whose arguments are the parameters as they are, or NULL:
  * what the CALL_PY_EXACT_ARGS instruction does. From here on it is the eval
@@ -53,10 +50,7 @@ exact_frame(PyThreadState *ts, PyFunctionObject *function, PyObject *const *args
         || !_PyThreadState_HasStackSpace(ts, code->co_framesize)
         || _PyInterpreterState_GetEvalFrameFunc(ts->interp) != _PyEval_EvalFrameDefault)
         return NULL;
-    IFrame *frame = _PyFrame_PushUnchecked(ts, (PyFunctionObject *)Py_NewRef((PyObject *)function), (int)nargs);
-    for (Py_ssize_t i = 0; i < nargs; i++)
-        frame->localsplus[i] = Py_NewRef(args[i]);
-    return frame;
+    return iframe_push(ts, function, args, nargs);
 }
 
 #endif
@@ -65,7 +59,7 @@ exact_frame(PyThreadState *ts, PyFunctionObject *function, PyObject *const *args
 static inline PyObject *
 call_function(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
-#if PY_VERSION_HEX >= 0x030C0000
+#if HAS_CALLEE_CLEARS
     if (kwnames == NULL) {
         PyThreadState *ts = PyThreadState_GetUnchecked();
         IFrame *frame = exact_frame(ts, (PyFunctionObject *)function, args, PyVectorcall_NARGS(nargsf));

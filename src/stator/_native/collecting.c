@@ -14,16 +14,6 @@ static PyThreadState *collector; /* of the collection number `collection`; compa
 static Py_ssize_t collection;
 static int visited; /* since it was made young */
 
-/* How many collections have ended. */
-static Py_ssize_t
-collections_ended(PyThreadState *ts)
-{
-    Py_ssize_t n = 0;
-    for (int i = 0; i < NUM_GENERATIONS; i++)
-        n += ts->interp->gc.generation_stats[i].collections;
-    return n;
-}
-
 /* Others visit objects, too (`gc.get_referrers`): they are no collectors. */
 static int
 witness_traverse(PyObject *Py_UNUSED(self), visitproc Py_UNUSED(visit), void *Py_UNUSED(arg))

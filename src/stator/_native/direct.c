@@ -77,14 +77,7 @@ call_graph(PyObject *graph, PyObject **args, Py_ssize_t n)
 static inline int
 is_watched(PyThreadState *ts)
 {
-    if (ts->c_tracefunc != NULL || ts->c_profilefunc != NULL)
-        return 1;
-#if PY_VERSION_HEX >= 0x030C0000
-    static const char nobody[sizeof ts->interp->monitors];
-    return memcmp(&ts->interp->monitors, nobody, sizeof nobody) != 0; /* sys.monitoring */
-#else
-    return 0;
-#endif
+    return ts->c_tracefunc != NULL || ts->c_profilefunc != NULL || is_monitored(ts);
 }
 
 static PyObject *

@@ -73,7 +73,7 @@ call_entry(Entry *entry, PyObject *fetched, PyObject *const *values, size_t nval
 
 #define ASK_AGAIN 8
 
-static PyObject *call_once(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames, Left *left);
+static PyObject *call_one(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames, Left *left);
 
 PyObject *
 dispatch_finish(PyObject *result, Left left)
@@ -91,7 +91,7 @@ dispatch_finish(PyObject *result, Left left)
             PyObject_GC_UnTrack(next); /* the callee may use items[0] meanwhile */
             if (++n_calls % ASK_AGAIN == 0)
                 left.state = 0;
-            result = call_once(items[0], items + 1, n | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL, &left);
+            result = call_one(items[0], items + 1, n | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL, &left);
         }
         else {
             result = Py_NewRef(PyTuple_GET_ITEM(next, PyTuple_GET_SIZE(next) - 1));
@@ -322,7 +322,7 @@ call_generally(CompiledFunction *self, const Arguments *given, Left *left)
 }
 
 static PyObject *
-call_once(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames, Left *left)
+call_one(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames, Left *left)
 {
     unsigned known = left->state;
     *left = (Left){0, 0};
@@ -345,7 +345,7 @@ static PyObject *
 compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     Left left = {0, 0};
-    PyObject *result = call_once(callable, args, nargsf, kwnames, &left);
+    PyObject *result = call_one(callable, args, nargsf, kwnames, &left);
     return left.tails ? dispatch_finish(result, left) : result;
 }
 

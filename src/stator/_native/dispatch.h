@@ -12,17 +12,6 @@
 
 #include "guards.h"
 
-#if PY_VERSION_HEX < 0x030D0000
-/* As in 3.13: 1 and a new reference, 0 and NULL when the referent is gone. */
-static inline int
-PyWeakref_GetRef(PyObject *ref, PyObject **object)
-{
-    PyObject *referent = PyWeakref_GetObject(ref);
-    *object = referent == NULL || referent == Py_None ? NULL : Py_NewRef(referent);
-    return referent == NULL ? -1 : *object != NULL;
-}
-#endif
-
 /* ---- binding.c ---- */
 
 #define BINDING_SMALL 12

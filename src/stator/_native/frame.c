@@ -76,6 +76,33 @@ frame_prepare(Frame *fr)
     return 0;
 }
 
+/* ---- numbers of the interpreter's own ----
+ *
+ * On the value stack of a frame, CPython keeps numbers of its own: where an
+ * exception was raised, and since 3.15 how far a loop is. In a Frame they are
+ * ints of a class, so that they are known when the stack is written back.
+ */
+
+static PyTypeObject Number_Type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "stator._native._core.Number",
+    .tp_doc = "A number that CPython itself keeps on the value stack of a frame.",
+    .tp_base = &PyLong_Type,
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+};
+
+int
+is_number_object(PyObject *value)
+{
+    return Py_IS_TYPE(value, &Number_Type);
+}
+
+static PyObject *
+number_object(Py_ssize_t number)
+{
+    return PyObject_CallFunction((PyObject *)&Number_Type, "n", number);
+}
+
 /* ---- making frames ---- */
 
 static Frame *
@@ -112,17 +139,15 @@ frame_adopt(IFrame *f, PyObject *ops)
         return NULL;
     IFrame *own = &fr->own;
     memcpy(own, f, offsetof(IFrame, localsplus));
-    Py_INCREF(IFRAME_FUNC(own));
-    Py_INCREF(code);
+    *IFRAME_FUNC_SLOT(own) = slot_holding(Py_NewRef(IFRAME_FUNC(f)));
+    *IFRAME_CODE_SLOT(own) = slot_holding(Py_NewRef((PyObject *)code));
     Py_XINCREF(own->f_locals);
     own->frame_obj = NULL;
     own->previous = NULL;
-    own->stacktop = (int)n;
+    IFRAME_SET_TOP(own, n);
     own->owner = FRAME_OWNED_BY_THREAD;
-    for (Py_ssize_t i = 0; i < n; i++) {
-        own->localsplus[i] = f->localsplus[i];
-        f->localsplus[i] = NULL;
-    }
+    for (Py_ssize_t i = 0; i < n; i++)
+        own->localsplus[i] = slot_holding(slot_take(&f->localsplus[i]));
     fr->iframe = own;
     return fr;
 }
@@ -137,22 +162,20 @@ frame_blank(PyFunctionObject *func, PyObject *ops)
     if (fr == NULL)
         return NULL;
     IFrame *own = &fr->own;
-    IFRAME_FUNC(own) = Py_NewRef((PyObject *)func);
-    IFRAME_SET_CODE(own, (PyCodeObject *)Py_NewRef((PyObject *)code));
+    *IFRAME_FUNC_SLOT(own) = slot_holding(Py_NewRef((PyObject *)func));
+    *IFRAME_CODE_SLOT(own) = slot_holding(Py_NewRef((PyObject *)code));
     own->f_globals = func->func_globals;
     own->f_builtins = func->func_builtins;
     own->f_locals = NULL;
     own->frame_obj = NULL;
     own->previous = NULL;
-    own->stacktop = (int)n;
+    IFRAME_SET_TOP(own, n);
     own->owner = FRAME_OWNED_BY_THREAD;
-#if PY_VERSION_HEX < 0x030C0000
-    own->is_entry = false;
-#else
-    own->return_offset = 0;
-#endif
+    iframe_begin(own);
     IFRAME_SUSPEND_AT(own, 0);
-    fr->iframe = own; /* tp_alloc zeroed the locals */
+    for (Py_ssize_t i = 0; i < n; i++)
+        own->localsplus[i] = SLOT_EMPTY;
+    fr->iframe = own;
     return fr;
 }
 
@@ -167,11 +190,11 @@ frame_from_function(PyFunctionObject *func, PyObject *const *args, Py_ssize_t na
         return NULL;
     IFrame *own = &fr->own;
     for (Py_ssize_t i = 0; i < nargs; i++)
-        own->localsplus[i] = Py_NewRef(args[i]);
+        own->localsplus[i] = slot_holding(Py_NewRef(args[i]));
     if (nargs < code->co_argcount) {
         Py_ssize_t first = code->co_argcount - PyTuple_GET_SIZE(func->func_defaults);
         for (Py_ssize_t i = nargs; i < code->co_argcount; i++)
-            own->localsplus[i] = Py_NewRef(PyTuple_GET_ITEM(func->func_defaults, i - first));
+            own->localsplus[i] = slot_holding(Py_NewRef(PyTuple_GET_ITEM(func->func_defaults, i - first)));
     }
     return fr;
 }
@@ -189,14 +212,17 @@ frame_view(PyObject *gen, IFrame *f, PyObject *ops)
     if (next == NULL)
         goto error;
     Py_SETREF(fr->ip, next);
-    for (Py_ssize_t i = n; i < f->stacktop; i++) {
-        PyObject *value = f->localsplus[i];
-        if (PyList_Append(fr->stack, value == NULL ? null_object : value) < 0)
+    for (Py_ssize_t i = n; i < IFRAME_TOP(f); i++) {
+        FrameSlot *slot = &f->localsplus[i];
+        PyObject *value = slot_is_number(*slot) ? number_object(slot_number(*slot)) : Py_XNewRef(slot_object(*slot));
+        if (PyErr_Occurred() || PyList_Append(fr->stack, value == NULL ? null_object : value) < 0) {
+            Py_XDECREF(value);
             goto error;
-        f->localsplus[i] = NULL;
+        }
+        Py_XDECREF(slot_take(slot));
         Py_XDECREF(value);
     }
-    f->stacktop = (int)n;
+    IFRAME_SET_TOP(f, n);
     fr->gen = Py_NewRef(gen);
     fr->iframe = f;
     return fr;
@@ -221,14 +247,18 @@ iframe_hand_over(IFrame *f)
 {
     PyFrameObject *object = f->frame_obj;
     PyFrameObject *back = PyFrame_GetBack(object);
-    size_t size = (char *)&f->localsplus[f->stacktop] - (char *)f;
+    Py_ssize_t top = IFRAME_TOP(f);
     IFrame *kept = (IFrame *)object->_f_frame_data;
     f->frame_obj = NULL;
-    memcpy(kept, f, size);
+    memcpy(kept, f, offsetof(IFrame, localsplus));
+    IFRAME_SET_TOP(kept, top);
+    for (Py_ssize_t i = 0; i < top; i++)
+        kept->localsplus[i] = slot_is_number(f->localsplus[i]) ? f->localsplus[i]
+                                                               : slot_holding(slot_take(&f->localsplus[i]));
     object->f_frame = kept;
     kept->owner = FRAME_OWNED_BY_FRAME_OBJECT;
     kept->previous = NULL;
-    Py_INCREF(IFRAME_CODE(kept));
+    *IFRAME_CODE_SLOT(kept) = slot_holding(Py_NewRef((PyObject *)IFRAME_CODE(f)));
     Py_XSETREF(object->f_back, back);
     if (!PyObject_GC_IsTracked((PyObject *)object))
         PyObject_GC_Track(object);
@@ -247,15 +277,12 @@ iframe_clear_except_code(IFrame *f)
         }
         Py_CLEAR(f->frame_obj);
     }
-    int n = f->stacktop;
-    f->stacktop = 0;
-    for (int i = 0; i < n; i++) {
-        PyObject *value = f->localsplus[i];
-        f->localsplus[i] = NULL;
-        Py_XDECREF(value);
-    }
+    Py_ssize_t n = IFRAME_TOP(f);
+    IFRAME_SET_TOP(f, 0);
+    for (Py_ssize_t i = 0; i < n; i++)
+        Py_XDECREF(slot_take(&f->localsplus[i]));
     Py_CLEAR(f->f_locals);
-    Py_CLEAR(IFRAME_FUNC(f));
+    Py_XDECREF(slot_take(IFRAME_FUNC_SLOT(f)));
 }
 
 /* The activation is over. A generator's frame stays its owner's. */
@@ -265,7 +292,7 @@ frame_finish(Frame *fr)
     if (fr->iframe == &fr->own) {
         frame_set_ip(fr);
         iframe_clear_except_code(&fr->own);
-        Py_DECREF(IFRAME_CODE(&fr->own));
+        Py_XDECREF(slot_take(IFRAME_CODE_SLOT(&fr->own)));
     }
     fr->iframe = NULL;
 }
@@ -351,7 +378,7 @@ frame_subscript(Frame *fr, PyObject *key)
     Py_ssize_t i = local_index(fr, key);
     if (i < 0)
         return NULL;
-    PyObject *value = fr->iframe->localsplus[i];
+    PyObject *value = slot_object(fr->iframe->localsplus[i]);
     return Py_NewRef(value == NULL ? null_object : value);
 }
 
@@ -361,8 +388,8 @@ frame_ass_subscript(Frame *fr, PyObject *key, PyObject *value)
     Py_ssize_t i = local_index(fr, key);
     if (i < 0)
         return -1;
-    PyObject *old = fr->iframe->localsplus[i];
-    fr->iframe->localsplus[i] = value == NULL || value == null_object ? NULL : Py_NewRef(value);
+    PyObject *old = slot_take(&fr->iframe->localsplus[i]);
+    fr->iframe->localsplus[i] = slot_holding(value == NULL || value == null_object ? NULL : Py_NewRef(value));
     frame_drop(fr, old);
     return 0;
 }
@@ -516,9 +543,11 @@ frame_finish_method(Frame *fr, PyObject *Py_UNUSED(ignored))
     if (!frame_alive(fr))
         return NULL;
     if (fr->iframe == &fr->own && fr->own.frame_obj == NULL)
-        for (int i = 0; i < fr->own.stacktop; i++)
-            if (dies_suspended(fr->own.localsplus[i]))
-                close_generator(fr, fr->own.localsplus[i]);
+        for (Py_ssize_t i = 0; i < IFRAME_TOP(&fr->own); i++) {
+            PyObject *value = slot_object(fr->own.localsplus[i]);
+            if (dies_suspended(value))
+                close_generator(fr, value);
+        }
     PyThreadState *ts = PyThreadState_Get();
     IFrame *current = CURRENT_FRAME(ts);
     CURRENT_FRAME(ts) = fr->iframe->previous; /* for the finalizers of what dies here */
@@ -578,8 +607,11 @@ frame_copy_free_vars(Frame *fr, PyObject *Py_UNUSED(ignored))
     PyCodeObject *code = IFRAME_CODE(fr->iframe);
     PyObject *closure = ((PyFunctionObject *)IFRAME_FUNC(fr->iframe))->func_closure;
     Py_ssize_t first = code->co_nlocalsplus - code->co_nfreevars;
-    for (Py_ssize_t i = 0; i < code->co_nfreevars; i++)
-        Py_XSETREF(fr->iframe->localsplus[first + i], Py_NewRef(PyTuple_GET_ITEM(closure, i)));
+    for (Py_ssize_t i = 0; i < code->co_nfreevars; i++) {
+        PyObject *old = slot_take(&fr->iframe->localsplus[first + i]);
+        fr->iframe->localsplus[first + i] = slot_holding(Py_NewRef(PyTuple_GET_ITEM(closure, i)));
+        Py_XDECREF(old);
+    }
     Py_RETURN_NONE;
 }
 
@@ -772,7 +804,7 @@ static PyTypeObject Null_Type = {
 int
 frames_init(PyObject *module)
 {
-    if (PyType_Ready(&Frame_Type) < 0 || PyType_Ready(&Null_Type) < 0)
+    if (PyType_Ready(&Frame_Type) < 0 || PyType_Ready(&Null_Type) < 0 || PyModule_AddType(module, &Number_Type) < 0)
         return -1;
     null_object = PyObject_New(PyObject, &Null_Type);
     if (null_object == NULL)

@@ -188,7 +188,7 @@ struct Level;
 
 /* One dict whose changes void one record. */
 typedef struct Watch {
-#if PY_VERSION_HEX >= 0x030C0000
+#if HAS_DICT_WATCHERS
     struct Watch *next, **link; /* in its bucket of the watch table; link NULL: none */
     PyObject *dict;
     struct Level *level;

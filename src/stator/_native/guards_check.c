@@ -255,10 +255,10 @@ attributes_match(PyObject *o, PyObject *names)
     Attributes a = attributes(o);
     if (a.values == NULL)
         return a.dict == NULL ? n == 0 : plain_keys_match(a.dict, names);
-    if (inline_size(&a) != n)
+    if (values_size(a.values) != n)
         return 0;
     for (Py_ssize_t i = 0; i < n; i++)
-        if (!typed_equal(PyTuple_GET_ITEM(names, i), DK_UNICODE_ENTRIES(a.keys)[inline_index(&a, i)].me_key))
+        if (!typed_equal(PyTuple_GET_ITEM(names, i), DK_UNICODE_ENTRIES(a.keys)[values_index(a.values, i)].me_key))
             return 0;
     return 1;
 }

@@ -128,7 +128,7 @@ instance_find(PyObject *o, PyObject *name, Py_hash_t hash, int32_t *hint, PyObje
                 return ix == -1 ? 0 : -1;
             *hint = (int32_t)ix;
         }
-        *value = a.values[ix];
+        *value = a.values->values[ix];
         return *value != NULL;
     }
     if (a.dict == NULL)

@@ -36,7 +36,7 @@ level_void(Level *level)
 
 /* ---- the watch table ---- */
 
-#if PY_VERSION_HEX >= 0x030C0000
+#if HAS_DICT_WATCHERS
 
 static int watcher = -1;
 static Watch **table;
@@ -96,10 +96,14 @@ on_dict_event(PyDict_WatchEvent Py_UNUSED(event), PyObject *dict, PyObject *Py_U
 {
     for (Watch *w = *bucket_of(dict), *next; w != NULL; w = next) {
         next = w->next;
-        if (w->dict == dict) {
+        if (w->dict != dict)
+            continue;
+        watch_remove(w);
+        if (w->level == NULL)
+            PyMem_Free(w); /* version_of() has asked */
+        else {
             level_void(w->level);
             ++*w->events;
-            watch_remove(w);
         }
     }
     return 0;
@@ -154,24 +158,51 @@ static void choose_watchers(void) {}
 
 #endif
 
+#if HAS_DICT_TAGS
+
+#define version_of(dict) (*dict_tag(dict))
+#define can_be_recorded(tree) 1
+
+#else
+
+/* Of a dict without a watch a level without watchers knows nothing: it is always evaluated. */
+static const uint64_t no_tag;
+#define dict_tag(dict) (&no_tag)
+#define can_be_recorded(tree) ((tree)->watchers)
+
+/* A number for a dict, kept by a watch until the dict changes or dies. */
+typedef struct {
+    Watch watch;
+    unsigned long long version;
+} Versioned;
+
+static unsigned long long
+version_of(PyObject *dict)
+{
+    static unsigned long long clock;
+    if (watcher < 0)
+        return ++clock;
+    for (Watch *w = *bucket_of(dict); w != NULL; w = w->next)
+        if (w->dict == dict && w->level == NULL)
+            return ((Versioned *)w)->version;
+    Versioned *made = PyMem_Calloc(1, sizeof *made);
+    if (made == NULL || dict_is_bypassed(dict) || watch_add(&made->watch, dict) < 0)
+        PyMem_Free(made);
+    else
+        made->version = clock + 1;
+    return ++clock;
+}
+
+#endif
+
 /* ---- types ---- */
 
 /* The version of a class and its bases, or 0 when it can have none. */
 static unsigned
 type_tag(PyTypeObject *type)
 {
-    if (type->tp_version_tag == 0) {
-#if PY_VERSION_HEX >= 0x030C0000
-        PyUnstable_Type_AssignVersionTag(type);
-#else
-        static PyObject *name;
-        if (name == NULL && (name = PyUnicode_InternFromString("__class__")) == NULL) {
-            PyErr_Clear();
-            return 0;
-        }
-        _PyType_Lookup(type, name); /* a cached lookup assigns it */
-#endif
-    }
+    if (type->tp_version_tag == 0)
+        assign_type_tag(type);
     return type->tp_version_tag;
 }
 
@@ -343,7 +374,8 @@ level_arm(GuardTree *tree, Level *level)
         : 0; /* contents of two kinds have two versions: evaluated always */
     if (!known || ((level->uses & USES_BASES) && !types_add(tree, Py_TYPE(o))))
         return;
-    if (found.dict != NULL && tree->watchers && watch_add(&level->watch, found.dict) < 0)
+    if (found.dict != NULL
+        && (!can_be_recorded(tree) || (tree->watchers && watch_add(&level->watch, found.dict) < 0)))
         return;
     if (tree->nodes[level->node].op == SOURCE_FIXED)
         level->pinned = 0; /* the tree keeps it alive */
@@ -361,7 +393,7 @@ level_arm(GuardTree *tree, Level *level)
 static PyObject *
 guard_versions(PyObject *Py_UNUSED(m), PyObject *Py_UNUSED(ignored))
 {
-    return PyUnicode_FromString(use_watchers ? "watchers" : "tags");
+    return PyUnicode_FromString(use_watchers ? "watchers" : HAS_DICT_TAGS ? "tags" : "nothing");
 }
 
 /* For tests: make trees that use tags where watchers are available. */
@@ -382,7 +414,7 @@ dict_version(PyObject *Py_UNUSED(m), PyObject *arg)
         PyErr_Format(PyExc_TypeError, "dict_version() needs a dict, not %.200s", Py_TYPE(arg)->tp_name);
         return NULL;
     }
-    return PyLong_FromUnsignedLongLong(*dict_tag(arg));
+    return PyLong_FromUnsignedLongLong(version_of(arg));
 }
 
 PyMethodDef version_functions[] = {

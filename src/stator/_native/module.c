@@ -22,7 +22,7 @@ core_exec(PyObject *module)
 /* Phases, so that core_exec() runs, and refuses, in each interpreter. */
 static PyModuleDef_Slot core_slots[] = {
     {Py_mod_exec, core_exec},
-#if PY_VERSION_HEX >= 0x030C0000
+#if HAS_SUBINTERPRETERS
     {Py_mod_multiple_interpreters, Py_MOD_MULTIPLE_INTERPRETERS_NOT_SUPPORTED},
 #endif
     {0, NULL},

@@ -83,6 +83,7 @@ void frame_finish(Frame *fr);
 void frame_set_ip(Frame *fr);
 int frame_unbound(Frame *fr, Py_ssize_t index);
 void iframe_clear_except_code(IFrame *f);
+int is_number_object(PyObject *value);
 CodeKind code_kind(PyCodeObject *code);
 void frames_configure(PyObject *prepare, PyObject *prefix);
 int frames_init(PyObject *module);

@@ -129,35 +129,12 @@ window_close(Window *w)
     C_RECURSION_ADD(ts, EVALUATOR_C_HEADROOM);
 }
 
-/* ---- frames that did not run ---- */
-
-#if PY_VERSION_HEX < 0x030C0000
-#define pop_husk(ts, f) ((void)0) /* the caller clears and pops it */
-#elif PY_VERSION_HEX < 0x030D0000
-/* As _PyEvalFrameClearAndPop() for a frame without frame object; not exported. */
+/* A frame whose contents were taken. */
 static void
 pop_husk(PyThreadState *ts, IFrame *f)
 {
-    PyCodeObject *code = f->f_code;
-    iframe_clear_except_code(f);
-    Py_DECREF(code);
-    PyObject **base = (PyObject **)f;
-    _PyStackChunk *chunk = ts->datastack_chunk;
-    if (base != &chunk->data[0]) {
-        ts->datastack_top = base;
-        return;
-    }
-    _PyStackChunk *prev = chunk->previous;
-    ts->datastack_top = &prev->data[prev->top];
-    ts->datastack_chunk = prev;
-    ts->datastack_limit = (PyObject **)((char *)prev + prev->size);
-    PyObjectArenaAllocator arena;
-    PyObject_GetArenaAllocator(&arena);
-    arena.free(arena.ctx, chunk, chunk->size);
+    pop_frame(ts, f, iframe_clear_except_code);
 }
-#else
-#define pop_husk(ts, f) _PyEval_FrameClearAndPop(ts, f)
-#endif
 
 /* ---- generators ---- */
 
@@ -174,17 +151,15 @@ generator_suspend(PyThreadState *ts, Frame *fr, IFrame *f)
     }
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *value = PyList_GET_ITEM(fr->stack, i);
-        f->localsplus[base + i] = value == null_object ? NULL : Py_NewRef(value);
+        f->localsplus[base + i] = value == null_object ? SLOT_EMPTY
+            : is_number_object(value)                  ? slot_holding_number(PyLong_AsSsize_t(value))
+                                                       : slot_holding(Py_NewRef(value));
     }
-    f->stacktop = (int)(base + n);
+    IFRAME_SET_TOP(f, base + n);
     IFRAME_SUSPEND_AT(f, PyLong_AsSsize_t(fr->ip));
     f->previous = NULL;
-#if PY_VERSION_HEX < 0x030D0000
-    gen->gi_frame_state = FRAME_SUSPENDED;
-#else
-    gen->gi_frame_state = (int8_t)(FRAME_SUSPENDED + PyLong_AsLong(fr->suspended));
-#endif
-#if PY_VERSION_HEX >= 0x030C0000
+    gen->gi_frame_state = SUSPENDED_STATE(PyLong_AsLong(fr->suspended));
+#if HAS_CALLEE_CLEARS
     ts->exc_info = gen->gi_exc_state.previous_item;
     gen->gi_exc_state.previous_item = NULL;
 #endif
@@ -196,7 +171,7 @@ static void
 generator_end(PyThreadState *ts, Frame *fr, IFrame *f)
 {
     IFRAME_RUNNING_AT(f, PyLong_AsSsize_t(fr->ip));
-#if PY_VERSION_HEX >= 0x030C0000
+#if HAS_CALLEE_CLEARS
     /* As clear_gen_frame() in Python/ceval.c; on 3.11 the caller does it. */
     PyGenObject *gen = (PyGenObject *)fr->gen;
     PyObject *exc = take_exception();
@@ -258,7 +233,7 @@ evaluate_frame(PyThreadState *ts, IFrame *f, int throwflag)
     hook_release(ts);
     window = (ThreadWindow){.ops = ops, .traced = outer.traced};
     if (f->owner == FRAME_OWNED_BY_GENERATOR) {
-        PyObject *gen = (PyObject *)_PyFrame_GetGenerator(f);
+        PyObject *gen = (PyObject *)IFRAME_GENERATOR(f);
         if (throwflag)
             thrown = take_exception();
         fr = frame_view(gen, f, ops);
@@ -309,17 +284,18 @@ static int
 is_signal_handler(IFrame *f)
 {
     PyCodeObject *code = IFRAME_CODE(f);
-    int n = code->co_argcount;
-    PyObject *const *given = f->localsplus;
+    Py_ssize_t n = code->co_argcount;
+    PyObject *number = n < 2 ? NULL : slot_object(f->localsplus[n - 2]);
+    PyObject *frame = n < 2 ? NULL : slot_object(f->localsplus[n - 1]);
     if (code->co_flags & CO_VARARGS) {
-        PyObject *more = f->localsplus[n + code->co_kwonlyargcount];
-        if (more != NULL && PyTuple_CheckExact(more) && PyTuple_GET_SIZE(more) >= 2) {
-            given = ((PyTupleObject *)more)->ob_item;
-            n = (int)PyTuple_GET_SIZE(more);
+        PyObject *more = slot_object(f->localsplus[n + code->co_kwonlyargcount]);
+        if (more != NULL && PyTuple_CheckExact(more) && (n = PyTuple_GET_SIZE(more)) >= 2) {
+            number = PyTuple_GET_ITEM(more, n - 2);
+            frame = PyTuple_GET_ITEM(more, n - 1);
         }
     }
-    return n >= 2 && f->owner == FRAME_OWNED_BY_THREAD && given[n - 1] != NULL && PyFrame_Check(given[n - 1])
-        && given[n - 2] != NULL && PyLong_CheckExact(given[n - 2]);
+    return f->owner == FRAME_OWNED_BY_THREAD && frame != NULL && PyFrame_Check(frame) && number != NULL
+        && PyLong_CheckExact(number);
 }
 
 static PyObject *
@@ -342,12 +318,14 @@ dispatch_frame(PyThreadState *ts, IFrame *f, int throwflag)
     if (compiled == NULL)
         return _PyEval_EvalFrameDefault(ts, f, throwflag);
     PyObject *fetched;
-    Entry *entry = dispatch_find(compiled, f->localsplus, IFRAME_FUNC(f), &fetched);
+    Py_ssize_t n = parameter_count(IFRAME_CODE(f));
+    PyObject *room[n + 1];
+    PyObject *const *values = iframe_values(f, n, room);
+    Entry *entry = dispatch_find(compiled, values, IFRAME_FUNC(f), &fetched);
     Py_DECREF(compiled);
     if (entry == NULL)
         return _PyEval_EvalFrameDefault(ts, f, throwflag);
-    Py_ssize_t n = parameter_count(IFRAME_CODE(f));
-    PyObject *result = entry_call(entry, fetched, f->localsplus, n);
+    PyObject *result = entry_call(entry, fetched, values, n);
     Left left = left_by(entry);
     Py_DECREF(entry);
     PyObject *report;
