@@ -1,6 +1,7 @@
 """The folder is the architecture: imports go one way, files stay small, C files are built."""
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -154,3 +155,18 @@ def test_every_c_file_is_built() -> None:
     native = PACKAGE / "_native"
     present = {str(p.relative_to(ROOT)) for p in [*native.glob("*.c"), *native.glob("*.h")]}
     assert listed == present
+
+
+def test_one_c_file_knows_versions_of_python() -> None:
+    """What differs between them has a name in `compat.h`; no other file asks for the version."""
+    asks = re.compile(r"PY_(VERSION_HEX|MAJOR|MINOR|MICRO)|\bSINCE\(")
+    files = (PACKAGE / "_native").glob("*.[ch]")
+    found = {path.name for path in files if asks.search(path.read_text())}
+    assert found == {"compat.h"}
+
+
+def test_one_c_file_measures_torch() -> None:
+    """Where torch keeps what guards read is found by calibration, not written down."""
+    files = (PACKAGE / "_native").glob("*.c")
+    found = {path.name for path in files if 'dlsym(cpu, "aoti_torch' in path.read_text()}
+    assert found == {"guards_calibrate.c"}

@@ -10,7 +10,7 @@ import shutil
 import sys
 import sysconfig
 
-OLDEST, NEWEST = (3, 11), (3, 13)
+OLDEST, NEWEST = (3, 11), (3, 15)
 
 
 def problems() -> "list[str]":
@@ -19,13 +19,16 @@ def problems() -> "list[str]":
     found = f"{running[0]}.{running[1]}"
     if sys.implementation.name != "cpython" or not OLDEST <= running <= NEWEST:
         return [
-            "stator needs CPython 3.11, 3.12 or 3.13, and "
+            "stator needs CPython 3.11 to 3.15, and "
             f"{sys.executable} is {sys.implementation.name} {found}.\n"
             "  Choose another one, for example:  make PYTHON=python3.11 ..."
         ]
     missing = []
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        missing.append(f"stator does not support free-threaded Python, which {sys.executable} is.")
+        missing.append(
+            f"stator does not support free-threaded Python, which {sys.executable} is.\n"
+            "  Choose a build with the global interpreter lock (python3.14, not python3.14t)."
+        )
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
     if shutil.which(compiler) is None:
         missing.append(

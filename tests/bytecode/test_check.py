@@ -33,6 +33,9 @@ def rebuilt(
     )
 
 
+FIRST = decode(program.__code__).instructions[0].next
+
+
 def only(*names: str, **fields: Any) -> Callable[[Instruction], Instruction]:
     """Change fields of the instructions of these names."""
     return lambda each: each._replace(**fields) if each.name in names else each
@@ -57,9 +60,9 @@ def test_unchanged() -> None:
         (rebuilt(handlers=(Handler(5, 5, 0, 0, False),)), "is empty"),
         (rebuilt(handlers=(Handler(0, 2, 0, 0, False), Handler(1, 3, 0, 0, False))), "overlaps"),
         (rebuilt(handlers=(Handler(0, 500, 0, 0, False),)), "covers an instruction in part"),
-        (rebuilt(handlers=(Handler(0, 1, 500, 0, False),)), "does not land on an instruction"),
-        (rebuilt(handlers=(Handler(0, 1, 0, 99, False),)), "is impossible"),
-        (rebuilt(handlers=(Handler(0, 1, 0, -1, False),)), "is impossible"),
+        (rebuilt(handlers=(Handler(0, FIRST, 500, 0, False),)), "does not land on an instruction"),
+        (rebuilt(handlers=(Handler(0, FIRST, 0, 99, False),)), "is impossible"),
+        (rebuilt(handlers=(Handler(0, FIRST, 0, -1, False),)), "is impossible"),
     ],
 )
 def test_changed(decoded: Decoded, complaint: str) -> None:

@@ -17,6 +17,9 @@ from stator.bytecode import (
     resolve,
 )
 
+# END_ASYNC_FOR goes on behind itself: its argument tells monitors where the loop was (3.14+).
+JUMPS = set(dis.hasjrel) - {dis.opmap["END_ASYNC_FOR"]}
+
 
 def reference(code: CodeType) -> Iterator[tuple[int, dis.Instruction]]:
     """The instructions that `dis` finds, with the offset of their first EXTENDED_ARG."""
@@ -45,7 +48,7 @@ def test_instructions(stdlib: list[CodeType]) -> None:
                 unit=theirs.offset // 2,
                 start=start // 2,
                 next=following,
-                target=theirs.argval // 2 if theirs.opcode in dis.hasjrel else None,
+                target=theirs.argval // 2 if theirs.opcode in JUMPS else None,
             )
             for (start, theirs), following in zip(expected, behind, strict=True)
         ), code
@@ -107,6 +110,11 @@ TRANSLATED: dict[ArgKind, Callable[[Any, dis.Instruction], bool]] = {
         and ours.method == ("NULL" in flags_shown(theirs))
         and ours.two_arguments == bool((theirs.arg or 0) & 2)
     ),
+    ArgKind.NAME_IMPORT: lambda ours, theirs: (
+        ours.name == theirs.argval
+        and ours.lazy == ("+ lazy" in theirs.argrepr)
+        and ours.eager == ("+ eager" in theirs.argrepr)
+    ),
     ArgKind.LOCAL: lambda ours, theirs: ours == theirs.argval,
     ArgKind.LOCAL_PAIR: lambda ours, theirs: ours == theirs.argval,
     ArgKind.CELL: lambda ours, theirs: ours == theirs.argval,
@@ -117,6 +125,10 @@ TRANSLATED: dict[ArgKind, Callable[[Any, dis.Instruction], bool]] = {
     ArgKind.BINARY: lambda ours, theirs: (
         ours.symbol == theirs.argrepr and ours.inplace == theirs.argrepr.endswith("=")
     ),
+    ArgKind.COMMON: lambda ours, theirs: (
+        theirs.argrepr in (repr(ours), getattr(ours, "__name__", None))
+    ),
+    ArgKind.SPECIAL: lambda ours, theirs: ours == theirs.argrepr,
     ArgKind.INTRINSIC1: lambda ours, theirs: f"INTRINSIC_{ours}" == theirs.argrepr,
     ArgKind.INTRINSIC2: lambda ours, theirs: f"INTRINSIC_{ours}" == theirs.argrepr,
     ArgKind.CONVERSION: lambda ours, theirs: (

@@ -254,6 +254,12 @@ def test_iterator(name: str, steps: int) -> None:
     """Two calls, the trace's own iterator and one that nobody planned all go on alike."""
     value, twin = (started(ITERATORS[name](), steps) for _ in range(2))
     world = World()
+    if "__reduce__" not in vars(itertools.chain) and (
+        type(value).__module__ == "itertools" or name == "nested"
+    ):
+        with pytest.raises(CannotRebuild):  # Python 3.14 does not tell what is in them
+            world.residual(value)
+        return
     made = world.residual(value)
     first, second = world.run(made), world.run(made)
     assert type(first) is type(second) is type(value)

@@ -315,7 +315,7 @@ def count_up(n: int) -> int:
 
 def test_a_long_loop() -> None:
     function = resume(
-        [point(count_up, "COMPARE_OP", 1, locals="n total", stack=(Slot.VALUE,) * 2)], "c"
+        [point(count_up, "COMPARE_OP", -1, locals="n total", stack=(Slot.VALUE,) * 2)], "c"
     )
     assert function(200_000, 0, 0, 200_000) == 200_000
 

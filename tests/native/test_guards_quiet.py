@@ -15,7 +15,7 @@ import pytest
 from stator import guards as G  # noqa: N812
 from stator._native import _core
 
-from .guard_versions import VERSIONS, noticing
+from .guard_versions import VERSIONS, needs_versions, noticing
 
 X = G.Local(0, "x")
 
@@ -95,6 +95,7 @@ def family(children: int, make: Callable[[], Any]) -> tuple[Module, list[G.Guard
 
 
 def test_a_model_of_any_size_is_a_handful_of_looks(versions: str) -> None:
+    needs_versions()
     x, guards = family(300, Module)
     tree = quiet(guards, x)
     # With watchers nothing but the argument; else a version of each dict.

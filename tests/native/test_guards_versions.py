@@ -12,7 +12,7 @@ import pytest
 
 from stator import guards as G  # noqa: N812
 
-from .guard_versions import VERSIONS, WALKED, noticing
+from .guard_versions import VERSIONS, WALKED, needs_versions, noticing
 
 X = G.Local(0, "x")
 M = G.Attr(X, "m")
@@ -74,6 +74,7 @@ def guards_on(n: int) -> list[G.Guard]:
 
 
 def test_unchanged_levels_are_skipped_and_one_change_evaluates_one_level() -> None:
+    needs_versions()
     kids = {f"k{i}": Node(a=1) for i in range(50)}
     x = Node(kids=kids)
     tree = armed(guards_on(50), x)
@@ -218,6 +219,8 @@ def test_changed_bases_are_seen() -> None:
 
 
 def test_class_attributes_are_seen() -> None:
+    needs_versions()
+
     class A:
         value = 1
 
@@ -395,6 +398,7 @@ def test_events_void_records(versions: str) -> None:
 
 
 def test_a_level_that_changes_each_time_is_no_longer_recorded() -> None:
+    needs_versions()
     x = Node(a=1, count=0)
     tree = armed([G.Guard(G.Attr(X, "a"), G.Equal(1))], x)
     for _ in range(300):

@@ -34,6 +34,10 @@
 #include "internal/pycore_interpframe.h"
 #include "internal/pycore_genobject.h"
 #endif
+#if SINCE(15)
+#include "internal/pycore_import.h"
+#include "internal/pycore_lazyimportobject.h"
+#endif
 
 typedef _PyInterpreterFrame IFrame;
 
@@ -45,6 +49,9 @@ typedef _PyInterpreterFrame IFrame;
 #define HAS_SUBINTERPRETERS SINCE(12)  /* a module says whether it runs in them */
 /* The eval loop clears and pops the frames it is given; before, its caller does. */
 #define HAS_CALLEE_CLEARS SINCE(12)
+
+#define HAS_ANNOTATE SINCE(14)         /* functions that make annotations */
+#define HAS_LAZY_IMPORTS SINCE(15)
 
 /* ---- slots of a frame: its variables, its value stack, what it runs ----
  *
@@ -108,6 +115,16 @@ slot_take(FrameSlot *slot)
 #define IFRAME_SET_TOP(f, n) ((f)->stackpointer = (f)->localsplus + (n))
 
 #endif
+
+/* A frame ends: its slots are cleared from the first to the last, since 3.14 from the last. */
+static inline void
+iframe_clear_slots(IFrame *f)
+{
+    Py_ssize_t n = IFRAME_TOP(f);
+    IFRAME_SET_TOP(f, 0);
+    for (Py_ssize_t i = 0; i < n; i++)
+        Py_XDECREF(slot_take(&f->localsplus[SINCE(14) ? n - 1 - i : i]));
+}
 
 /* The values of the first n slots, borrowed: the slots themselves, or `room`. */
 static inline PyObject *const *
@@ -186,6 +203,28 @@ iframe_begin(IFrame *f)
 #else
 #define SUSPENDED_STATE(yield_arg) ((int8_t)(FRAME_SUSPENDED + (yield_arg)))
 #endif
+
+/* What who resumed it is told besides: does it yield? */
+static inline void
+generator_leaves(PyThreadState *ts, int yields)
+{
+#if SINCE(15)
+    ((_PyThreadStateImpl *)ts)->generator_return_kind = yields ? GENERATOR_YIELD : GENERATOR_RETURN;
+#else
+    (void)ts, (void)yields;
+#endif
+}
+
+/* An exception came out of a generator that dies. */
+static inline void
+generator_unraisable(PyObject *generator)
+{
+#if SINCE(14)
+    PyErr_FormatUnraisable("Exception ignored while closing generator %R", generator);
+#else
+    PyErr_WriteUnraisable(generator);
+#endif
+}
 
 /* ---- frames that did not run ---- */
 

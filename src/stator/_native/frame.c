@@ -277,10 +277,7 @@ iframe_clear_except_code(IFrame *f)
         }
         Py_CLEAR(f->frame_obj);
     }
-    Py_ssize_t n = IFRAME_TOP(f);
-    IFRAME_SET_TOP(f, 0);
-    for (Py_ssize_t i = 0; i < n; i++)
-        Py_XDECREF(slot_take(&f->localsplus[i]));
+    iframe_clear_slots(f);
     Py_CLEAR(f->f_locals);
     Py_XDECREF(slot_take(IFRAME_FUNC_SLOT(f)));
 }

@@ -229,10 +229,55 @@ lookup_name(PyObject *mapping, PyObject *name)
     return value;
 }
 
+#if HAS_LAZY_IMPORTS
+
+/* A global that stands for a module that has not been imported: import it, by CPython, as
+ * _PyEval_LoadGlobalStackRef() does. Steals `value`. */
+static PyObject *
+loaded(Frame *fr, PyObject *name, PyObject *value)
+{
+    if (value == NULL || !PyLazyImport_CheckExact(value))
+        return value;
+    PyThreadState *ts = PyThreadState_Get();
+    IFrame *current = CURRENT_FRAME(ts);
+    frame_set_ip(fr);
+    CURRENT_FRAME(ts) = fr->iframe;
+    PyObject *module = _PyImport_LoadLazyImportTstate(ts, value);
+    CURRENT_FRAME(ts) = current;
+    Py_DECREF(value);
+    if (module != NULL && PyDict_SetItem(fr->iframe->f_globals, name, module) < 0)
+        Py_CLEAR(module);
+    return module;
+}
+
+static PyObject *
+import_lazily(Frame *fr, PyObject *const *args)
+{
+    IFrame *f = fr->iframe;
+    return _PyEval_LazyImportName(PyThreadState_Get(), f->f_builtins, f->f_globals,
+                                  f->f_locals == NULL ? Py_None : f->f_locals, args[0], args[1], args[2],
+                                  args[3] == Py_True);
+}
+
+#else
+
+#define loaded(fr, name, value) (value)
+
+static PyObject *
+import_lazily(Frame *Py_UNUSED(fr), PyObject *const *Py_UNUSED(args))
+{
+    PyErr_SetString(PyExc_SystemError, "stator: this Python has no lazy imports");
+    return NULL;
+}
+
+#endif
+
+WINDOWED(import_lazily, 5, import_lazily(FRAME(0), args + 1))
+
 static PyObject *
 load_global(Frame *fr, PyObject *name)
 {
-    PyObject *value = lookup_name(fr->iframe->f_globals, name);
+    PyObject *value = loaded(fr, name, lookup_name(fr->iframe->f_globals, name));
     if (value == NULL && !PyErr_Occurred())
         value = lookup_name(fr->iframe->f_builtins, name);
     if (value == NULL && !PyErr_Occurred())
@@ -269,7 +314,7 @@ no_namespace(const char *what, PyObject *name)
 static PyObject *
 load_name(Frame *fr, PyObject *ns, PyObject *name)
 {
-    PyObject *value = lookup_name(ns, name);
+    PyObject *value = loaded(fr, name, lookup_name(ns, name));
     if (value != NULL || PyErr_Occurred())
         return value;
     return load_global(fr, name);
@@ -570,12 +615,25 @@ op_set_function_attribute(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssiz
     case 0x08:
         Py_XSETREF(func->func_closure, value);
         break;
+#if HAS_ANNOTATE
+    case 0x10:
+        Py_XSETREF(func->func_annotate, value);
+        break;
+#endif
     default:
         Py_DECREF(value);
         PyErr_Format(PyExc_ValueError, "no function attribute %R", args[1]);
         return NULL;
     }
     Py_RETURN_NONE;
+}
+
+/* method_and_self(method) -> (method, NULL); method_and_self(self, method) -> (method, self):
+ * what LOAD_SPECIAL leaves, as a tuple. */
+static PyObject *
+op_method_and_self(PyObject *Py_UNUSED(m), PyObject *const *args, Py_ssize_t nargs)
+{
+    return PyTuple_Pack(2, args[nargs - 1], nargs > 1 ? args[0] : null_object);
 }
 
 #define OPERATION(NAME, DOC) {#NAME, (PyCFunction)(void (*)(void))op_##NAME, METH_FASTCALL, DOC}
@@ -613,6 +671,8 @@ PyMethodDef ops_functions[] = {
     OPERATION(call_native, "call_native(frame, callable, *args)"),
     OPERATION(instruction, "instruction(frame, thunk, *operands)"),
     OPERATION(make_function, "make_function(frame, code)"),
+    OPERATION(import_lazily, "import_lazily(frame, name, fromlist, level, lazy)"),
+    OPERATION(method_and_self, "method_and_self([self,] method) -> (method, self or NULL)"),
     OPERATION(set_function_attribute, "set_function_attribute(function, flag, value)"),
     {NULL},
 };

@@ -159,6 +159,7 @@ generator_suspend(PyThreadState *ts, Frame *fr, IFrame *f)
     IFRAME_SUSPEND_AT(f, PyLong_AsSsize_t(fr->ip));
     f->previous = NULL;
     gen->gi_frame_state = SUSPENDED_STATE(PyLong_AsLong(fr->suspended));
+    generator_leaves(ts, 1);
 #if HAS_CALLEE_CLEARS
     ts->exc_info = gen->gi_exc_state.previous_item;
     gen->gi_exc_state.previous_item = NULL;
@@ -186,6 +187,7 @@ generator_end(PyThreadState *ts, Frame *fr, IFrame *f)
     (void)ts;
 #endif
     f->previous = NULL;
+    generator_leaves(ts, 0);
 }
 
 /* ---- the hook ---- */
@@ -430,7 +432,7 @@ close_generator(Frame *fr, PyObject *generator)
     if (result == NULL) {
         /* What ends the evaluation is noted by whoever raised it. */
         if (PyErr_ExceptionMatches(PyExc_Exception))
-            PyErr_WriteUnraisable(generator);
+            generator_unraisable(generator);
         else
             PyErr_Clear();
     }

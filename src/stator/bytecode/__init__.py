@@ -1,4 +1,4 @@
-"""Decoding code objects, for CPython 3.11, 3.12 and 3.13.
+"""Decoding code objects, for CPython 3.11 to 3.15.
 
 Stage: the first, below the evaluator and the emitter. In: code objects of the running Python. Out:
 `Decoded` (`decode`), the meaning of arguments (`resolve` and the functions of `arguments`), the
@@ -12,6 +12,7 @@ from stator.bytecode.arguments import (
     Conversion,
     FlaggedName,
     FunctionAttribute,
+    ImportedName,
     SuperName,
     kind_of,
     resolve,
@@ -46,6 +47,7 @@ __all__ = [
     "FlaggedName",
     "FunctionAttribute",
     "Handler",
+    "ImportedName",
     "Instruction",
     "Jump",
     "Positions",

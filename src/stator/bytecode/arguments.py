@@ -39,6 +39,14 @@ class SuperName(NamedTuple):
     """The source says `super(cls, self)`, not `super()`."""
 
 
+class ImportedName(NamedTuple):
+    """IMPORT_NAME's argument. Where neither is said, settings of the program decide."""
+
+    name: str
+    lazy: bool
+    eager: bool
+
+
 class Comparison(NamedTuple):
     """COMPARE_OP's argument."""
 
@@ -63,12 +71,18 @@ class FunctionAttribute(IntFlag):
     KWDEFAULTS = 2
     ANNOTATIONS = 4
     CLOSURE = 8
+    ANNOTATE = 16
+    """A function that makes the annotations (3.14+)."""
 
 
+_FLAG_BITS: Final = {
+    ArgKind.NAME: 0,
+    ArgKind.NAME_FLAG1: 1,
+    ArgKind.NAME_FLAG2: 2,
+    ArgKind.NAME_IMPORT: 2,
+}
 _NAME_SHIFTS: Final[Mapping[str, int]] = {
-    name: shift
-    for shift, kind in enumerate((ArgKind.NAME, ArgKind.NAME_FLAG1, ArgKind.NAME_FLAG2))
-    for name in TABLES.opcodes.get(kind, ())
+    name: bits for kind, bits in _FLAG_BITS.items() for name in TABLES.opcodes.get(kind, ())
 }
 _CONVERSIONS: Final = (None, "str", "repr", "ascii")
 _CONVERSION_SPEC: Final = 4
@@ -107,6 +121,12 @@ def super_name(decoded: Decoded, instruction: Instruction) -> SuperName:
     """The argument of LOAD_SUPER_ATTR."""
     arg = instruction.arg
     return SuperName(name(decoded, instruction), arg & 1 == 1, arg & 2 == 2)
+
+
+def imported(decoded: Decoded, instruction: Instruction) -> ImportedName:
+    """The argument of IMPORT_NAME (3.15+)."""
+    arg = instruction.arg
+    return ImportedName(name(decoded, instruction), arg & 1 == 1, arg & 2 == 2)
 
 
 def local(decoded: Decoded, instruction: Instruction) -> str:
@@ -149,6 +169,16 @@ def binary_operator(instruction: Instruction) -> BinaryOperator:
     return BINARY_OPERATORS[instruction.arg]
 
 
+def common_constant(instruction: Instruction) -> object:
+    """The constant of LOAD_COMMON_CONSTANT."""
+    return TABLES.common_constants[instruction.arg]
+
+
+def special_method(instruction: Instruction) -> str:
+    """The method that LOAD_SPECIAL looks up."""
+    return TABLES.special_methods[instruction.arg]
+
+
 def intrinsic1(instruction: Instruction) -> str:
     """The function that CALL_INTRINSIC_1 calls, such as `IMPORT_STAR`."""
     return TABLES.intrinsics1[instruction.arg]
@@ -181,12 +211,15 @@ _RESOLVERS: Final[Mapping[ArgKind, Callable[[Decoded, Instruction], object]]] = 
     ArgKind.NAME: name,
     ArgKind.NAME_FLAG1: flagged_name,
     ArgKind.NAME_FLAG2: super_name,
+    ArgKind.NAME_IMPORT: imported,
     ArgKind.LOCAL: local,
     ArgKind.LOCAL_PAIR: local_pair,
     ArgKind.CELL: local,
     ArgKind.JUMP: lambda decoded, instruction: instruction.target,
     ArgKind.COMPARE: lambda decoded, instruction: comparison(instruction),
     ArgKind.BINARY: lambda decoded, instruction: binary_operator(instruction),
+    ArgKind.COMMON: lambda decoded, instruction: common_constant(instruction),
+    ArgKind.SPECIAL: lambda decoded, instruction: special_method(instruction),
     ArgKind.INTRINSIC1: lambda decoded, instruction: intrinsic1(instruction),
     ArgKind.INTRINSIC2: lambda decoded, instruction: intrinsic2(instruction),
     ArgKind.CONVERSION: lambda decoded, instruction: conversion(instruction),

@@ -20,7 +20,7 @@ from stator.cli import screen
 from stator.torchlib.supported import FIRST, LAST
 
 State = Literal["ok", "slow", "missing", "note"]
-SUPPORTED: Final = ((3, 11), (3, 12), (3, 13))
+SUPPORTED: Final = ((3, 11), (3, 12), (3, 13), (3, 14), (3, 15))
 TESTED: Final = (FIRST, LAST)  # the oldest and the newest torch
 _COLOURS: Final[dict[State, str]] = {
     "ok": "green",

@@ -21,9 +21,12 @@ from stator.bytecode.arguments import (
     name_flag,
     super_name,
 )
+from stator.bytecode.tables import SUBSCRIPTION
+from stator.evaluator.opcodes.calls import KEYWORDS_OR_NULL
+from stator.evaluator.opcodes.exceptions import EXIT_AND_SELF
 from stator.evaluator.opcodes.table import EFFECTS, select_native
 from stator.evaluator.points import Activation
-from stator.evaluator.thunks import thunk
+from stator.evaluator.thunks import special_thunk, thunk
 
 
 class Result(NamedTuple):
@@ -111,6 +114,8 @@ _IN_PLACE: Final = {
 
 @_opcode("BINARY_OP")
 def _binary(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
+    if instruction.arg == SUBSCRIPTION:
+        return _getitem(decoded, instruction, stack)
     symbol = binary_operator(instruction).symbol
     if symbol in _IN_PLACE:
         function = _IN_PLACE[symbol]
@@ -261,17 +266,22 @@ def _delitem(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> St
 
 @_opcode("GET_ITER")
 def _iter(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
-    return _made(instruction, stack, 1, "{iterate}({0})", Result(), iterate=iter)
+    return _made(instruction, stack, 1, "{iterate}({0})", Result(), *_NULLS, iterate=iter)
+
+
+_NULLS: Final = (NULL,) * (TABLES.iterator_slots - 1)
+"""What is on the stack above an iterator."""
 
 
 @_opcode("FOR_ITER")
 def _next(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
     assert instruction.target is not None
     below = tuple(stack)
+    iterator = stack[-TABLES.iterator_slots]
     on = Way(instruction.next, (*below, Result()))
-    end = Way(instruction.target + TABLES.for_iter_skip, below[:-1])
+    end = Way(instruction.target + TABLES.for_iter_skip, below[: -TABLES.iterator_slots])
     objects = {"following": next, "NULL": NULL}
-    return Step("{following}({0}, {NULL})", (stack[-1],), on, end, iterates=True, objects=objects)
+    return Step("{following}({0}, {NULL})", (iterator,), on, end, iterates=True, objects=objects)
 
 
 # ---- calls
@@ -307,16 +317,33 @@ def _call(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
 
 @_opcode("CALL_FUNCTION_EX")
 def _call_ex(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
-    count = 3 + (instruction.arg & 1)
+    keywords = stack[-1] is not NULL if KEYWORDS_OR_NULL else instruction.arg & 1
     callee = 1 if TABLES.null_first else 0
-    text = f"{{{callee}}}(*{{2}}, **{{3}})" if instruction.arg & 1 else f"{{{callee}}}(*{{2}})"
-    return _made(instruction, stack, count, text, Result())
+    text = f"{{{callee}}}(*{{2}}, **{{3}})" if keywords else f"{{{callee}}}(*{{2}})"
+    return _made(instruction, stack, 4 if KEYWORDS_OR_NULL else 3 + keywords, text, Result())
+
+
+@_opcode("LOAD_SPECIAL")
+def _load_special(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
+    """As a bound method."""
+    text = "{bound}(*{special}({0}))"
+    objects = {"bound": _bound, "special": special_thunk(instruction.arg)}
+    return _made(instruction, stack, 1, text, Result(), NULL, **objects)
+
+
+def _bound(method: Any, owner: Any) -> Any:
+    return method if owner is NULL else method.__get__(owner, type(owner))
 
 
 @_opcode("WITH_EXCEPT_START")
 def _exit(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
-    operands = (stack[-4], stack[-1])
+    operands: tuple[Any, ...] = (stack[-4], stack[-1])
     text = "{0}({kind}({1}), {1}, {traceback}({1}))"
+    if EXIT_AND_SELF:
+        operands = (stack[-5], stack[-1])
+        if stack[-4] is not NULL:
+            operands += (stack[-4],)
+            text = "{0}({2}, {kind}({1}), {1}, {traceback}({1}))"
     objects = {"kind": type, "traceback": _TRACEBACK}
     return Step(text, operands, Way(instruction.next, (*stack, Result())), objects=objects)
 

@@ -12,14 +12,14 @@ A continuation is known by its points (`evaluator.points`); its arguments are va
 results of the step (`Result`), or the exception (`CAUGHT`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CoroutineType, GeneratorType
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from stator._native._core import NULL
-from stator.bytecode import decode
-from stator.bytecode.arguments import constant
+from stator.bytecode import TABLES, Decoded, Instruction, decode
+from stator.bytecode.arguments import constant, resolve
 from stator.bytecode.liveness import live
 from stator.effects.exits import Entry
 from stator.effects.instruction import Result, Step, Way, step
@@ -226,13 +226,26 @@ def _on(frame: Activation) -> Activation:
     return frame
 
 
+# 3.14+ returns a constant by two instructions.
+_CONSTANTS: Final[dict[str, Callable[[Decoded, Instruction], Any]]] = (
+    {"LOAD_CONST": constant, "LOAD_SMALL_INT": resolve, "LOAD_COMMON_CONSTANT": resolve}
+    if "LOAD_SMALL_INT" in TABLES.opmap
+    else {}
+)
+
+
 def _returned(frame: Activation) -> Any:
     """What a frame returns that does nothing else any more; NULL if it does."""
     decoded = decode(frame.code)
     instruction = decoded.at(frame.unit)
     if instruction.name == "RETURN_VALUE":
         return frame.stack[-1]
-    return constant(decoded, instruction) if instruction.name == "RETURN_CONST" else NULL
+    if instruction.name == "RETURN_CONST":
+        return constant(decoded, instruction)
+    load = _CONSTANTS.get(instruction.name)
+    if load is not None and decoded.at(instruction.next).name == "RETURN_VALUE":
+        return load(decoded, instruction)
+    return NULL
 
 
 def _current(frame: Activation, innermost: bool) -> int:

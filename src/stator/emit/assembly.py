@@ -8,6 +8,7 @@ so there is nothing to link.
 from typing import Final
 
 from stator.bytecode import TABLES, Positions
+from stator.bytecode.tables import SUBSCRIPTION
 
 _EXTENDED_ARG: Final = TABLES.opmap["EXTENDED_ARG"]
 _LONG: Final = 14
@@ -26,6 +27,12 @@ def encode(name: str, arg: int = 0) -> bytes:
     encoded += bytes((TABLES.opmap[name], arg & 0xFF))
     encoded += bytes(2 * TABLES.caches.get(name, 0))
     return bytes(encoded)
+
+
+SUBSCRIPT: Final = (
+    ("BINARY_SUBSCR", 0) if "BINARY_SUBSCR" in TABLES.opmap else ("BINARY_OP", SUBSCRIPTION)
+)
+"""The instruction that takes an item, and its argument."""
 
 
 def locate(units: int, positions: Positions, line: int) -> bytes:

@@ -7,11 +7,13 @@ The code of one frame is a prefix and the original code, unchanged:
 
     COPY_FREE_VARS, MAKE_CELL …     as the original begins; CPython looks for them
     push the stack                  values, NULLs, exceptions being handled, lasti
+                                    (since 3.14 that is no object: see `_Prefix._raised_at`)
     push the next frame's function and all its values                       (a caller)
     bind the variables
     RESUME
     CALL                                                                    (a caller)
     JUMP_FORWARD to the instruction
+    RERAISE …                       where the lasti of 3.14 come from
     NOP                             never reached: it takes the line back to the first one
     the original code               jumps are relative; its exception table is moved
 
@@ -40,7 +42,7 @@ from stator.bytecode import (
     find_handler,
 )
 from stator.bytecode.arguments import pair
-from stator.emit.assembly import encode, locate
+from stator.emit.assembly import SUBSCRIPT, encode, locate
 from stator.evaluator.points import Point, Slot, is_suspendable
 
 _FUNCTION: Final = 0x1 | 0x2
@@ -50,6 +52,10 @@ _VARKEYWORDS: Final = 0x8
 _NOWHERE: Final[Positions] = (None, None, None, None)
 _UNSPLIT: Final = frozenset({"KW_NAMES", "PRECALL"})
 """They leave something outside of the stack for the instruction behind them."""
+
+
+LASTI_IS_TAGGED: Final = TABLES.python >= (3, 14)
+_PASSING: Final = Exception("raised to put a place on the stack, and caught at once")
 
 
 def resume(points: Sequence[Point], name: str) -> FunctionType:
@@ -176,6 +182,10 @@ class _Layout:
                 raise ValueError("the frame has not got its closure yet")
         return index
 
+    def covering(self, unit: int) -> Instruction:
+        """The instruction at a unit."""
+        return next(step for step in self.instructions if step.start <= unit < step.next)
+
     def positions(self, code: CodeType, step: Instruction) -> Positions:
         """Where an instruction is in the source; `code` is the code object this was made from."""
         if self._positions is None:
@@ -221,12 +231,14 @@ def _function(
     ]
     place = point.behind if thrown and point.behind is not None else step.unit
     cover = find_handler(layout.handlers, place)
+    handlers[:0] = prefix.handlers
     if begun and cover is not None:
         target = cover.target + ends.shift
         handlers.insert(0, Handler(ends.hidden, ends.visible, target, cover.depth, cover.lasti))
     # Tracers report a line again behind code that has none: right if it begins there.
     anew = callee is None and _begins_line(layout, code, index)
-    lines = _lines_of(ends, layout.positions(code, step), code.co_firstlineno, anew=anew)
+    raised = [layout.positions(code, layout.covering(unit)) for unit in prefix.raised]
+    lines = _lines_of(ends, layout.positions(code, step), code.co_firstlineno, raised, anew=anew)
     variables = code.co_varnames + (".values",) * layout.spare
     parameters = 1 if layout.bag else 0
     constants = [ends.shift + value if lasti else value for lasti, value in prefix.constants]
@@ -263,7 +275,9 @@ class _Ends(NamedTuple):
     """All of it: the original code begins here."""
 
 
-def _lines_of(ends: _Ends, place: Positions, first: int, *, anew: bool) -> bytes:
+def _lines_of(
+    ends: _Ends, place: Positions, first: int, raised: Sequence[Positions], *, anew: bool
+) -> bytes:
     """The line table of a prefix: it is where the instruction is that it leads to."""
     # Tracers are told where RESUME is, so that must be somewhere.
     begin = (first, None, None, None) if place[0] is None else place
@@ -272,7 +286,9 @@ def _lines_of(ends: _Ends, place: Positions, first: int, *, anew: bool) -> bytes
     lines.add(ends.resumed - ends.hidden, begin)
     lines.add(ends.entered - ends.resumed, place)
     lines.add(ends.visible - ends.entered, _NOWHERE if anew else place)
-    lines.add(ends.shift - ends.visible, (first, None, None, None))
+    for each in raised:
+        lines.add(1, each)
+    lines.add(1, (first, None, None, None))
     return bytes(lines.table)
 
 
@@ -303,6 +319,10 @@ class _Prefix:
         self.code = bytearray(layout.head)
         self.constants: list[tuple[bool, Any]] = []
         """Behind the original ones; marked are units of the original code (lasti)."""
+        self.handlers: list[Handler] = []
+        self.raised: list[int] = []
+        """Units of the original that an instruction of the prefix stands for: see `_raised_at`."""
+        self._detours: list[tuple[int, int]] = []
         self._base = constants
         self._depth = 0
         self.deepest = 0
@@ -326,8 +346,9 @@ class _Prefix:
                 self._add("PRECALL", rest)
             self._add("CALL", rest)
         entered = self._units
-        self._add("JUMP_FORWARD", point.unit + 1)
+        self._add("JUMP_FORWARD", point.unit + 1 + len(self._detours))
         visible = self._units
+        self._raise()
         self._add("NOP")
         return _Ends(hidden, resumed, entered, visible, self._units)
 
@@ -354,7 +375,7 @@ class _Prefix:
         else:
             self._load(bag)
             self._constant(number - bag)
-            self._add("BINARY_SUBSCR")
+            self._add(*SUBSCRIPT)
 
     def _slice(self, *bounds: int | None) -> None:
         """Push a slice of the arguments in the bag."""
@@ -362,7 +383,7 @@ class _Prefix:
         for bound in bounds:
             self._constant(bound)
         self._add("BUILD_SLICE", len(bounds))
-        self._add("BINARY_SUBSCR")
+        self._add(*SUBSCRIPT)
 
     def _push_stack(self, point: Point) -> None:
         number = len(point.locals)
@@ -377,9 +398,33 @@ class _Prefix:
                 number += 1
                 self._add("PUSH_EXC_INFO")
                 self._add("POP_TOP")
+            elif LASTI_IS_TAGGED:
+                self._raised_at(int(kind))
             else:
                 self._constant(int(kind), lasti=True)
             self._pushes(1, room=1)
+
+    def _raised_at(self, unit: int) -> None:
+        """Push a lasti as no instruction does since 3.14: have an exception raised and caught.
+
+        Where it was raised is then on the stack: at an instruction with the original's place in the
+        source, which is all that is ever asked of it. The instruction is behind RESUME, because a
+        frame that is at one before has not begun.
+        """
+        self._constant(_PASSING)
+        self.code += encode("EXTENDED_ARG") + encode("JUMP_FORWARD")
+        self._detours.append((self._units, self._depth))
+        self.raised.append(unit)
+        self._add("POP_TOP")
+
+    def _raise(self) -> None:
+        """Where the detours of `_raised_at` lead: each raises, and is caught behind its jump."""
+        for behind, depth in self._detours:
+            distance = self._units - behind
+            self.code[2 * behind - 3] = distance >> 8
+            self.code[2 * behind - 1] = distance & 0xFF
+            self.handlers.append(Handler(self._units, self._units + 1, behind, depth, True))
+            self._add("RERAISE")
 
     def _push_call(self, callee: FunctionType, own: int, rest: int) -> None:
         """Push a function and its arguments, which are those behind the caller's own."""

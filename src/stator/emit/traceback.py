@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from types import CodeType, FunctionType, TracebackType
 from typing import Any, Final
 
-from stator.bytecode import TABLES
+from stator.bytecode import TABLES, decode
 from stator.effects.exits import Entry
 
 
@@ -32,9 +32,10 @@ def chain(places: Sequence[Entry], behind: TracebackType | None = None) -> Trace
 def hidden(code: CodeType) -> CodeType:
     """The same code without RESUME: for CPython its frame has not begun, no traceback shows it."""
     units = bytearray(code.co_code)
-    for index in range(0, len(units), 2):
-        if units[index] == TABLES.opmap["RESUME"]:
-            units[index : index + 2] = bytes((TABLES.opmap["NOP"], 0))
+    for step in decode(code).instructions:
+        if step.name == "RESUME":  # and the caches behind it, since 3.15
+            nop = bytes((TABLES.opmap["NOP"], 0))
+            units[2 * step.unit : 2 * step.next] = nop * (step.next - step.unit)
     return code.replace(co_code=bytes(units))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from stator._native._core import Frame, is_user_error, was_raised
 from stator.evaluator.errors import Abort, InternalError
-from stator.evaluator.points import Lasti, is_suspendable
+from stator.evaluator.points import Lasti
 from stator.evaluator.registry import EXIT, RERAISE, Signal
 from stator.objects import is_subtype
 
@@ -129,7 +129,7 @@ def unwind(
         if handler is not None and catchable:
             f.truncate(handler.depth)
             if handler.lasti:
-                f.stack.append(Lasti(raised_at) if is_suspendable(f.code) else raised_at)
+                f.stack.append(Lasti(raised_at))
             f.stack.append(exc)
             f.ip = handler.target
             return f  # type: ignore[no-any-return]

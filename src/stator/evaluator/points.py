@@ -38,10 +38,8 @@ class Saved:
         self.exception = exception
 
 
-class Lasti(int):
-    """On the evaluator's stack: the unit that raised the exception being handled."""
-
-    __slots__ = ()
+Lasti: TypeAlias = core.Number
+"""On the evaluator's stack: the unit that raised the exception being handled."""
 
 
 class Slot(Enum):

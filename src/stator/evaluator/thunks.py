@@ -49,14 +49,30 @@ def thunk_code(
         returns = _encode("RETURN_VALUE")
     else:
         returns = _encode("BUILD_TUPLE", outputs) + _encode("RETURN_VALUE")
+    steps = loads + _encode(name, arg) + returns
+    return _code(name, steps, inputs, inputs + outputs + 2, names=names, flags=flags)
+
+
+def _code(
+    name: str,
+    steps: bytes,
+    inputs: int,
+    stack: int,
+    *,
+    more: int = 0,
+    names: tuple[str, ...] = (),
+    flags: int = 0,
+    consts: tuple[Any, ...] = (None,),
+) -> CodeType:
+    """The code of a function with these parameters and some `more` variables."""
     code = _TEMPLATE.replace(
-        co_code=loads + _encode(name, arg) + returns,
+        co_code=steps,
         co_argcount=inputs,
-        co_nlocals=inputs,
-        co_varnames=tuple(f"v{index}" for index in range(inputs)),
-        co_consts=(None,),
+        co_nlocals=inputs + more,
+        co_varnames=tuple(f"v{index}" for index in range(inputs + more)),
+        co_consts=consts,
         co_names=names,
-        co_stacksize=inputs + outputs + 2,
+        co_stacksize=stack,
         co_flags=0x3 | (flags & _FRAME_FLAGS),
         co_name=name,
         co_qualname=name,
@@ -77,3 +93,27 @@ def thunk(
     It returns the top value of the stack, or, for more outputs, the tuple of the top ones.
     """
     return FunctionType(thunk_code(name, arg, inputs, outputs, names, flags), _GLOBALS)
+
+
+@cache
+def special_thunk(method: int) -> FunctionType:
+    """LOAD_SPECIAL (3.14+): answers the method and its `self`, which may be NULL.
+
+    A tuple can't hold that, so the two are the arguments of a call:
+
+        LOAD_FAST 0, LOAD_SPECIAL, STORE_FAST 1, STORE_FAST 0,
+        LOAD_CONST method_and_self, LOAD_FAST_AND_CLEAR 1, LOAD_FAST 0, CALL 1, RETURN_VALUE
+    """
+    steps = [("LOAD_FAST", 0), ("LOAD_SPECIAL", method), ("STORE_FAST", 1), ("STORE_FAST", 0)]
+    steps += [("LOAD_CONST", 0), ("LOAD_FAST_AND_CLEAR", 1), ("LOAD_FAST", 0), ("CALL", 1)]
+    encoded = b"".join(_encode(name, arg) for name, arg in [*steps, ("RETURN_VALUE", 0)])
+    code = _code("LOAD_SPECIAL", encoded, 1, 4, more=1, consts=(core.method_and_self,))
+    return FunctionType(code, _GLOBALS)
+
+
+@cache
+def delegation_thunk(kind: int, flags: int) -> FunctionType:
+    """GET_ITER for `yield from` (3.15+): answers the iterator, or what needs none for CPython."""
+    steps = [("LOAD_FAST", 0), ("GET_ITER", kind), ("POP_TOP", 0), ("RETURN_VALUE", 0)]
+    encoded = b"".join(_encode(name, arg) for name, arg in steps)
+    return FunctionType(_code("GET_ITER", encoded, 1, 4, flags=flags), _GLOBALS)

@@ -10,10 +10,11 @@ import sys
 from importlib.util import MAGIC_NUMBER
 from typing import Final
 
-from stator.bytecode.tables import py311, py312, py313
+from stator.bytecode.tables import py311, py312, py313, py314, py315
 from stator.bytecode.tables.model import (
     BINARY_OPERATORS,
     COMPARISONS,
+    SUBSCRIPTION,
     ArgKind,
     BinaryOperator,
     Jump,
@@ -23,6 +24,7 @@ from stator.bytecode.tables.model import (
 __all__ = [
     "BINARY_OPERATORS",
     "COMPARISONS",
+    "SUBSCRIPTION",
     "SUPPORTED",
     "TABLES",
     "ArgKind",
@@ -33,7 +35,13 @@ __all__ = [
     "select",
 ]
 
-SUPPORTED: Final[tuple[Tables, ...]] = (py311.TABLES, py312.TABLES, py313.TABLES)
+SUPPORTED: Final[tuple[Tables, ...]] = (
+    py311.TABLES,
+    py312.TABLES,
+    py313.TABLES,
+    py314.TABLES,
+    py315.TABLES,
+)
 
 
 class UnsupportedPythonError(ImportError):

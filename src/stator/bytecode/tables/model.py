@@ -1,7 +1,7 @@
 """What a Python version's bytecode table says.
 
 Stage: below everything; the decoder, the evaluator and the emitter read these facts. In: the
-literal facts written down in `py311.py`, `py312.py`, `py313.py`. Out: one `Tables` object per
+literal facts written down in `py311.py` to `py315.py`. Out: one `Tables` object per
 version, with the lookups derived from them.
 
 Opcodes are keyed by name throughout, because names are what versions have in common; `opmap` and
@@ -27,6 +27,8 @@ class ArgKind(Enum):
     """Index into `co_names` above one flag bit (LOAD_GLOBAL: also push NULL; LOAD_ATTR: method)."""
     NAME_FLAG2 = auto()
     """Index into `co_names` above two flag bits (LOAD_SUPER_ATTR: method, two-argument super)."""
+    NAME_IMPORT = auto()
+    """Index into `co_names` above two flag bits (IMPORT_NAME: lazy, not lazy)."""
     LOCAL = auto()
     """Index into `localsplus`, read or written as a plain slot."""
     LOCAL_PAIR = auto()
@@ -39,6 +41,10 @@ class ArgKind(Enum):
     """A comparison operator, above flag and mask bits that differ by version."""
     BINARY = auto()
     """A binary operator, plain or in place."""
+    COMMON = auto()
+    """One of `Tables.common_constants`."""
+    SPECIAL = auto()
+    """One of `Tables.special_methods`."""
     INTRINSIC1 = auto()
     """A one-argument intrinsic function."""
     INTRINSIC2 = auto()
@@ -106,6 +112,7 @@ _PLAIN_OPERATORS: Final[tuple[tuple[str, str], ...]] = (
     ("/", "truediv"),
     ("^", "xor"),
 )
+_SUBSCRIPTION: Final = ("[]", "getitem")
 
 BINARY_OPERATORS: Final[tuple[BinaryOperator, ...]] = (
     *(BinaryOperator(symbol, function, False) for symbol, function in _PLAIN_OPERATORS),
@@ -113,8 +120,12 @@ BINARY_OPERATORS: Final[tuple[BinaryOperator, ...]] = (
         BinaryOperator(f"{symbol}=", "i" + function.rstrip("_"), True)
         for symbol, function in _PLAIN_OPERATORS
     ),
+    BinaryOperator(*_SUBSCRIPTION, False),
 )
-"""By BINARY_OP argument (`NB_ADD` … `NB_INPLACE_XOR`); the same from 3.11 to 3.13."""
+"""By BINARY_OP argument (`NB_ADD` … `NB_INPLACE_XOR`); since 3.14 the last one is `NB_SUBSCR`."""
+
+SUBSCRIPTION: Final = len(BINARY_OPERATORS) - 1
+"""The argument of a BINARY_OP that takes an item (3.14+; an opcode of its own before)."""
 
 COMPARISONS: Final[tuple[str, ...]] = ("<", "<=", "==", "!=", ">", ">=")
 """By COMPARE_OP argument, shifted; the same in every version."""
@@ -145,6 +156,15 @@ class Tables:
     intrinsics1: tuple[str, ...]
     """By CALL_INTRINSIC_1 argument, less the prefix INTRINSIC_."""
     intrinsics2: tuple[str, ...]
+    common_constants: tuple[object, ...] = ()
+    """By LOAD_COMMON_CONSTANT argument."""
+    special_methods: tuple[str, ...] = ()
+    """By LOAD_SPECIAL argument."""
+    last_dies_first: bool = False
+    """Whether an instruction lets go of its last operand first (3.14+), or of its first."""
+    iterator_slots: int = 1
+    """How many values an iterator is on the stack. Since 3.15 there is a second one, NULL; if it is
+    a number, the first is no iterator but a list or the like, and this is where it is iterated."""
 
     opmap: Mapping[str, int] = field(init=False)
     opname: Mapping[int, str] = field(init=False)

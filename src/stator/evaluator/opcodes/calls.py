@@ -1,13 +1,13 @@
 """Calls."""
 
-from typing import Any
+from typing import Any, Final
 
 from stator._native._core import NULL, Frame
-from stator.bytecode import TABLES, Decoded, Instruction
+from stator.bytecode import TABLES, ArgKind, Decoded, Instruction
 from stator.bytecode.arguments import SuperName, keyword_names, super_name
 from stator.evaluator.opcodes.operators import LOAD_METHOD, load_attr
 from stator.evaluator.registry import Handler, Signal, opcode, select
-from stator.evaluator.thunks import thunk
+from stator.evaluator.thunks import special_thunk, thunk
 
 # A call finds [NULL, callable, arguments…] or [method, self, arguments…] on the stack; since 3.13
 # [callable, NULL or self, arguments…]. The evaluator itself only makes the form with NULL, but a
@@ -55,10 +55,16 @@ def call_kw(f: Frame, argc: int) -> Any:
     return _call(f, argc, f.stack.pop())
 
 
+KEYWORDS_OR_NULL: Final = TABLES.kinds["CALL_FUNCTION_EX"] is ArgKind.NONE
+"""3.14+: CALL_FUNCTION_EX finds NULL on the stack where there are no keywords."""
+
+
 @opcode("CALL_FUNCTION_EX")
 def call_function_ex(f: Frame, with_keywords: int) -> Any:
     stack = f.stack
-    kwargs = stack.pop() if with_keywords else None
+    kwargs = stack.pop() if KEYWORDS_OR_NULL or with_keywords else None
+    if kwargs is NULL:
+        kwargs = None
     args = stack.pop()
     if TABLES.null_first:
         function = stack.pop()
@@ -68,12 +74,23 @@ def call_function_ex(f: Frame, with_keywords: int) -> Any:
         function = stack.pop()
     result = f.ops.call_ex(f, function, args, kwargs)
     if result is NULL:  # args is not iterable: let CPython find the words
-        operands = (None, function, args) if TABLES.null_first else (function, None, args)
-        f.ops.instruction(f, thunk("CALL_FUNCTION_EX", 0, 3, 1), *operands)
+        operands = [None, function, args] if TABLES.null_first else [function, None, args]
+        operands += [None] * KEYWORDS_OR_NULL
+        f.ops.instruction(f, thunk("CALL_FUNCTION_EX", 0, len(operands), 1), *operands)  # own: ours
     if type(result) is Frame:
         return result
     stack.append(result)
     return None
+
+
+# ---- special methods
+
+
+@opcode("LOAD_SPECIAL")
+def load_special(f: Frame, method: int) -> None:
+    """3.14+: `__enter__` and the like, for a call."""
+    stack = f.stack
+    stack.extend(f.ops.instruction(f, special_thunk(method), stack.pop()))
 
 
 # ---- super().attribute

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+from stator._native import _core as core
 from stator._native._core import NULL, Frame
 from stator.bytecode import TABLES, Decoded, Instruction
 from stator.bytecode.arguments import constant
-from stator.evaluator.registry import EXIT, Signal, opcode, target
+from stator.evaluator.registry import EXIT, Handler, Signal, opcode, select, target
+from stator.evaluator.thunks import delegation_thunk
+from stator.objects import lookup
 
 
 @opcode("JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", operand=target)
@@ -80,9 +83,43 @@ def jump_if_true_or_pop(f: Frame, unit: int) -> None:
 # ---- loops
 
 
-@opcode("GET_ITER")
 def get_iter(f: Frame, _: Any) -> None:
     f.stack[-1] = f.ops.iter(f, f.stack[-1])
+
+
+def get_iter_and_null(f: Frame, _: Any) -> None:
+    """3.15+. CPython leaves lists and the like as they are, with a number: nobody can tell."""
+    f.stack[-1] = f.ops.iter(f, f.stack[-1])
+    f.stack.append(NULL)
+
+
+@select("GET_ITER")
+def select_get_iter(decoded: Decoded, instruction: Instruction) -> tuple[Handler, Any]:
+    """3.15+: with an argument, for `yield from`."""
+    if instruction.arg:
+        return delegate_to, delegation_thunk(instruction.arg, decoded.code.co_flags)
+    return (get_iter if TABLES.iterator_slots == 1 else get_iter_and_null), None
+
+
+def delegate_to(f: Frame, check: Any) -> None:
+    """3.15+: the iterator for `yield from`, which may be a coroutine in a coroutine."""
+    value = f.ops.instruction(f, check, f.stack[-1])
+    if lookup(type(value), "__next__") is None and lookup(type(value), "__await__") is None:
+        value = f.ops.iter(f, value)
+    f.stack[-1] = value
+    f.stack.append(NULL)
+
+
+def real_iterator(f: Frame, at: int) -> None:
+    """Before a loop goes on that CPython has begun: a list and a number become an iterator.
+
+    Only generators bring such ones, see `Tables.iterator_slots`.
+    """
+    stack = f.stack
+    number = stack[at + 1]
+    iterator = f.ops.iter(f, stack[at])
+    core.call_native(f, iterator.__setstate__, int(number))  # own: an iterator of C's
+    stack[at : at + 2] = [iterator, NULL]
 
 
 def _exhausted(decoded: Decoded, instruction: Instruction) -> int:
@@ -90,7 +127,25 @@ def _exhausted(decoded: Decoded, instruction: Instruction) -> int:
     return target(decoded, instruction) + TABLES.for_iter_skip
 
 
-@opcode("FOR_ITER", operand=_exhausted)
+@select("FOR_ITER")
+def select_for_iter(decoded: Decoded, instruction: Instruction) -> tuple[Handler, int]:
+    handler = for_iter if TABLES.iterator_slots == 1 else for_iter_and_null
+    return handler, _exhausted(decoded, instruction)
+
+
+def for_iter_and_null(f: Frame, unit: int) -> None:
+    """3.15+"""
+    stack = f.stack
+    if stack[-1] is not NULL:
+        real_iterator(f, -2 + len(stack))  # own: the evaluator's list
+    item = f.ops.next(f, stack[-2])
+    if item is NULL:
+        del stack[-2:]
+        f.ip = unit
+    else:
+        stack.append(item)
+
+
 def for_iter(f: Frame, unit: int) -> None:
     stack = f.stack
     item = f.ops.next(f, stack[-1])

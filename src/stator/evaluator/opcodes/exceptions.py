@@ -8,7 +8,8 @@ implicit `__context__` of exceptions raised in C are right by themselves.
 from typing import Any, Final
 
 from stator._native import _core as core
-from stator._native._core import Frame
+from stator._native._core import NULL, Frame
+from stator.bytecode import TABLES
 from stator.evaluator.points import Saved, is_suspendable
 from stator.evaluator.registry import RERAISE, Signal, opcode
 from stator.evaluator.thunks import thunk
@@ -55,12 +56,24 @@ def pop_except(f: Frame, _: Any) -> None:
     core.set_handled_exception(previous.exception if type(previous) is Saved else previous)
 
 
+EXIT_AND_SELF: Final = "LOAD_SPECIAL" in TABLES.opmap
+
+
 @opcode("WITH_EXCEPT_START")
 def with_except_start(f: Frame, _: Any) -> Any:
-    """[exit, lasti, previous exception, exception] are on the stack; call exit."""
+    """[exit, lasti, previous exception, exception] are on the stack; call exit.
+
+    3.14+: behind exit, there is its `self` or NULL.
+    """
     stack = f.stack
     exc = stack[-1]
-    result = f.ops.call(f, stack[-4], [type(exc), exc, core.traceback_of(exc)], None)
+    args = [type(exc), exc, core.traceback_of(exc)]
+    leave = stack[-4]
+    if EXIT_AND_SELF:
+        if leave is not NULL:
+            args.insert(0, leave)
+        leave = stack[-5]
+    result = f.ops.call(f, leave, args, None)
     if type(result) is Frame:
         return result
     stack.append(result)
@@ -86,6 +99,7 @@ def cleanup_throw(f: Frame, _: Any) -> Signal | None:
     stack = f.stack
     exc = stack[-1]
     if core.exception_matches(exc, StopIteration):
-        stack[-3:] = [None, _VALUE.__get__(exc)]
+        nulls = [NULL] * (TABLES.iterator_slots - 1)
+        stack[-2 - TABLES.iterator_slots :] = [None, *nulls, _VALUE.__get__(exc)]
         return None
     return _again(f, exc)

@@ -5,8 +5,9 @@ from typing import Any, Final
 
 from stator._native import _core as core
 from stator._native._core import NULL, Frame
-from stator.bytecode.arguments import name
-from stator.evaluator.registry import opcode
+from stator.bytecode import TABLES, ArgKind, Decoded, Instruction
+from stator.bytecode.arguments import imported, name
+from stator.evaluator.registry import Handler, opcode, select
 
 _IMPORT: Final = builtins.__import__
 
@@ -39,7 +40,24 @@ def load_build_class(f: Frame, _: Any) -> None:
     f.stack.append(function)
 
 
-@opcode("IMPORT_NAME", operand=name)
+@select("IMPORT_NAME")
+def select_import(decoded: Decoded, instruction: Instruction) -> tuple[Handler, Any]:
+    """3.15+ says whether the import may be lazy."""
+    if TABLES.kinds["IMPORT_NAME"] is ArgKind.NAME_IMPORT:
+        module, lazy, eager = imported(decoded, instruction)
+        if not eager:
+            return import_lazily, (module, lazy)
+    return import_name, name(decoded, instruction)
+
+
+def import_lazily(f: Frame, module_and_lazy: tuple[str, bool]) -> None:
+    """3.15+, in modules only: settings of the program decide, too."""
+    stack = f.stack
+    fromlist = stack.pop()
+    level = stack.pop()
+    stack.append(core.import_lazily(f, module_and_lazy[0], fromlist, level, module_and_lazy[1]))
+
+
 def import_name(f: Frame, module: str) -> Any:
     """Modules are imported by CPython; a user's own `__import__` is called like any function."""
     stack = f.stack

@@ -6,8 +6,9 @@ frame to the loop; a yield ends the loop and the native core writes the frame ba
 
 from typing import Any
 
-from stator._native._core import Frame
+from stator._native._core import NULL, Frame
 from stator.bytecode import TABLES
+from stator.evaluator.opcodes.control import real_iterator
 from stator.evaluator.registry import EXIT, Signal, opcode, target
 
 
@@ -21,7 +22,9 @@ def yield_value(f: Frame, arg: int) -> Signal:
 @opcode("SEND", operand=target)
 def send(f: Frame, unit: int) -> None:
     stack = f.stack
-    returned, value = f.ops.send(f, stack[-2], stack[-1])
+    if TABLES.iterator_slots == 2 and stack[-2] is not NULL:
+        real_iterator(f, len(stack) - 3)  # own: the evaluator's list
+    returned, value = f.ops.send(f, stack[-1 - TABLES.iterator_slots], stack[-1])
     stack[-1] = value
     if returned:
         f.ip = unit
@@ -32,7 +35,7 @@ def send(f: Frame, unit: int) -> None:
 @opcode("END_SEND")
 def end_send(f: Frame, _: Any) -> None:
     """3.12+"""
-    del f.stack[-2]
+    del f.stack[-1 - TABLES.iterator_slots : -1]
 
 
 SEND_KEEPS_RECEIVER = "END_SEND" in TABLES.opmap

@@ -11,7 +11,7 @@ from stator.evaluator.registry import Handler, opcode, select
 # ---- fast locals
 
 
-@opcode("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_CLOSURE")
+@opcode("LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK", "LOAD_CLOSURE")
 def load_fast(f: Frame, index: int) -> None:
     value = f[index]
     if value is NULL:
@@ -47,7 +47,7 @@ def _pair(decoded: Decoded, instruction: Instruction) -> tuple[int, int]:
     return pair(instruction)
 
 
-@opcode("LOAD_FAST_LOAD_FAST", operand=_pair)
+@opcode("LOAD_FAST_LOAD_FAST", "LOAD_FAST_BORROW_LOAD_FAST_BORROW", operand=_pair)
 def load_fast_load_fast(f: Frame, indices: tuple[int, int]) -> None:
     """3.13+"""
     load_fast(f, indices[0])

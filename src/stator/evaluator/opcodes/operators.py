@@ -5,6 +5,7 @@ from typing import Any
 from stator._native._core import NULL, Frame
 from stator.bytecode import TABLES, Decoded, Instruction
 from stator.bytecode.arguments import name, name_flag
+from stator.bytecode.tables import SUBSCRIPTION
 from stator.evaluator.registry import Handler, opcode, select
 
 # ---- unary
@@ -40,17 +41,38 @@ def to_bool(f: Frame, _: Any) -> None:
 # ---- binary
 
 
-@opcode("BINARY_OP")
 def binary_op(f: Frame, op: int) -> None:
     stack = f.stack
     right = stack.pop()
     stack[-1] = f.ops.binary(f, op, stack[-1], right)
 
 
+def binary_op_last_first(f: Frame, op: int) -> None:
+    """3.14+"""
+    stack = f.stack
+    right = stack.pop()
+    result = f.ops.binary(f, op, stack[-1], right)
+    del right
+    stack[-1] = result
+
+
+BINARY_OP: Handler = binary_op_last_first if TABLES.last_dies_first else binary_op
+
+
+@select("BINARY_OP")
+def select_binary(decoded: Decoded, instruction: Instruction) -> tuple[Handler, int]:
+    """3.14+ takes items with it, too."""
+    handler = binary_subscr if instruction.arg == SUBSCRIPTION else BINARY_OP
+    return handler, instruction.arg
+
+
 def compare(f: Frame, op: int) -> None:
     stack = f.stack
     right = stack.pop()
-    stack[-1] = f.ops.compare(f, op, stack[-1], right)
+    result = f.ops.compare(f, op, stack[-1], right)
+    if TABLES.last_dies_first:
+        del right
+    stack[-1] = result
 
 
 def compare_to_bool(f: Frame, op: int) -> None:

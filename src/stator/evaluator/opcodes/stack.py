@@ -3,15 +3,22 @@
 from typing import Any
 
 from stator._native._core import NULL, Frame
-from stator.bytecode.arguments import constant
+from stator.bytecode import TABLES, Decoded, Instruction
+from stator.bytecode.arguments import common_constant, constant
 from stator.evaluator.registry import opcode
 
 
-@opcode("NOP", "RESUME", "PRECALL", "KW_NAMES")
+@opcode("NOP", "RESUME", "PRECALL", "KW_NAMES", "NOT_TAKEN")
 def nop(f: Frame, _: Any) -> None:
     """Nothing to do here. KW_NAMES (3.11, 3.12) is read by the CALL that follows."""
 
 
+def _common(decoded: Decoded, instruction: Instruction) -> object:
+    return common_constant(instruction)
+
+
+@opcode("LOAD_SMALL_INT")
+@opcode("LOAD_COMMON_CONSTANT", operand=_common)
 @opcode("LOAD_CONST", operand=constant)
 def load_const(f: Frame, value: Any) -> None:
     f.stack.append(value)
@@ -20,6 +27,13 @@ def load_const(f: Frame, value: Any) -> None:
 @opcode("POP_TOP")
 def pop_top(f: Frame, _: Any) -> None:
     f.drop()
+
+
+@opcode("POP_ITER")
+def pop_iter(f: Frame, _: Any) -> None:
+    """3.14+: an iterator that a loop is done with."""
+    for _ in range(TABLES.iterator_slots):
+        f.drop()
 
 
 @opcode("PUSH_NULL")

@@ -27,6 +27,7 @@ class Effect(NamedTuple):
 
 CONSUME_1: Final = Effect(1, 1, 1)
 CONSUME_2: Final = Effect(2, 2, 1)
+CONSUME_3: Final = Effect(3, 3, 1)
 LOOK_AT_1: Final = Effect(1, 0, 1)
 
 EFFECTS: Final[dict[str, Effect | Callable[[Instruction], Effect]]] = {
@@ -36,6 +37,8 @@ EFFECTS: Final[dict[str, Effect | Callable[[Instruction], Effect]]] = {
     "BUILD_SET": lambda i: Effect(i.arg, i.arg, 1),
     "BUILD_MAP": lambda i: Effect(2 * i.arg, 2 * i.arg, 1),
     "BUILD_CONST_KEY_MAP": lambda i: Effect(i.arg + 1, i.arg + 1, 1),
+    "BUILD_INTERPOLATION": lambda i: CONSUME_3 if i.arg & 1 else CONSUME_2,
+    "BUILD_TEMPLATE": CONSUME_2,
     # formatting
     "FORMAT_VALUE": lambda i: CONSUME_2 if i.arg & 4 else CONSUME_1,
     "CONVERT_VALUE": CONSUME_1,
