@@ -100,7 +100,9 @@ def main(items):
     items[1][0] += 7
     items[0:1] = [9, 8]
     del items[-1], items[0]
-    return items, items[:], items[0:2:2], items[note(0)]
+    first, last = note(0), note(2)
+    items[first:first] = items[first:last]
+    return items, items[:], items[0:2:2], items[note(0)], items[first:last:last]
 ARGS = ([[1], [2, 3], {"k": 5}],)
 
 #: attributes
@@ -660,6 +662,12 @@ def main():
     def use(): return c
     c = use().name
     log("end")
+
+#: template strings [3.14+]
+def main(x):
+    made = t"{x!r:>{note(5)}} and {note(x)} {{}}"
+    return made.strings, made.values, [part.conversion for part in made.interpolations]
+ARGS = (7,)
 
 #: types for generic functions [3.12+]
 def main(x):

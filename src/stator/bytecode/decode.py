@@ -218,4 +218,5 @@ def decode(code: CodeType) -> Decoded:
     if start != units:
         raise BytecodeError(f"{code!r} ends within an instruction")
     handlers = parse_exception_table(code.co_exceptiontable)
-    return Decoded(code, tuple(instructions), handlers, units)
+    # Written without `tuple`: the program that is evaluated may have replaced that.
+    return Decoded(code, (*instructions,), handlers, units)

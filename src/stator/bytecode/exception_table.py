@@ -42,10 +42,11 @@ def parse_exception_table(table: bytes) -> tuple[Handler, ...]:
     if len(numbers) % 4:
         raise BytecodeError(f"the exception table ends within an entry: {table!r}")
     entries = zip(numbers[0::4], numbers[1::4], numbers[2::4], numbers[3::4], strict=True)
-    return tuple(
+    handlers = [
         Handler(start, start + length, target, last >> 1, last & 1 == 1)
         for start, length, target, last in entries
-    )
+    ]
+    return (*handlers,)
 
 
 def _numbers(table: bytes) -> list[int]:

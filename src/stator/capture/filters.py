@@ -15,7 +15,23 @@ from stator.contracts import Depth
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
 
-MUTATED: Final[Any] = _warnings._filters_mutated  # type: ignore[attr-defined]
+_C: Final[Any] = _warnings
+LOCKED: Final = hasattr(_C, "_filters_mutated_lock_held")
+"""Since 3.14 a lock is held while the filters change."""
+MUTATED: Final[Any] = _C._filters_mutated_lock_held if LOCKED else _C._filters_mutated
+"""What the program calls when they have changed."""
+
+
+def mutated() -> None:
+    """The filters have changed: registries of what was shown before are not valid any more."""
+    if not LOCKED:
+        MUTATED()
+        return
+    _C._acquire_lock()
+    try:
+        MUTATED()
+    finally:
+        _C._release_lock()
 
 
 def chosen_filters(calls: "Calls") -> list[Any] | None:
@@ -39,12 +55,12 @@ def in_place(chosen: list[Any]) -> Iterator[None]:
     """
     before = filters()
     warnings.filters = chosen
-    MUTATED()
+    mutated()
     try:
         yield
     finally:
         warnings.filters = before
-        MUTATED()
+        mutated()
 
 
 def filters() -> list[Any]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stator._native._core import Frame
 from stator.capture.entered import stand_in
-from stator.capture.filters import MUTATED
+from stator.capture.filters import LOCKED, MUTATED, mutated
 from stator.capture.printing import frames, perform, replaced
 from stator.capture.special import Handler, _plain, _substitute
 from stator.diagnostics.catalogue import WarningControl
@@ -226,7 +226,7 @@ def _perform(helper: Helper) -> Handler:
         message, category, where, source = args
         if calls.filters_mutated and not calls.once:
             calls.filters_mutated = False
-            perform(calls, frame, MUTATED, "filters_mutated", ())
+            perform(calls, frame, mutated, "filters_mutated", ())
         place = (where.file, where.line, where.module, where.registry, where.outside)
         perform(calls, frame, helper, helper.value, (message, category, *place, source))
 
@@ -244,10 +244,18 @@ def _filters_mutated(
     calls.filters_mutated = True
 
 
+def _nothing(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> None:
+    """The lock on the filters (3.14+): a trace changes those of nobody else."""
+
+
+_LOCKS: Final[Any] = (
+    (_warnings._acquire_lock, _warnings._release_lock) if LOCKED else ()  # type: ignore[attr-defined]
+)
 WARNINGS: Final[dict[int, Handler]] = {
+    **{id(function): _nothing for function in _LOCKS},
     id(_warnings.warn): _warn,
     id(_warnings.warn_explicit): _substitute(_warn_explicit),
-    id(_warnings._filters_mutated): _filters_mutated,  # type: ignore[attr-defined]
+    id(MUTATED): _filters_mutated,
     id(_explicit): _explicit_location,
     id(_file): _part("file"),
     id(_line): _part("line"),

@@ -69,7 +69,7 @@ def _code(
         co_code=steps,
         co_argcount=inputs,
         co_nlocals=inputs + more,
-        co_varnames=tuple(f"v{index}" for index in range(inputs + more)),
+        co_varnames=(*(f"v{index}" for index in range(inputs + more)),),
         co_consts=consts,
         co_names=names,
         co_stacksize=stack,

@@ -7,6 +7,7 @@ advanced with it.
 
 import types
 from collections.abc import AsyncGenerator, Iterator
+from typing import Any
 
 from .rows import Rows, Types, override
 
@@ -47,11 +48,14 @@ async def _async_generator() -> AsyncGenerator[None, None]:
 
 _unstarted = _coroutine()
 _asynchronous = _async_generator()
-_ASYNC_STEPS = {
-    type(_asynchronous.asend(None)),
-    type(_asynchronous.athrow(ValueError)),
-    type(anext(_asynchronous, None)),
-}
+_unawaited: list[Any] = [
+    _asynchronous.asend(None),
+    _asynchronous.athrow(ValueError),
+    anext(_asynchronous, None),
+]
+_ASYNC_STEPS = set(map(type, _unawaited))
+while _unawaited:
+    _unawaited.pop().close()  # else Python 3.14 warns that nobody awaited them
 _ASYNC_STEP: Rows = {
     "pure | .": "__iter__ __await__",
     "mutates calls | smc .": "__next__ send throw close __del__@3.13+",

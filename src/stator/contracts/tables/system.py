@@ -55,7 +55,8 @@ FUNCTIONS: Functions = {
         "forbidden memory": "getrefcount getsizeof getallocatedblocks getunicodeinternedsize@3.12+",
     },
     "_warnings": {
-        "forbidden warnings": "warn warn_explicit _filters_mutated@-3.13",
+        "forbidden warnings": "warn warn_explicit _filters_mutated@-3.13 "
+        "_filters_mutated_lock_held@3.14+ _acquire_lock@3.14+ _release_lock@3.14+",
     },
     # Python functions, but what they ask does not change: answered once, not evaluated.
     "importlib.util": {"constant | s": "find_spec"},

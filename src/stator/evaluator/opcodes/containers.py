@@ -9,11 +9,14 @@ from stator.evaluator.registry import opcode
 from stator.evaluator.thunks import thunk
 
 
+_SLICE: Final = slice  # its own name: a program may replace that of the built-in module
+
+
 @opcode("BUILD_TUPLE")
 def build_tuple(f: Frame, count: int) -> None:
     stack = f.stack
     if count:
-        stack[-count:] = [tuple(stack[-count:])]
+        stack[-count:] = [(*stack[-count:],)]
     else:
         stack.append(())
 
@@ -43,7 +46,7 @@ def build_string(f: Frame, count: int) -> None:
 @opcode("BUILD_SLICE")
 def build_slice(f: Frame, count: int) -> None:
     stack = f.stack
-    stack[-count:] = [slice(*stack[-count:])]
+    stack[-count:] = [_SLICE(*stack[-count:])]
 
 
 @opcode("LIST_APPEND")

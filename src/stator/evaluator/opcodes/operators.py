@@ -1,6 +1,6 @@
 """Operators, attributes and items."""
 
-from typing import Any
+from typing import Any, Final
 
 from stator._native._core import NULL, Frame
 from stator.bytecode import TABLES, Decoded, Instruction
@@ -149,6 +149,8 @@ def delete_attr(f: Frame, attribute: str) -> None:
 
 # ---- items
 
+_SLICE: Final = slice  # its own name: a program may replace that of the built-in module
+
 
 @opcode("BINARY_SUBSCR")
 def binary_subscr(f: Frame, _: Any) -> None:
@@ -178,7 +180,7 @@ def binary_slice(f: Frame, _: Any) -> None:
     stack = f.stack
     stop = stack.pop()
     start = stack.pop()
-    stack[-1] = f.ops.getitem(f, stack[-1], slice(start, stop))
+    stack[-1] = f.ops.getitem(f, stack[-1], _SLICE(start, stop))
 
 
 @opcode("STORE_SLICE")
@@ -188,4 +190,4 @@ def store_slice(f: Frame, _: Any) -> None:
     stop = stack.pop()
     start = stack.pop()
     container = stack.pop()
-    f.ops.setitem(f, container, slice(start, stop), stack.pop())
+    f.ops.setitem(f, container, _SLICE(start, stop), stack.pop())
