@@ -6,6 +6,7 @@ A string names a sample of the pool, a 1-tuple holds a constant.
 import array
 import builtins
 import importlib
+import itertools
 from collections import deque
 from datetime import date, time, timedelta
 from typing import Any
@@ -334,6 +335,8 @@ NEVER_SUCCEED = {
             "array.tounicode",
             "Token.()",
             "Token.__new__",
+            *(SINCE_14 := ("NotImplementedType.__bool__", "Union.__getitem__")),
+            *(SINCE_14_ONLY := ("Union.__mro_entries__", "memoryview.index", "Struct.__new__")),
         ),
         "raises for every object made here, or for all there are",
     ),
@@ -395,7 +398,14 @@ UNSEEN: dict[str, str] = {
         "the state does not show",
     ),
     "SimpleNamespace.__init__": "keywords only, before 3.13",
+    "Struct.__init__": "__new__ has done it, since 3.14",
 }
+if "__reduce__" not in vars(itertools.chain):
+    UNSEEN |= {
+        f"{cls.__name__}.__next__": "the state does not show since 3.14"
+        for cls in (*vars(itertools).values(), type(itertools.tee([])[0]))
+        if isinstance(cls, type) and hasattr(cls, "__next__")
+    }
 OTHER_VERSIONS = {
     "BaseException.__delattr__",
     "array.__release_buffer__",
@@ -406,6 +416,9 @@ OTHER_VERSIONS = {
     "batched.__next__",
     "method.__setattr__",
     "method.__delattr__",
+    "UnionType.__getitem__",  # it is typing.Union since 3.14
+    *SINCE_14,
+    *SINCE_14_ONLY,
 }
 
 # Keyword arguments: the positional ones, the keyword, and a value that works.

@@ -89,6 +89,12 @@ void frames_configure(PyObject *prepare, PyObject *prefix);
 int frames_init(PyObject *module);
 extern PyMethodDef frame_functions[];
 
+/* exceptions.c */
+PyTracebackObject *exception_traceback(PyObject *exc);
+int is_own_code(PyTracebackObject *tb);
+void exceptions_configure(PyObject *prefix);
+extern PyMethodDef exceptions_functions[];
+
 /* window.c */
 void window_open(Window *w, Frame *fr);
 void window_close(Window *w);

@@ -113,7 +113,7 @@ _IN_PLACE: Final = {
 
 
 @_opcode("BINARY_OP")
-def _binary(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
+def _binary(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step | None:
     if instruction.arg == SUBSCRIPTION:
         return _getitem(decoded, instruction, stack)
     symbol = binary_operator(instruction).symbol

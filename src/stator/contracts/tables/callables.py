@@ -36,6 +36,7 @@ _WRAPPER: Rows = {
     "reads calls | asc .": "__get__",
     "reads calls | asc": "__isabstractmethod__",
     "reads | as": "__func__ __wrapped__",
+    "mutates calls | am": "__annotations__@3.14+ __annotate__@3.14+",  # kept there
 }
 
 TYPES: Types = {
@@ -69,7 +70,7 @@ TYPES: Types = {
         "reads | s": "cell_contents",
     },
     types.CodeType: {
-        "pure | s": "co_lines co_positions",
+        "pure | s": "co_lines co_positions co_branches@3.14+",
         "pure calls | s": "_varname_from_oparg",
         "pure calls | d": COMPARE,
         "pure | d": "__hash__",

@@ -13,8 +13,9 @@ FUNCTIONS: Functions = {
         "mutates calls | dmp dp sc": "insort_left insort_right",
     },
     "_heapq": {
-        "mutates calls | dmp dp": "heapify heappop heappush heappushpop heapreplace _heapify_max "
-        "_heappop_max _heapreplace_max",
+        "mutates calls | dmp dp": "heapify heappop heappush heappushpop heapreplace "
+        "_heapify_max@-3.13 _heappop_max@-3.13 _heapreplace_max@-3.13 heapify_max@3.14+ "
+        "heappop_max@3.14+ heappush_max@3.14+ heappushpop_max@3.14+ heapreplace_max@3.14+",
     },
 }
 

@@ -31,7 +31,7 @@ FUNCTIONS: Functions = {
         "reads calls | s": " ".join(f"{name}_encode {name}_decode" for name in _ENCODINGS.split()),
         "forbidden codec": "charmap_build charmap_decode charmap_encode decode encode "
         "escape_decode escape_encode lookup lookup_error readbuffer_encode register "
-        "register_error unregister utf_16_ex_decode utf_32_ex_decode",
+        "register_error unregister utf_16_ex_decode utf_32_ex_decode _unregister_error@3.14+",
     },
     "array": {"reads calls | . s": "_array_reconstructor"},
     "zlib": {"forbidden codec": "adler32 compress compressobj crc32 decompress decompressobj"},
@@ -70,6 +70,7 @@ TYPES: Types = {
         "pure calls | s s": "strftime __format__",
         "pure calls | . s": "__new__ fromisocalendar fromisoformat fromordinal",
         "forbidden time": "today fromtimestamp",
+        "forbidden import": "strptime@3.14+",
     },
     "_datetime:datetime": {
         "reads calls | s": f"() {COMPARE} __hash__ __repr__ __str__ ctime isoformat date time "
@@ -83,6 +84,7 @@ TYPES: Types = {
         "reads calls | s": f"() {COMPARE} __hash__ __repr__ __str__ __format__ strftime isoformat "
         f"replace __replace__@3.13+ {_ZONED} __reduce__ __reduce_ex__",
         "reads calls | . s": "__new__ fromisoformat",
+        "forbidden import": "strptime@3.14+",
     },
     "_datetime:timedelta": {
         "pure calls | s": f"() {COMPARE} {_MOVED} __abs__ __neg__ __pos__ __bool__ __divmod__ "

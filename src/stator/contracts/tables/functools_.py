@@ -29,6 +29,7 @@ TYPES: Types = {
         "pure | .": "__get__ __copy__ __deepcopy__",
         "reads | as": "__reduce__",
     },
+    "_functools:_PlaceholderType@3.14+": {"pure | .": "() __new__ __repr__ __reduce__"},
     # Objects of functools.cmp_to_key(f).
     type(functools.cmp_to_key(lambda a, b: 0)): {
         "pure | .": "__call__",

@@ -26,13 +26,14 @@ TYPES: Types = {
         "pure calls | s": "__round__ __format__",
         "reads calls | s": "()",
         "reads calls | . s": "__new__",
-        "pure calls | .c s": "fromhex",
+        "pure calls | .c s": "fromhex from_number@3.14+",
         "constant | . s": "__getformat__",
     },
     complex: {
         "pure | s": f"{_ARITHMETIC} {_UNARY} {COMPARE} __complex__",
         "pure calls | s": "() __format__",
         "pure calls | . s": "__new__",
+        "pure calls | .c s": "from_number@3.14+",
     },
     bool: {
         "pure | s": "__and__ __rand__ __xor__ __rxor__ __or__ __ror__ __repr__ __invert__@3.12+",

@@ -74,7 +74,7 @@ TYPES: Types = {
         "reads calls | a": "__dir__",
         "pure | s": "__name__ __qualname__ __mro__ __bases__ __base__ __flags__ __basicsize__ "
         "__itemsize__ __dictoffset__ __weakrefoffset__",
-        "mutates | am": "__annotations__",  # makes an empty one
+        "mutates | am": "__annotations__ __annotate__@3.14+",  # makes an empty one
     },
     super: {
         "frame | .": "()",
@@ -91,7 +91,7 @@ TYPES: Types = {
         "pure | . .": "__new__",
         "mutates calls | am .": "__init__",
         "reads calls | a": "__dir__",
-        "mutates | am": "__annotations__",
+        "mutates | am": "__annotations__ __annotate__@3.14+",
         "reads calls identity | as": "__repr__",
         "reads calls | azs dh": "__getattribute__",
     },
@@ -115,8 +115,11 @@ TYPES: Types = {
         "reads calls identity | da": "__repr__",
     },
     types.UnionType: {
-        "reads calls | da": f"{COMPARE} __or__ __ror__ __getitem__ __parameters__ "
+        "reads calls | da": f"{COMPARE} __getitem__ __parameters__ "
         "__instancecheck__ __subclasscheck__",
+        "reads calls | dah": "__or__ __ror__",  # hashes them since 3.14
+        "reads calls | . dah": "__class_getitem__@3.14+",
+        "pure | .": "__mro_entries__@3.14+",
         "reads calls identity | dah": "__hash__",
         "reads calls identity | da": "__repr__",
     },

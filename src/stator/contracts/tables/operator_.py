@@ -17,7 +17,7 @@ _GETTER = {
 
 FUNCTIONS: Functions = {
     "_operator": {
-        "pure | .": "is_ is_not",
+        "pure | .": "is_ is_not is_none@3.14+ is_not_none@3.14+",
         "pure calls | sp": "neg pos abs",
         "pure calls | s": "inv invert index",
         "reads calls | dp": _COMPARE,

@@ -46,11 +46,13 @@ FUNCTIONS: Functions = {
         "forbidden debug": "audit breakpointhook __breakpointhook__ call_tracing settrace "
         "setprofile gettrace getprofile _settraceallthreads@3.12+ _setprofileallthreads@3.12+ "
         "addaudithook activate_stack_trampoline@3.12+ deactivate_stack_trampoline@3.12+ "
-        "is_stack_trampoline_active@3.12+ _baserepl@3.13+",
+        "is_stack_trampoline_active@3.12+ _baserepl@3.13+ remote_exec@3.14+ "
+        "is_remote_debug_enabled@3.14+ _dump_tracelets@3.14+",
         "forbidden process": "setrecursionlimit setswitchinterval setdlopenflags "
         "set_int_max_str_digits set_asyncgen_hooks get_asyncgen_hooks "
         "set_coroutine_origin_tracking_depth _clear_type_cache _clear_internal_caches@3.13+ "
-        "_getquickenedcount@-3.11 _get_cpu_count_config@3.13+ _is_interned@3.13+",
+        "_getquickenedcount@-3.11 _get_cpu_count_config@3.13+ _is_interned@3.13+ "
+        "_is_immortal@3.14+ _clear_type_descriptors@3.14+",
         "forbidden threads": "_current_frames _current_exceptions",
         "forbidden memory": "getrefcount getsizeof getallocatedblocks getunicodeinternedsize@3.12+",
     },

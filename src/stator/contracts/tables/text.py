@@ -24,7 +24,7 @@ _BYTES = {
     "reads calls identity | s da": "__mod__",
     "reads calls identity | da s": "__rmod__",
     "reads calls | s di": "join",
-    "pure calls | .c s": "fromhex",
+    "reads calls | .c s": "fromhex",
     "reads calls | s s": "maketrans",
 }
 
@@ -59,7 +59,8 @@ TYPES: Types = {
             "reads calls | di s": "()",
             "pure | .": "__new__",
             "mutates calls | sm di s": "__init__ extend",
-            "mutates calls | sm s": "append insert pop remove __delitem__ __iadd__ __imul__",
+            "mutates calls | sm s": "append insert pop remove __delitem__ __iadd__ __imul__ "
+            "resize@3.14+",
             "mutates calls | sm s di": "__setitem__",
             "mutates | sm": "clear reverse __release_buffer__@3.12+",
             "forbidden memory": "__alloc__ __sizeof__",
@@ -68,6 +69,7 @@ TYPES: Types = {
     memoryview: {
         "reads | s": "__hash__ __iter__ __len__ tobytes tolist toreadonly __enter__",
         "reads calls | s": f"() {COMPARE} __buffer__@3.12+",
+        "reads calls | s dp": "count@3.14+ index@3.14+",
         "reads calls | s d": "__getitem__ cast hex",
         "reads identity | s": "__repr__",
         "reads calls | . s": "__new__ _from_flags@3.12+",

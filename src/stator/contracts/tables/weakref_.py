@@ -65,7 +65,11 @@ TYPES: Types = {
         "forbidden hidden_state": "get reset set",
         "pure identity | .": "__hash__ __repr__",
     },
-    "_contextvars:Token": {"pure | .": "() __new__", "pure identity | .": "__repr__"},
+    "_contextvars:Token": {
+        "pure | .": "() __new__",
+        "pure identity | .": "__repr__",
+        "forbidden hidden_state": "__enter__@3.14+ __exit__@3.14+",
+    },
     **{f"_contextvars:{name}": _ITERATOR for name in _WAYS},
 }
 

@@ -8,7 +8,6 @@ from stator.bytecode import TABLES
 from stator.evaluator.registry import opcode
 from stator.evaluator.thunks import thunk
 
-
 _SLICE: Final = slice  # its own name: a program may replace that of the built-in module
 
 
