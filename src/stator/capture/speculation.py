@@ -209,7 +209,7 @@ class _Settling:
             if inside and _is_number(value):
                 number = self._speculation.item(self._frame, value)
                 return number if type(number) is int else self._number(number)
-            for size in tuple(value.shape):
+            for size in _place(value):
                 self.values(size)
             return value
         if kind is list or kind is tuple:
@@ -227,6 +227,14 @@ class _Settling:
             self.failed = True
             return symbol
         return known
+
+
+def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """How large a tensor is, and where it begins."""
+    if tensor.layout is not torch.strided:
+        return tuple(tensor.shape)
+    with torch._C.DisableTorchFunction():
+        return *tensor.shape, tensor.storage_offset()
 
 
 def _is_number(tensor: torch.Tensor) -> bool:

@@ -43,7 +43,7 @@ from stator.torchlib.transforms import is_functorch_wrapped_tensor
 from .ancestry import computed_from
 from .arguments import Arguments, Item, with_dtypes
 from .checks import insert_checks
-from .errors import Apart, DataDependent, Unsupported
+from .errors import Apart, DataDependent, OperatorError, RecordingError, Unsupported
 from .failures import failure_of, quiet, refusal_of_nothing
 from .fakes import Dynamic, Fakes, InputSource, differentiable, tensors_in, version
 from .interrupts import is_interrupt
@@ -53,13 +53,14 @@ from .memory import storage_of
 from .named_sizes import name_sizes
 from .naming import Names
 from .origins import ModuleStack, note_origin
-from .overlaps import Overlap, overlap_of
+from .overlaps import Answer, Overlap, overlap_of
 from .overwritten import keep_what_is_read
-from .purity import KEEP, UNCOUNTED, WRITTEN, has_effect, may_drop, may_write
+from .purity import KEEP, UNCOUNTED, WRITTEN, has_effect, is_torch_function, may_drop, may_write
 from .recurrent import RECURRENT, recurrent_results
 from .resizing import RESIZED_AS, RESIZING, Outs
 from .scalars import Assumptions, forget, forget_bindings, has_numbers
 from .symbols import Origin, Symbols
+from .uncounted_lists import changed_lists, count_changes, may_change_lists
 from .unknown import Asker
 from .views import IN_INFERENCE, view_kind
 
@@ -300,6 +301,9 @@ class OutputGraph:
             raise Unsupported(text, TensorStateChanged, whole=True)
         overlap = overlap_of(operands) if may_write(name, kwargs) else None
         result = self._run(target, args, kwargs)
+        if may_change_lists(name):
+            given = zip(map(id, operands), before, strict=True)
+            count_changes(name, args, kwargs, dict(given))
         if kwargs and isinstance(target, OpOverload | OpOverloadPacket):
             self._ask_of_outs(target, args, kwargs)
         detaches = _bare_name(target) == "detach" or args[1:] == ("data",)
@@ -491,18 +495,35 @@ class OutputGraph:
         kwargs: dict[str, Any],
     ) -> None:
         """Raises what eager does, if it refuses to write to memory that the call also reads."""
-        function = None if isinstance(target, tuple) else target
-        refusal = overlap.refusal(functools.partial(run_target, target), function, args, kwargs)
-        # An assignment to items writes to those alone: eager has looked whether they are others.
-        known = overlap.asked or overlap.is_one
-        fine = target is operator.setitem or (known and not overlap.mixes(written))
-        if refusal is None and fine:
+        run = functools.partial(run_target, target)
+        with torch._C.DisableTorchFunction():
+            if not isinstance(target, tuple) and not is_torch_function(target):
+                found: Answer | OperatorError = Answer.MIXED
+            elif _bare_name(target) in ("setitem", "__setitem__"):
+                found = overlap.answer_of_items(run, args, self._part(*args[:2]))
+            else:
+                lists = changed_lists(_bare_name(target), args, kwargs)
+                found = overlap.answer(run, args, kwargs, written, lists)
+        if found is Answer.FINE:
             return
         forget(self.shape_env, tensors_in((args, kwargs)))
-        if refusal is None or self.symbols:  # it may depend on open sizes, as above
+        if found is Answer.MIXED or self.symbols:  # it may depend on open sizes, as above
             name = operator_name(target)
             raise Unsupported(f"{name} writes to memory that it also reads", SharedMemory)
-        raise refusal
+        raise found
+
+    def _part(self, tensor: torch.Tensor, key: Any) -> torch.Tensor | None:
+        """The part of a tensor that an assignment to items writes to, if it is a view."""
+        if key is Ellipsis:
+            return tensor
+        try:
+            part = self._run(operator.getitem, (tensor, key), {})
+        except RecordingError:
+            return None
+        shared = isinstance(part, torch.Tensor) and storage_of(part) == storage_of(tensor)
+        if not shared:
+            forget(self.shape_env, [tensor])
+        return part if shared else None
 
     def _apply_default_device(self, target: Target, kwargs: dict[str, Any]) -> None:
         """What torch's function mode for `torch.set_default_device` would do, were it active."""

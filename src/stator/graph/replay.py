@@ -16,6 +16,8 @@ import torch
 from stator.torchlib.tensors import DisableTorchFunction
 
 LARGEST: Final = 1 << 28  # bytes of one stand-in tensor
+_SAMPLE: Final = 3  # what a number could be
+_SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 class NotReplayableError(Exception):
@@ -27,12 +29,14 @@ def eager_error(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     known: Mapping[int, torch.Tensor] | None = None,
+    number: Callable[[Any], Any] | None = None,
 ) -> BaseException | None:
     """The exception of `run` on stand-ins for the fake tensors in `args`; None if it passes.
 
-    `known` are stand-ins that there are already, by id of the fake.
+    `known` are stand-ins that there are already, by id of the fake. `number` says what stands for
+    symbols; by default those that depend on values can't be imitated.
     """
-    twins = _Real(known)
+    twins = _Real(known, number or hint_of)
     try:
         real_args, real_kwargs = twins.of(args), twins.of(kwargs)
     except NotReplayableError:
@@ -48,18 +52,6 @@ def eager_error(
             error.__traceback__ = error.__context__ = error.__cause__ = None
             return error
     return None
-
-
-def is_replayable(
-    args: tuple[Any, ...], kwargs: dict[str, Any], known: Mapping[int, torch.Tensor]
-) -> bool:
-    """Whether eager can be asked: not about sizes and numbers that depend on values."""
-    twins = _Real(known)
-    try:
-        twins.of(args), twins.of(kwargs)
-    except NotReplayableError:
-        return False
-    return True
 
 
 class Twins(abc.ABC):
@@ -113,33 +105,71 @@ class Twins(abc.ABC):
 class _Real(Twins):
     """Real tensors of zeros."""
 
+    def __init__(
+        self, known: Mapping[int, torch.Tensor] | None, number: Callable[[Any], Any]
+    ) -> None:
+        super().__init__(known)
+        self._number = number
+
     def cuda_devices(self) -> list[torch.device]:
         return list({t.device for t in self.tensors() if t.device.type == "cuda"})
 
     def tensor(self, fake: torch.Tensor) -> torch.Tensor:
-        return _twin(fake)
+        return _twin(fake, self._number)
 
     def size(self, number: torch.SymInt) -> int:
-        return hint(number)
+        return int(self._number(number))
 
     def number(self, number: torch.SymFloat | torch.SymBool) -> Any:
-        raise NotReplayableError
+        return self._number(number)
 
 
 def hint(number: torch.SymInt | int) -> int:
     """The value a symbolic int had when tracing began."""
-    if not isinstance(number, torch.SymInt):
+    return int(hint_of(number))
+
+
+def hint_of(number: Any) -> Any:
+    """The value a symbolic number had when tracing began; of one that is settled by now, that."""
+    if not isinstance(number, _SYMBOLIC):
         return number
-    if not number.node.has_hint():
+    node = number.node
+    if isinstance(number, torch.SymInt):
+        if node.has_hint():
+            return node.hint
+        known = node.maybe_as_int()
+        if known is not None:
+            return known
+    return _at(node, None)
+
+
+def sample(number: Any) -> Any:
+    """The same; for a number that nobody knows, one that it could be."""
+    if not isinstance(number, _SYMBOLIC):
+        return number
+    if isinstance(number, torch.SymInt) and number.node.has_hint():
+        return number.node.hint
+    return _at(number.node, _SAMPLE)
+
+
+def _at(node: Any, unknown: int | None) -> Any:
+    """The value of an expression for the numbers of this call, `unknown` where there is none."""
+    values = node.shape_env.backed_var_to_val
+    expr = node.expr
+    if unknown is None and not expr.free_symbols <= values.keys():
         raise NotReplayableError
-    return int(number.node.hint)
+    try:
+        found = expr.xreplace({each: values.get(each, unknown) for each in expr.free_symbols})
+        return node.pytype(found)
+    except (TypeError, ZeroDivisionError) as error:
+        raise NotReplayableError from error
 
 
-def _twin(fake: torch.Tensor) -> torch.Tensor:
+def _twin(fake: torch.Tensor, number: Callable[[Any], Any]) -> torch.Tensor:
     if fake.layout is not torch.strided or fake.is_quantized:
         raise NotReplayableError
-    size = [hint(n) for n in fake.shape]
-    stride = [hint(n) for n in fake.stride()]
+    size = [number(n) for n in fake.shape]
+    stride = [number(n) for n in fake.stride()]
     extent = 1 + sum((n - 1) * step for n, step in zip(size, stride, strict=True) if n)
     if extent * fake.dtype.itemsize > LARGEST:
         raise NotReplayableError
