@@ -42,6 +42,10 @@ with `fullgraph=True`. Then the program is split there, and one iteration is a g
 inductor_shortcuts: bool = True
 """Call Inductor's code directly, and without its own asserts, where that is provably the same."""
 
+donated_buffers: bool = False
+"""Let a compiled backward reuse the memory of what was kept for it. Inductor needs less memory then,
+but `backward(retain_graph=True)`, and `create_graph`, through such a graph may be errors."""
+
 dynamic_sources: str = ""
 """Arguments, attributes … whose sizes, or value, are left open from the start: names as guards show
 them, or patterns, separated by commas (`x, self.cache*`)."""

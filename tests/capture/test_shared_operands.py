@@ -1,8 +1,8 @@
 """Operators that write to memory which they also read, where nobody knows how large it is.
 
-Generated: each method of `torch.Tensor` that changes its tensor and takes another, and functions with
-`out=`, on two parts of one tensor whose bounds are open, or depend on values. Eager refuses some
-overlaps, and not others; results and refusals are compared over calls with other bounds.
+Generated: each method of `torch.Tensor` that changes its tensor and takes another, and functions
+with `out=`, on two parts of one tensor whose bounds are open, or depend on values. Eager refuses
+some overlaps, and not others; results and refusals are compared over calls with other bounds.
 """
 
 # mypy: ignore-errors

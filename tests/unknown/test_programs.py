@@ -53,6 +53,13 @@ def squeezed(x, mask):
     return y * 100 if y.dim() == 1 else y
 
 
+@program(*((torch.arange(float(n)), torch.ones(n, 2), m) for n in (4, 3, 1, 6) for m in (0, 9)))
+def masked_by_what_is_left(x, y, m):
+    while x.numel() > 1:
+        x = x[x > x.min()]
+    return y[x > m] if (x > m).any() else x
+
+
 @program(*((torch.ones(3, 2), mask) for mask in MASKS))
 def squeezed_everywhere(x, mask):
     y = x[mask].squeeze()

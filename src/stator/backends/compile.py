@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import torch.fx as fx
 
+from stator import config
 from stator.graph.interrupts import is_interrupt
 from stator.graph.modes import interruptible
 from stator.graph.state import preserved
@@ -70,7 +71,18 @@ def compile_graph(
     if not callable(compiled):
         problem = f"returned {type(compiled).__name__} instead of a callable"
         raise BackendError(name, problem, graph_text(fx.GraphModule(module, as_given)))
+    _note_nothing_donated(context)
     return CompiledGraph(compiled, context)
+
+
+def _note_nothing_donated(context: TracingContext) -> None:
+    """If a backward was compiled without reusing memory, it may be asked to keep its graph.
+
+    torch looks at the setting when the backward runs, which is not the one of now.
+    """
+    compiled: Any = context.fw_metadata
+    if compiled is not None and getattr(compiled, "bw_donated_idxs", ()) is None:
+        compiled.bw_donated_idxs = []
 
 
 def _run(settings: Mapping[str, Any], function: Backend, *args: Any, **options: Any) -> object:
@@ -90,6 +102,8 @@ def _run(settings: Mapping[str, Any], function: Backend, *args: Any, **options: 
 def _settings(module: fx.GraphModule) -> dict[str, Any]:
     """Settings of AOTAutograd for a graph."""
     settings = dict(_OF_UNKNOWN) if depends_on_values(module) else {}
+    if not config.donated_buffers:  # nobody knows yet how the backward will be called
+        settings["donated_buffer"] = False
     if any("recompute" in node.meta for node in module.graph.nodes):
         settings["enable_autograd_cache"] = False  # which does not look at these marks
     return settings

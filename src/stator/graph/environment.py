@@ -21,7 +21,11 @@ import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 from sympy.logic.boolalg import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
     Boolean,
 )
-from torch.fx.experimental.symbolic_shapes import ShapeEnv, ValueRangesSLoc
+from torch.fx.experimental.symbolic_shapes import (
+    GuardOnDataDependentSymNode,
+    ShapeEnv,
+    ValueRangesSLoc,
+)
 
 from stator.torchlib.shapes import Max, Min, ValueRanges, maybe_evaluate_static
 
@@ -66,6 +70,25 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
         return super().evaluate_expr(
             orig_expr, hint, fx_node, size_oblivious, fallback_value, **more
         )
+
+    def guard_or_defer_runtime_assert(  # type: ignore[override, unused-ignore]
+        self, orig_expr: Any, msg: str, fx_node: Any = None
+    ) -> bool:
+        """Something must hold, says a kernel (`torch._check`), or the program.
+
+        If it can't, with the sizes of this call and what is known of the unknown numbers, a kernel
+        is not told that it does: it refuses, once the numbers are known.
+        """
+        if self.questions.asker is Asker.KERNEL and not self._is_possible(orig_expr):
+            raise GuardOnDataDependentSymNode(orig_expr, f"{orig_expr} can't hold here")
+        return bool(super().guard_or_defer_runtime_assert(orig_expr, msg, fx_node))
+
+    def _is_possible(self, condition: Any) -> bool:
+        free, known = self._free_symbols(condition), self.backed_var_to_val
+        if not isinstance(condition, Boolean) or free <= known.keys() or free.isdisjoint(known):
+            return True
+        here = condition.xreplace({symbol: known[symbol] for symbol in free & known.keys()})
+        return self._maybe_evaluate_static(here) not in (False, sympy.false)
 
     def _of_unknown(self, condition: Any, fallback: bool | None) -> bool | None:
         """What is answered about a number without a value; None if torch knows, or nobody."""

@@ -1,10 +1,10 @@
 """Operators that write to memory which they also read.
 
-In: the tensors of a call, before it runs on fakes, and which of them it has written to. Out: whether
-eager refuses it. Real kernels refuse many a partial overlap; fake ones don't look, and backends that
-make the graph functional compute something. So eager is asked, with real tensors of zeros that lie in
-memory as the fakes do. Where it does not refuse, what it computes depends on the order in which a
-kernel goes through its elements: that is for eager alone.
+In: the tensors of a call, before it runs on fakes, and which of them it has written to. Out:
+whether eager refuses it. Real kernels refuse many a partial overlap; fake ones don't look, and
+backends that make the graph functional compute something. So eager is asked, with real tensors of
+zeros that lie in memory as the fakes do. Where it does not refuse, what it computes depends on the
+order in which a kernel goes through its elements: that is for eager alone.
 
 Where a tensor begins and how far it reaches may be open. What is decided with the numbers of this
 call is guarded: that two tensors are apart, or else each of the numbers. Of numbers that depend on
@@ -180,7 +180,7 @@ def _repeats(strides: Sequence[Any]) -> bool:
 
 
 def _are_apart(one: _Place, other: _Place) -> bool:
-    """Whether they lie in different parts of memory, gaps included; guarded where sizes are open."""
+    """Whether they lie in different parts of memory, gaps included; guarded if sizes are open."""
     if any(type(n) is int and n == 0 for n in (*one.size, *other.size)):
         return True
     before, behind = one.ends <= other.begins, other.ends <= one.begins

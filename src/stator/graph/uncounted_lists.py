@@ -1,8 +1,8 @@
 """Operators that change the tensors of a list, which torch's fake kernels don't count.
 
 In: a call that has run on fake tensors. Out: versions of the tensors in its lists as the real call
-leaves them. All that asks whether a graph changes something looks at versions: what is copied before
-a graph is tried, texts made before a change, memory that is written and read.
+leaves them. All that asks whether a graph changes something looks at versions: what is copied
+before a graph is tried, texts made before a change, memory that is written and read.
 """
 
 from collections.abc import Sequence
