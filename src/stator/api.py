@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, TypeVar, overload
 from torch import nn
 
 from stator._native._core import CompiledFunction
-from stator.capture import marks
+from stator.capture import marks, rests
 from stator.capture.controls import error_on_graph_break
 from stator.capture.dimensions import (
     MARKING,
@@ -223,6 +223,7 @@ def _kind(value: object) -> str:
 def reset() -> None:
     """Forgets everything that was compiled; compiled functions compile again when called."""
     forget()
+    rests.forget()
     logs.forget()
     announcements.forgotten()
 
@@ -235,6 +236,7 @@ def reset_code(fn: Any) -> None:
     """
     for code in _codes(fn):
         forget(code)
+        rests.forget(code)
 
 
 def _codes(fn: Any) -> list[CodeType]:

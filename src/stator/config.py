@@ -43,7 +43,7 @@ inductor_shortcuts: bool = True
 """Call Inductor's code directly, and without its own asserts, where that is provably the same."""
 
 donated_buffers: bool = False
-"""Let a compiled backward reuse the memory of what was kept for it. Inductor needs less memory then,
+"""Let a compiled backward reuse the memory of what was kept for it. Inductor needs less memory,
 but `backward(retain_graph=True)`, and `create_graph`, through such a graph may be errors."""
 
 dynamic_sources: str = ""

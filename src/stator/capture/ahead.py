@@ -7,19 +7,23 @@ that the real one is advanced, before all others.
 The item is what the iterator would have given when the continuation began. It is right as long as
 nothing has changed the container since, which the trace would know: the containers are values with
 sources, too, and what is changed must be distinct from them (`distinct`).
+
+Of an iterator that was given to the call, all items are known (`rests`), if they are constants.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import CodeType
 from typing import Any
 
 from stator._native._core import NULL, Frame
 from stator.bytecode import decode
 from stator.bytecode.liveness import live
 from stator.capture.refusals import unseen
+from stator.capture.rests import Lent, Rest
 from stator.effects import Advanced, Effect
 from stator.effects.ahead import END
 from stator.guards import Index, Is, IsNot, Length, NotAliased, Source, TypeIs
-from stator.world import World
+from stator.world import MISSING, World
 from stator.world.kinds import CONSTANTS
 from stator.world.records import DICTS
 
@@ -50,21 +54,65 @@ def _stored(frame: Frame) -> list[bool]:
 class Ahead:
     """What is known of iterators that existed before the trace."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, code: Callable[[], CodeType | None]) -> None:
         self._world = world
+        self._code = code  # of the function that is traced
         self._known: dict[int, tuple[tuple[Any, ...], Source]] = {}  # by id of the iterator
-        self._advanced: dict[int, Any] = {}
+        self._behind_break: set[int] = set()
+        self._rests: dict[int, Rest] = {}  # of iterators that were given to the call
+        self._advanced: dict[int, int] = {}  # how often
 
     def know(self, iterator: Any, found: tuple[Any, ...], source: Source) -> None:
         """An iterator, and what is ahead of it, at a source."""
         if id(iterator) in self._world.opaque:
             self._known.setdefault(id(iterator), (found, source))
+            self._behind_break.add(id(iterator))
+
+    def iterates(self, value: Any) -> bool:
+        """Whether it is an iterator of the world whose items are known."""
+        return id(value) in self._world.opaque and (
+            id(value) in self._behind_break or self._rest(value) is not None
+        )
+
+    def _rest(self, iterator: Any) -> "Rest | None":
+        if id(iterator) in self._behind_break:
+            return None  # one item at a time: what comes next may be in another graph
+        known = self._rests.get(id(iterator))
+        if known is None:
+            known = Rest.of(self._world, self._code(), iterator)
+            if known is not None:
+                self._rests[id(iterator)] = known
+        return known
+
+    def _next_of_rest(self, frame: Frame, iterator: Any) -> Any:
+        found = self._rest(iterator)
+        if found is None or not found.is_current():
+            raise unseen(self._world, iterator, "{} is advanced")
+        item = found.next()
+        if item is MISSING:
+            raise unseen(self._world, iterator, "{} is advanced")
+        self._advanced[id(iterator)] = found.asked
+        return NULL if item is END else item
+
+    def lent(self, value: Any) -> "Lent | None":
+        """An iterator for C code, in the place of one of the world; None if there is none."""
+        found = self._rest(value) if id(value) in self._world.opaque else None
+        if found is None or not found.is_current():
+            return None
+        items = found.all()
+        return None if items is None else Lent(self, value, found, items)
+
+    def taken(self, iterator: Any, found: "Rest", times: int) -> None:
+        """C code has asked an iterator so often."""
+        for _ in range(times):
+            found.next()
+        self._advanced[id(iterator)] = found.asked
 
     def next(self, frame: Frame, iterator: Any) -> Any:
         """The next item, NULL if there is none."""
         known = self._known.pop(id(iterator), None)
         if known is None:
-            raise unseen(self._world, iterator, "{} is advanced")
+            return self._next_of_rest(frame, iterator)
         found, source = known
         world = self._world
         world.guard(source, TypeIs(tuple))
@@ -77,7 +125,7 @@ class Ahead:
             record = world.records.get(id(stand_in))
             if record is None or record.touched or (DICTS.holds(record.base) and self._written()):
                 raise unseen(world, iterator, "{} is advanced")
-        self._advanced[id(iterator)] = iterator
+        self._advanced[id(iterator)] = 1
         if item is END:
             world.guard(Index(source, 0), Is(END))
             return NULL
@@ -108,8 +156,10 @@ class Ahead:
     def effects(self) -> Iterator[Effect]:
         """The iterators are advanced; no two of them may be the same one in a later call."""
         world = self._world
-        for key in self._advanced:
+        for key, times in self._advanced.items():
             mine = world.origins[key]
+            if key in self._rests:
+                self._rests[key].guard(mine)
             others = tuple(
                 source
                 for other, source in world.origins.items()
@@ -117,4 +167,4 @@ class Ahead:
             )
             if others:
                 world.guard(mine, NotAliased(others))
-            yield Advanced(mine)
+            yield Advanced(mine, times)

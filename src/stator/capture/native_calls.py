@@ -10,6 +10,7 @@ import decimal
 import functools
 import itertools
 import types
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -22,6 +23,7 @@ from stator.capture.decimals import is_decimal
 from stator.capture.entered import note
 from stator.capture.filters import chosen_filters, in_place
 from stator.capture.refusals import FORBIDDEN
+from stator.capture.rests import Lent
 from stator.capture.text import makes_text
 from stator.capture.values import is_torch_value
 from stator.contracts import Contract, Depth, SymInt, Verdict
@@ -169,6 +171,7 @@ def run(
     by_key = id(callable) in _BY_KEY  # called is what is given by keyword
     specialized = not (texts.open or _has_own_new(callable))
     compares = contract.calls_back and not texts.open
+    lent: list[Lent] = []
     applies = id(callable) in _APPLIERS or (bool(bound) and type(bound[0]) is list)
     for index, value in enumerate((*bound, *args)):
         given = index - offset
@@ -189,6 +192,12 @@ def run(
                 continue
         if spec.mutated and calls.arrays.holds(type(value)):
             raise ArrayChanged(f"{describe(callable)} changes a numpy array")
+        if spec.iterated and given >= 0 and id(value) in calls.world.opaque:
+            borrowed = calls.tracer.ahead.lent(value)
+            if borrowed is not None:
+                lent.append(borrowed)
+                args[given] = borrowed.iterator
+                continue
         try:
             calls.values.ready(
                 value, spec.depth, attributes=spec.attributes, calls=contract.calls_back
@@ -213,7 +222,29 @@ def run(
                 f"{describe(callable)} changes an object of type {type(value).__qualname__} "
                 f"that existed before the call"
             )
+    if lent:
+        return _lending(calls, frame, callable, args, kwnames, lent)
     return received(calls, callable, call_c(calls, frame, callable, args, kwnames))
+
+
+def _lending(
+    calls: "Calls",
+    frame: Frame,
+    callable: Any,
+    args: list[Any],
+    kwnames: tuple[str, ...] | None,
+    lent: Sequence[Lent],
+) -> Any:
+    """C code goes through iterators of the world, as far as it wants to, and does not keep them."""
+    try:
+        result = call_c(calls, frame, callable, args, kwnames)
+    finally:
+        for each in lent:
+            each.settle()
+    args.clear()
+    if any(each.is_kept() for each in lent):
+        raise IteratorInUse(f"{describe(callable)} keeps an iterator that existed before the call")
+    return received(calls, callable, result)
 
 
 def _forbidden(

@@ -494,6 +494,19 @@ def _substitute(function: Any) -> Handler:
     return handler
 
 
+def _next(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`next(iterator)` of one that existed before the call."""
+    tracer = calls.tracer
+    if kwargs or len(args) not in (1, 2) or not tracer.ahead.iterates(args[0]):
+        return by_contract(calls, frame, function, args, kwargs)
+    item = tracer.next(frame, args[0])
+    if item is not core.NULL:
+        return item
+    if len(args) == 1:
+        core.raise_user(StopIteration())
+    return args[1]
+
+
 SPECIAL: Final[dict[int, Handler]] = {
     id(builtins.getattr): _getattr,
     id(builtins.hasattr): _hasattr,
@@ -506,6 +519,7 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(_INSTANCE): _abstract,
     id(_SUBCLASS): _abstract,
     id(builtins.iter): _iter,
+    id(builtins.next): _next,
     id(builtins.callable): _callable,
     id(_OBJECT["__dir__"]): _own_state,
     id(_OBJECT["__getstate__"]): _own_state,

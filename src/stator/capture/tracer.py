@@ -99,7 +99,7 @@ class Tracer(Attributes):
         self.calls = Calls(self)
         self.instructions = Instructions(self)
         self.texts = Texts(self)
-        self.ahead = Ahead(world)
+        self.ahead = Ahead(world, lambda: self.base)
         self.hooks: Hooks | None = None  # whose numbers are left open
         self.base: types.CodeType | None = None  # of the frame that began: below it are not ours
         self.performed: list[Perform] = []  # what is put off until the graph has run, in order
@@ -500,6 +500,8 @@ class Tracer(Attributes):
         if self.arrays.is_symbolic(obj):
             return self.arrays.iter(frame, obj)
         if id(obj) in self.world.opaque:
+            if self.ahead.iterates(obj):
+                return obj
             raise unseen(self.world, obj, "{} is iterated over")
         if self.tensors.is_symbol(obj):
             obj = self.tensors.shapes.plain(frame, obj)

@@ -28,7 +28,7 @@ class _End:
 
 END: Final = _End()
 
-_LONGEST: Final = 1000  # dicts whose rest is listed, each time
+LONGEST: Final = 1000  # dicts whose rest is listed, each time
 
 
 def _reduces(cls: type) -> Callable[[Any], Any]:
@@ -70,7 +70,7 @@ def _of_dict(iterator: Any) -> tuple[Any, ...]:
     held = [each for each in gc.get_referents(iterator) if objects.is_subtype(type(each), dict)]
     if not held:
         return (END,)
-    if dict.__len__(held[0]) > _LONGEST:
+    if dict.__len__(held[0]) > LONGEST:
         return ()
     try:
         _, (rest,) = objects.type_dict(type(iterator))["__reduce__"](iterator)
@@ -81,7 +81,7 @@ def _of_dict(iterator: Any) -> tuple[Any, ...]:
 
 def _of_enumerate(iterator: Any) -> tuple[Any, ...]:
     _, (inner, number) = _ENUMERATE(iterator)
-    if sys.getrefcount(inner) > _ENUMERATED:
+    if sys.getrefcount(inner) > ENUMERATED:
         return ()
     found = ahead(inner)
     if not found or found[0] is END:
@@ -91,7 +91,7 @@ def _of_enumerate(iterator: Any) -> tuple[Any, ...]:
 
 def _of_zip(iterator: Any) -> tuple[Any, ...]:
     _, inner, *strict = _ZIP(iterator)
-    if any(sys.getrefcount(each) > _ZIPPED for each in inner):
+    if any(sys.getrefcount(each) > ZIPPED for each in inner):
         return ()
     found = [ahead(each) for each in inner]
     if not found or not all(found):
@@ -130,9 +130,10 @@ def ahead(iterator: Any) -> tuple[Any, ...]:
     return () if found is None else found(iterator)
 
 
-def advanced(iterator: Any) -> None:
-    """Takes the item that was ahead."""
-    next(iterator, None)
+def advanced(iterator: Any, items: int) -> None:
+    """Takes the items that were ahead."""
+    for _ in range(items):
+        next(iterator, None)
 
 
 def _held(iterator: Any, reduces: Callable[[Any], Any]) -> int:
@@ -144,5 +145,5 @@ def _held(iterator: Any, reduces: Callable[[Any], Any]) -> int:
     return sys.getrefcount(inner)
 
 
-_ENUMERATED: Final = _held(enumerate([]), _ENUMERATE)
-_ZIPPED: Final = _held(zip([], [], strict=True), _ZIP)
+ENUMERATED: Final = _held(enumerate([]), _ENUMERATE)
+ZIPPED: Final = _held(zip([], [], strict=True), _ZIP)

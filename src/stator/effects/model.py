@@ -227,7 +227,10 @@ class Perform(Effect):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Advanced(Effect):
-    """An iterator has given one item more."""
+    """An iterator has given items, or said that it has none."""
+
+    times: int = 1
+    """How often it was asked."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)

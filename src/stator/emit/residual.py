@@ -310,8 +310,8 @@ class Writer:
             case model.Passed():
                 places = self.names.of(effect.places, "places")
                 yield self._helper(runtime.set_traceback, target, places, expr(effect.value))
-            case model.Advanced():
-                yield helper(advanced, target)
+            case model.Advanced(times=times):
+                yield helper(advanced, target, str(times))
             case model.CellSet():
                 yield f"{target}.cell_contents = {expr(effect.value)}"
             case model.CellDel():
