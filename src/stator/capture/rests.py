@@ -4,9 +4,9 @@ Stage: capture. In: an iterator of the world that tells what it holds (`effects/
 items, one by one as the program asks for them, and the guard that it would give the same again. The
 real one is advanced behind the graph, as often as it was asked (`Advanced`).
 
-Guards have no way to an item, so that it must be a constant, or a tuple of such. The container is not
-known to the trace, either: nothing of its kind may have been changed in the call before an item is
-taken. Behind the last one, it may.
+Guards have no way to an item, so that it must be a constant, or a tuple of such. The container is
+not known to the trace, either: nothing of its kind may have been changed in the call before an item
+is taken. Behind the last one, it may.
 """
 
 import sys
@@ -136,6 +136,6 @@ class Lent:
 
     def settle(self) -> None:
         """C code has returned, or raised: the real one is advanced as far."""
-        _, (items,), *index = self.iterator.__reduce__()
-        times = index[0] if index else len(self._items) + 1
+        state: Any = self.iterator.__reduce__()
+        times: int = state[2] if len(state) > 2 else len(self._items) + 1
         self._ahead.taken(self._raw, self._rest, times)

@@ -77,11 +77,11 @@ def _zipped(iterator: Any) -> Any:
     if strict or any(sys.getrefcount(each) > ZIPPED for each in inner):
         return None  # a strict one may raise
     made = [rest(each) for each in inner]
-    return None if None in made else zip(*made, strict=False)  # type: ignore[arg-type]
+    return None if None in made else zip(*made, strict=False)
 
 
 _COUNTED: Final[dict[type, Callable[[Any], int]]] = {dict: dict.__len__, set: set.__len__}
-_LISTS: Final = (type(iter([])), type(reversed([])))
+_LISTS: Final[tuple[type, ...]] = (type(iter([])), type(reversed([])))
 _FIXED: Final[tuple[tuple[Any, Any], ...]] = (
     ((), tuple.__iter__),
     (range(0), range.__iter__),

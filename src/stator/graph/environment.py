@@ -15,7 +15,7 @@ so may sizes that depend on values. Nothing is concluded here from a relation wi
 unless a symbol stands alone on one side: it is answered from the values, and guarded as it is.
 """
 
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 from sympy.logic.boolalg import (  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -34,6 +34,15 @@ from .unknown import Asker, Questions, usual
 _ANSWERS: Final[Any] = maybe_evaluate_static
 _CONCLUDED: Final = frozenset({"trivial_lhs", "trivial_rhs", "solve", "range_refined_to_singleton"})
 _LONG: Final = 32  # symbols, numbers and operators
+
+
+class Believed(NamedTuple):
+    """What an environment takes numbers to be at a moment."""
+
+    asserts: dict[Any, int]  # how many conditions, by the symbol that has them
+    replacements: dict[Any, Any]
+    ranges: dict[Any, Any]
+    axioms: dict[Any, Any]
 
 
 class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may be absent
@@ -89,6 +98,29 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
             return True
         here = condition.xreplace({symbol: known[symbol] for symbol in free & known.keys()})
         return self._maybe_evaluate_static(here) not in (False, sympy.false)
+
+    def believed(self) -> Believed:
+        asserts = {symbol: len(found) for symbol, found in self.deferred_runtime_asserts.items()}
+        return Believed(
+            asserts, dict(self.replacements), dict(self.var_to_range), dict(self.axioms)
+        )
+
+    def believe(self, before: Believed) -> None:
+        """Takes back what an operation was told, or has insisted on, that is not carried out.
+
+        Of symbols that it has made, nobody has any.
+        """
+        for symbol, found in self.deferred_runtime_asserts.items():
+            del found[before.asserts.get(symbol, 0) :]
+        for symbol in self.replacements.keys() - before.replacements.keys():
+            del self.replacements[symbol]
+        self.replacements.update(before.replacements)
+        self.var_to_range.update(before.ranges)
+        self.axioms = before.axioms
+        for counter in ("_replacements_version_counter", "_version_counter"):
+            if hasattr(self, counter):  # not each torch has both
+                setattr(self, counter, getattr(self, counter) + 1)
+        self._prev_cache_key = self._get_key()
 
     def _of_unknown(self, condition: Any, fallback: bool | None) -> bool | None:
         """What is answered about a number without a value; None if torch knows, or nobody."""

@@ -65,8 +65,13 @@ class Kernels:
             return known
         before = None if form is None else self._recipes.before(form, operands)
         layouts = _layouts(operands)
+        believed = self._env.believed()
         for _ in range(_CORRECTIONS):
-            result = self._result(run, args, kwargs, operands)
+            try:
+                result = self._result(run, args, kwargs, operands)
+            except Exception:
+                self._env.believe(believed)
+                raise
             asked = list(self._env.questions.asked.values())
             wrong = self._assume(name, Operation(target, run, args, kwargs, result, asked, form))
             if wrong is None:
@@ -77,7 +82,9 @@ class Kernels:
                 take(self._env, wrong)  # it can't be carried out again: the graph will refuse
                 return result
             forget(self._env, operands)
+            self._env.believe(believed)
             take(self._env, sympy.Not(wrong))
+            believed = self._env.believed()
             form = before = None  # it has been noted by what was not known yet
         raise DataDependent(f"the result of {name} depends on values in many ways")
 
