@@ -263,6 +263,10 @@ class Arrays(ArrayMethods):
         if symbolic and name in array_tables.IN_PLACE_METHODS:
             return self.change(frame, owner, name, args, kwargs)
         twin = array_tables.SYMBOLIC_METHODS.get(name)
+        if twin == "conjugate" and symbolic and not args and not kwargs:
+            entry = self.entry(owner)
+            if entry is not None and self.modelled(getattr(entry.model, name), ()) is entry.model:
+                return owner  # other than the function, the method makes no new array of real ones
         if twin is None or not symbolic:
             raise ArrayFunction(
                 f"the method {name} of an array whose values are not known is called"
