@@ -21,6 +21,7 @@ from stator import objects
 from stator.effects.instances import add_attributes, add_state
 from stator.effects.model import CannotRebuild, Constant
 from stator.effects.node import Node, new, raws, store
+from stator.effects.result_hooks import REGISTER, method_of
 from stator.effects.steps import SELF, Call, Expr, Raw, Tuple
 from stator.objects.types import name_of
 
@@ -68,6 +69,8 @@ def function_node(value: Any) -> Node:
 
 
 def method_node(value: Any) -> Node:
+    if value.__func__ is REGISTER:
+        return Node(value, Call(method_of, (Raw(value.__self__),), "register_hook_of"))
     return Node(value, Call(MethodType, raws((value.__func__, value.__self__)), "method"))
 
 
