@@ -233,7 +233,7 @@ def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
     """How large a tensor is, and where it begins."""
     if tensor.layout is not torch.strided:
         return tuple(tensor.shape)
-    with torch._C.DisableTorchFunction():
+    with DisableTorchFunction():
         return *tensor.shape, tensor.storage_offset()
 
 

@@ -496,7 +496,7 @@ class OutputGraph:
     ) -> None:
         """Raises what eager does, if it refuses to write to memory that the call also reads."""
         run = functools.partial(run_target, target)
-        with torch._C.DisableTorchFunction():
+        with DisableTorchFunction():
             if not isinstance(target, tuple) and not is_torch_function(target):
                 found: Answer | OperatorError = Answer.MIXED
             elif _bare_name(target) in ("setitem", "__setitem__"):

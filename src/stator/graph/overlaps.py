@@ -21,6 +21,8 @@ import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
+from stator.torchlib.tensors import DisableTorchFunction
+
 from .errors import OperatorError
 from .memory import expression, extent, storage_of
 from .replay import LARGEST, NotReplayableError, eager_error, hint_of, sample
@@ -139,7 +141,7 @@ class Overlap:
             # Two that are the same, or apart: eager is asked whether they may be the same.
             moved = {id(b.tensor): a.offset for a, b in close} if unknown else {}
             twins = _twins(places, moved)
-            with torch._C.DisableTorchFunction(), torch.no_grad():
+            with DisableTorchFunction(), torch.no_grad():
                 error = eager_error(run, args, kwargs, twins, sample)
                 if error is not None and _REFUSED in str(error):
                     return Answer.MIXED if unknown else OperatorError(error)
