@@ -8,6 +8,7 @@ import torch.fx as fx
 
 from stator.torchlib import inductor as torch_inductor
 
+from . import vector_instructions
 from .recurrent import as_operators
 
 # These need no look into Inductor, which is expensive to load; it is asked about others.
@@ -78,6 +79,7 @@ def inductor(
     """
     settings = {**(patches or {}), **config_patches(mode, options)}
     as_operators(module)
+    vector_instructions.try_each_once()
     compile_fx = torch_inductor.compile_fx()
     compiled: Callable[..., Any] = compile_fx(
         module, list(example_inputs), config_patches=settings or None

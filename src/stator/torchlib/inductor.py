@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from .door import needed
+from .door import needed, optional
 
 
 def package() -> Any:
@@ -22,3 +22,14 @@ def compile_fx() -> Any:
     """What compiles a graph."""
     with needed("Inductor, the default backend; others can be named"):
         return import_module("torch._inductor.compile_fx").compile_fx
+
+
+def instruction_sets() -> list[Any]:
+    """Those of processors that it may write kernels for, the best first; none if it has no list."""
+    found: list[Any] = optional(
+        "torch._inductor.cpu_vec_isa.supported_vec_isa_list",
+        "the instruction sets that Inductor tries",
+        "each of them is tried",
+        [],
+    )
+    return found
