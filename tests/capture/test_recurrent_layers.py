@@ -166,7 +166,7 @@ def test_open_sizes_from_the_start(kind: str, form: str) -> None:
 def test_inductor(kind: str, options: dict[str, Any], form: str) -> None:
     """It uses memory again as soon as nothing in its own graph needs it."""
     model = Model(kind, options, form)
-    compiled = stator.compile(model)
+    compiled = stator.config.patch(torch_kernels=False)(stator.compile(model))
     for number, length in enumerate((9, 9, 12)):
         expected = step(model, model, number, length, 3)
         found = step(compiled, model, number, length, 3)

@@ -173,6 +173,7 @@ def without_kernels() -> Iterator[None]:
     lowering = import_module("torch._inductor.graph").GraphLowering
     settings = import_module("torch._inductor.config")
     with (
+        stator.config.patch(torch_kernels=False),
         settings.patch(fx_graph_cache=False),
         aot_settings.patch(enable_autograd_cache=False),
         mock.patch.object(lowering, "_compile_to_module", _written),

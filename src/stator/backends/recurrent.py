@@ -23,7 +23,7 @@ from stator.torchlib.versions import STACKED_STATES
 
 from .recurrent_operator import RECURRENT, name_of
 
-_FEW: Final = 4  # steps, in all layers and directions
+FEW: Final = 4  # steps, in all layers and directions
 _LONG: Final = "to compile it would take very long"
 _WRONG: Final = "torch's decomposition of it is wrong"
 _MOST: Final = 128  # steps that are taken apart where there is no other way
@@ -75,7 +75,7 @@ def _change(node: fx.Node, call: Call, *, whole: bool, outermost: bool) -> bool:
     results = node.meta.get("example_value", ())
     data = call.data.meta.get("example_value")
     steps = _steps(call, data)
-    if whole and (steps is None or steps > _FEW):
+    if whole and (steps is None or steps > FEW):
         dtypes = [name_of(each.dtype) for each in results]
         tensors = (call.data, call.batch_sizes, list(call.states), list(call.params))
         rest = (layers.has_biases, layers.num_layers, layers.dropout, layers.train)

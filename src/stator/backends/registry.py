@@ -109,8 +109,8 @@ def lookup(backend: str | Backend) -> Backend:
 def load(backend: str | Backend) -> None:
     """Loads what a backend needs.
 
-    Loading Inductor changes the process (the recursion limit, `torch.manual_seed` …): it must have
-    happened before a trace looks at it.
+    Loading Inductor takes seconds, and changes the process (the recursion limit,
+    `torch.manual_seed` …): if a trace has looked at that, its guards say so, and it is made again.
     """
     lookup(backend)
     if backend == "inductor":

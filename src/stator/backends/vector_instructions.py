@@ -28,5 +28,3 @@ def _remembering(check: Callable[[str], bool], built: set[str]) -> Callable[[str
         return code in built
 
     return found
-
-

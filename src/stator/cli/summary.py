@@ -36,6 +36,8 @@ class Summary:
     functions: int = 0
     graphs: int = 0
     operators: int = 0
+    own: int = 0
+    """Graphs that run by torch's own kernels, since Inductor could not make them faster."""
     eager: int = 0
     """Paths that run as they are, as a whole."""
     failures: int = 0
@@ -77,6 +79,8 @@ class Summary:
             yield "processes", str(self.processes)
         yield "functions", str(self.functions)
         yield "graphs", f"{self.graphs} ({_many(self.operators, 'operator')})"
+        if self.own:
+            yield "not generated", f"{_many(self.own, 'graph')}: Inductor would not be faster"
         places = len(self.breaks)
         yield "graph breaks", str(places) if places else "none"
         yield "recompiles", str(self.recompiles.total()) if self.recompiles else "none"
@@ -180,6 +184,7 @@ class _Adding:
         total.other_seconds += event["other_seconds"]
         total.operators += event["ops"]
         total.graphs += event["outcome"] == "graph"
+        total.own += event.get("own") is not None  # older traces don't tell
         if event["outcome"] == "eager":
             total.eager += 1
             self._uncaptured.add(_key(event, "number"))

@@ -89,6 +89,8 @@ def _part(part: "Part", number: int) -> Iterator[Line]:
         yield Line(f"  {_many(len(part.operators), 'operator')}: {', '.join(counts)}")
         times = f"traced in {_time(part.trace_seconds)}, compiled in {_time(part.backend_seconds)}"
         yield Line(f"  {_many(len(part.guards), 'guard')}, {times}", "dim")
+        if part.own is not None:
+            yield Line(f"  runs by torch's own kernels: {part.own}")
         yield from _code(part.code)
     if part.broken is not None:
         first, *rest = part.broken.lines()

@@ -105,6 +105,8 @@ class Part:
     """It takes no value for granted: it runs when a check of another graph has failed."""
     trace_seconds: float = 0.0
     backend_seconds: float = 0.0
+    own: str | None = None
+    """Why the graph runs by its own operators, and was not given to the backend."""
 
     @property
     def counts(self) -> dict[str, int]:

@@ -218,6 +218,8 @@ def compiled(
 ) -> None:
     """An entry was made."""
     TOTALS.compiled(None if done.graph is None else len(done.operators))
+    if done.own is not None:
+        TOTALS.own += 1
     if done.broken is not None and not is_of_a_split(done.broken.source):
         TOTALS.broke(done.broken)
     if logs.on("guards", label):
@@ -232,6 +234,8 @@ def compiled(
         logs.write("bytecode", _titled(label, "runs", lines))
     if logs.on("dynamo", label):
         text = f"{label}: backend took {done.backend_seconds * 1000:.1f} ms"
+        if done.own is not None:
+            text = f"{label}: the graph runs by torch's own kernels, since {done.own}"
         logs.write("dynamo", text if done.graph is not None else f"{label}: no graph")
     if journal.on():
         words = [] if plan is None else _effects(plan)

@@ -10,19 +10,23 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, Final
 
 from stator import config
 from stator.backends import BackendError
 from stator.backends.compile import compile_graph, depends_on_values
+from stator.backends.eager import eager
 from stator.backends.recurrent import NotCompiledError
-from stator.backends.registry import backend_name, is_built_in
+from stator.backends.registry import backend_name, is_built_in, load
 from stator.backends.shortcut import NO_ASSERTS, only_torch_operators, shortcut
+from stator.backends.worth import own_operators
 from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
 from stator.driver.options import Options
 from stator.graph import Recorded
+from stator.torchlib import inductor as torch_inductor
 from stator.torchlib.tracers import ENGINE
 
 
@@ -33,6 +37,15 @@ class ValuesInGraphError(Exception):
     """
 
 
+@dataclass(frozen=True)
+class Ready:
+    """What the residual function calls."""
+
+    call: Callable[..., Any]
+    own: str | None = None
+    """Why it is the graph itself, which Inductor could not make faster."""
+
+
 def compile_recorded(
     recorded: Recorded,
     options: Options,
@@ -40,7 +53,7 @@ def compile_recorded(
     failed: Callable[[BackendError], bool],
     *,
     may_split: bool,
-) -> Callable[..., Any]:
+) -> Ready:
     """Calls the backend; Inductor's code is called as directly as is safe.
 
     Where the backend fails, and it is not known why, `failed` says whether the graph itself is to
@@ -48,12 +61,17 @@ def compile_recorded(
     """
     progress.stage(f"backend {backend_name(options.backend)}")
     given = options.for_backend
+    if options.inductor and config.torch_kernels and not given and torch_inductor.is_as_usual():
+        why = own_operators(recorded.module)
+        if why is not None:
+            return Ready(eager(recorded.module, recorded.example_inputs), why)
     direct = options.inductor and config.inductor_shortcuts
     if direct and only_torch_operators(recorded.module):
         given["patches"] = NO_ASSERTS
     depends = depends_on_values(recorded.module)
     try:
         with _same_recursion_limit():
+            load(options.backend)
             made = compile_graph(
                 recorded.module,
                 recorded.example_inputs,
@@ -68,15 +86,15 @@ def compile_recorded(
         if error.module is None or (reason is None and not failed(error)):
             raise
         if reason is None:
-            return error.module.forward
+            return Ready(error.module.forward)
         warnings.warn(
             f"a graph runs uncompiled, since {reason}:\n  {error.__cause__}", stacklevel=2
         )
-        return error.module.forward
+        return Ready(error.module.forward)
     if not direct:
-        return made.function
+        return Ready(made.function)
     call = shortcut(made)
-    return call.call if call.refusal is not None else _called(call.call, title)
+    return Ready(call.call if call.refusal is not None else _called(call.call, title))
 
 
 @contextlib.contextmanager

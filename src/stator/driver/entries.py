@@ -60,6 +60,8 @@ class Built:
     seconds: float = 0.0
     uncompiled: BackendError | None = None
     """Why the graph runs as it is."""
+    own: str | None = None
+    """Why it does on purpose: the backend could not make it faster."""
     tally: Tally = field(default_factory=lambda: Tally(whole=False))
     """Counts the calls."""
 
@@ -107,9 +109,9 @@ def build(
             uncompiled.append(error)
         return may_fail
 
-    graph = compile_recorded(recorded, options, title, given_up, may_split=may_split)
+    ready = compile_recorded(recorded, options, title, given_up, may_split=may_split)
     seconds = time.perf_counter() - began
-    graph = trace.shared.around(sizes.around(graph), views)
+    graph = trace.shared.around(sizes.around(ready.call), views)
     assert trace.changes is not None
     graph = trace.changes.scopes.around(graph)
     if retry is None or retry.checks is not None:  # which are made before: the graph may raise
@@ -119,7 +121,7 @@ def build(
     graph = trace.edges.around(graph)
     graph = prologue.around(graph, retry=retry is not None)
     why = uncompiled[0] if uncompiled else None
-    return Built(title, graph, code, called, failed, seconds, why, tally)
+    return Built(title, graph, code, called, failed, seconds, why, ready.own, tally)
 
 
 def assemble(
@@ -185,6 +187,7 @@ def install(
         backend_seconds=built.seconds,
         number=built.title.number,
         tally=built.tally,
+        own=built.own,
     )
 
 

@@ -100,6 +100,7 @@ def _part(done: Compilation, careful: bool) -> Part:
         code=done.graph,
         operators=done.operators,
         eager=done.eager,
+        own=done.own,
         broken=None if done.broken is None else GraphBreak.of(done.broken),
         resumed=bool(done.label.units),
         careful=careful,

@@ -95,6 +95,8 @@ class Compilation:
     """What lives as long as it does."""
     tally: Tally = field(default_factory=lambda: Tally(whole=False))
     """How often it was used, and how."""
+    own: str | None = None
+    """Why the graph runs by its own operators, though there is a backend that compiles."""
 
 
 @dataclass(frozen=True)

@@ -182,6 +182,7 @@ def compiled(label: Label, done: Compilation, effects: Sequence[str], residual: 
         residual=done.residual,
         bytecode=dis.Bytecode(residual).dis() if isinstance(residual, FunctionType) else "",
         eager=done.eager,
+        own=done.own,
         broken=None if done.broken is None else records.broken(done.broken),
     )
     done.kept.append(_Witness(done.tally, done.number, found))

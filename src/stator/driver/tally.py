@@ -114,6 +114,8 @@ class Totals:
 
     compiles: int = 0
     graphs: int = 0
+    own: int = 0
+    """Graphs that run by their own operators, since the backend could not make them faster."""
     operators: int = 0
     recompiles: int = 0
     failures: int = 0
@@ -180,7 +182,8 @@ os.register_at_fork(after_in_child=TOTALS.clear)
 def counters() -> dict[str, Any]:
     """What was compiled in this process, and how calls of compiled functions ran, in numbers.
 
-    `unique_graphs` and their `operators`; `graph_breaks`, as places of the program, and for each
+    `unique_graphs` and their `operators`, and how many of them run by `torch_kernels`, since
+    Inductor could not make them faster; `graph_breaks`, as places of the program, and for each
     reason how many graphs end there (`break_reasons`); `compiles`, `recompiles`, `failures`,
     `limits` that were reached. Of `calls` of compiled functions: `hits` were served by what had
     been compiled before, `captured` by that or by what was compiled for them, and `eager` ran as
@@ -191,6 +194,7 @@ def counters() -> dict[str, Any]:
     return {
         "compiles": TOTALS.compiles,
         "unique_graphs": TOTALS.graphs,
+        "torch_kernels": TOTALS.own,
         "operators": TOTALS.operators,
         "graph_breaks": len(TOTALS.breaks),
         "break_reasons": dict(TOTALS.reasons),

@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from stator.backends.registry import load
 from stator.bytecode import decode
 from stator.capture import CaptureError, Trace
 from stator.capture.restart import split
@@ -186,7 +185,6 @@ def _with_floats(
 def _traced(task: Task, options: Options) -> Trace:
     while True:
         with _now_tracing():
-            load(options.backend)
             found = trace(task)
         if not load_library(found):
             return found

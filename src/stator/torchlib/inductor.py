@@ -33,3 +33,23 @@ def instruction_sets() -> list[Any]:
         [],
     )
     return found
+
+
+def is_as_usual() -> bool:
+    """Whether no setting asks it for more than to generate code: it is not to be left out then."""
+    settings = config()
+    return not any(getattr(settings, name, None) for name in _ASKS_FOR_MORE)
+
+
+_ASKS_FOR_MORE = (
+    "cpp_wrapper",
+    "freezing",
+    "joint_custom_post_pass",
+    "joint_custom_pre_pass",
+    "max_autotune",
+    "max_autotune_gemm",
+    "max_autotune_pointwise",
+    "post_grad_custom_post_pass",
+    "post_grad_custom_pre_pass",
+    "pre_grad_custom_pass",
+)
