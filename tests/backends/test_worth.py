@@ -1,11 +1,13 @@
 # mypy: ignore-errors
 """Which graphs Inductor gets, and which run by their own operators: as eager does, to the bit."""
 
+from importlib import import_module
+
 import pytest
 import torch
 from torch import nn
 from torch.ao import quantization
-from torch.nn import functional as F
+from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 import stator
@@ -43,7 +45,7 @@ class Words(nn.Module):
 
     def forward(self, words):
         made, state = self.rnn(self.drop(self.embed(words)))
-        return F.log_softmax(self.out(self.drop(made)), -1), state
+        return functional.log_softmax(self.out(self.drop(made)), -1), state
 
 
 class Tagger(nn.Module):
@@ -150,8 +152,7 @@ def test_inductor_is_given_what_the_setting_says(given):
 
 
 def test_settings_of_inductor_that_ask_for_more(given):
-    from torch._inductor import config
-
+    config = import_module("torch._inductor.config")
     model, x = Looked(), words(9, 4)
     with config.patch(freezing=True):
         stator.compile(model)(x)
