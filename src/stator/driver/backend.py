@@ -53,6 +53,7 @@ def compile_recorded(
     failed: Callable[[BackendError], bool],
     *,
     may_split: bool,
+    once: str | None = None,
 ) -> Ready:
     """Calls the backend; Inductor's code is called as directly as is safe.
 
@@ -61,10 +62,10 @@ def compile_recorded(
     """
     progress.stage(f"backend {backend_name(options.backend)}")
     given = options.for_backend
-    if options.inductor and config.torch_kernels and not given and torch_inductor.is_as_usual():
-        why = own_operators(recorded.module)
-        if why is not None:
-            return Ready(eager(recorded.module, recorded.example_inputs), why)
+    own = once if options.inductor and config.torch_kernels else None
+    own = own or _not_worth_compiling(recorded, options)
+    if own is not None:
+        return Ready(eager(recorded.module, recorded.example_inputs), own)
     direct = options.inductor and config.inductor_shortcuts
     if direct and only_torch_operators(recorded.module):
         given["patches"] = NO_ASSERTS
@@ -95,6 +96,13 @@ def compile_recorded(
         return Ready(made.function)
     call = shortcut(made)
     return Ready(call.call if call.refusal is not None else _called(call.call, title))
+
+
+def _not_worth_compiling(recorded: Recorded, options: Options) -> str | None:
+    """Why Inductor could not make the graph faster; None if it might, or is asked for more."""
+    if not options.inductor or not config.torch_kernels or options.for_backend:
+        return None
+    return own_operators(recorded.module) if torch_inductor.is_as_usual() else None
 
 
 @contextlib.contextmanager

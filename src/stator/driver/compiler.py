@@ -46,6 +46,7 @@ from stator.driver.errors import (
     SideEffectError,
     SpecializedError,
 )
+from stator.driver.first_steps import runs_once
 from stator.driver.ledger import (
     Compilation,
     Label,
@@ -417,7 +418,8 @@ class Compiler:
             follow_policy(label, trace.writes, _level_outside())
         ending = None if trace.suspension is None else self._ending(ledger, trace.suspension)
         may_fail, may_split = self._may_run_uncompiled(trace), not (whole or apart)
-        built = build(trace, label, options, may_fail=may_fail, may_split=may_split)
+        once = runs_once(trace, found.task)
+        built = build(trace, label, options, may_fail=may_fail, may_split=may_split, once=once)
         if built.uncompiled is not None:
             text = f"{label}: {built.uncompiled.problem}\n  The graph runs uncompiled."
             details = "".join(traceback.format_exception(built.uncompiled))

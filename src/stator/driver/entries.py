@@ -82,11 +82,18 @@ class Target:
 
 
 def build(
-    trace: Trace, label: Label, options: Options, *, may_fail: bool = False, may_split: bool = False
+    trace: Trace,
+    label: Label,
+    options: Options,
+    *,
+    may_fail: bool = False,
+    may_split: bool = False,
+    once: str | None = None,
 ) -> Built:
     """Has the graph of a trace compiled. If it `may_fail`, the graph may run as it is instead.
 
     If the program `may_split`, it is not: what the backend fails on is to be outside of graphs.
+    `once` says why the graph will not run again, if so: then Inductor is not asked.
     """
     title = Title.of(label.name, next(NUMBERS))
     prologue, retry, recorded = trace.prologue, trace.retry, trace.recorded
@@ -109,7 +116,7 @@ def build(
             uncompiled.append(error)
         return may_fail
 
-    ready = compile_recorded(recorded, options, title, given_up, may_split=may_split)
+    ready = compile_recorded(recorded, options, title, given_up, may_split=may_split, once=once)
     seconds = time.perf_counter() - began
     graph = trace.shared.around(sizes.around(ready.call), views)
     assert trace.changes is not None
