@@ -45,3 +45,26 @@ function(torch.ones(2))
     fake = "from torch._subclasses.fake_tensor import FakeTensorMode; FakeTensorMode()"
     assert loaded_after(program) == loaded_after(fake)
     assert "torch._inductor.compile_fx" not in loaded_after(program)
+
+
+def test_open_sizes_load_nothing_more() -> None:
+    program = """
+import stator, torch
+@stator.compile(backend="eager", dynamic=True)
+def function(x): return x[:, :2] * x.shape[0]
+function(torch.ones(3, 5)), function(torch.ones(4, 5))
+"""
+    fake = "from torch._subclasses.fake_tensor import FakeTensorMode; FakeTensorMode()"
+    assert loaded_after(program) == loaded_after(fake)
+
+
+def test_a_graph_that_inductor_is_not_given_does_not_load_it() -> None:
+    program = """
+import stator, torch
+layer = torch.nn.LSTM(3, 3)
+compiled = stator.compile(layer)
+for length in (8, 9, 10):
+    compiled(torch.ones(length, 2, 3))[0].sum().backward()
+assert stator.counters()["torch_kernels"] == stator.counters()["unique_graphs"] == 2
+"""
+    assert "torch._inductor.compile_fx" not in loaded_after(program)

@@ -8,7 +8,7 @@ be compiled again in any case.
 
 from typing import Final
 
-from torch.optim import Optimizer
+import torch
 
 from stator.capture import Trace
 from stator.capture.task import Task
@@ -38,6 +38,6 @@ def _is_empty_state(target: object, call: Call) -> bool:
         owner, state = call.read(target.base), call.read(target)
     except Missing:
         return False
-    if not issubclass(type(owner), Optimizer) or not issubclass(type(state), dict):
+    if not issubclass(type(owner), torch.optim.Optimizer) or not issubclass(type(state), dict):
         return False
     return not dict.__len__(state)
