@@ -29,7 +29,7 @@ _LINE: Final = re.compile(r'^  File "(.*)", line (\d+), in ', re.MULTILINE)
 def described(graph: OutputGraph, condition: Any, here: Place | None = None) -> str:
     """Why a branch can't be followed, which is `here`."""
     nodes = [node for node in graph.graph.nodes if _bound(node) & _symbols(condition)]
-    if any(_is_drawn(node) for node in nodes):
+    if any(is_drawn(node) for node in nodes):
         return f"a branch depends on a random number{_where(nodes, here)}"
     return f"a branch depends on a number that is read from a tensor{_where(nodes, here)}"
 
@@ -58,7 +58,7 @@ _DRAW_BEFORE: Final = "draw the number before the compiled function, and pass it
 def _all_drawn(graph: OutputGraph) -> bool:
     """Whether all numbers of a trace that only a run knows were drawn, and there are some."""
     unknown = [node for node in graph.graph.nodes if _bound(node)]
-    return bool(unknown) and all(map(_is_drawn, unknown))
+    return bool(unknown) and all(map(is_drawn, unknown))
 
 
 def _symbols(condition: Any) -> set[Any]:
@@ -69,7 +69,7 @@ def _bound(node: fx.Node) -> set[Any]:
     return set(node.meta.get("unbacked_bindings") or ())
 
 
-def _is_drawn(node: fx.Node) -> bool:
+def is_drawn(node: fx.Node) -> bool:
     """Whether a node reads what was drawn before the graph, and nothing else."""
     inputs = [str(each.target) for each in computed_from([node]) if each.op == "placeholder"]
     return bool(inputs) and all(name.startswith(DRAWN) for name in inputs)

@@ -28,6 +28,7 @@ from stator.capture.autograd_leaves import user_call
 from stator.capture.causes import DRAWN
 from stator.capture.drawn import Drawn
 from stator.capture.filling import drawn_into, fills, place_of
+from stator.capture.known_draws import BEGINNINGS, DRAWS, PICKERS, KnownDraws
 from stator.capture.seeded import MOST_BYTES, Seeded
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import RandomState, RegionContents
@@ -39,33 +40,12 @@ from stator.guards import Callback, Fixed
 from stator.torchlib.modes import disable_current_modes
 from stator.torchlib.operators import OpOverload
 from stator.torchlib.tensors import DisableTorchFunction
+from stator.world import MISSING
 from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
 
-_PYTHON: Final = frozenset(
-    [
-        "random",
-        "uniform",
-        "randint",
-        "randrange",
-        "gauss",
-        "normalvariate",
-        "lognormvariate",
-        "expovariate",
-        "vonmisesvariate",
-        "gammavariate",
-        "betavariate",
-        "paretovariate",
-        "weibullvariate",
-        "triangular",
-        "getrandbits",
-        "choice",
-        "choices",
-        "sample",
-    ]
-)
 _NUMPY: Final = frozenset(
     [
         "beta",
@@ -113,7 +93,6 @@ _NUMPY: Final = frozenset(
         "zipf",
     ]
 )
-_PICKERS: Final = frozenset({"choice", "choices", "sample"})
 _LARGEST: Final = 2**63 - 1
 
 
@@ -127,6 +106,7 @@ class Draws:
         self._used_before = 0  # random operators in the graph when the first of them was made
         self.seeded = Seeded(tensors)
         self.drawn = Drawn(self, tensors.arrays)
+        self.known = KnownDraws(tensors, self._constants)
         self._seeded: dict[int, Any] = {}  # twins of generators seeded in the call, by their id
         self._made: dict[int, Made] = {}  # what steps have made, by id of the stand-in
         self._versions: dict[int, int | None] = {}  # of those
@@ -163,7 +143,11 @@ class Draws:
             return self._of_new(owner, kind, name, args, kwargs)
         if kind == "torch":
             return self._torch_method(frame, owner, name, args, kwargs)
-        names = _PYTHON if kind == "python" else _NUMPY
+        if kind == "python":
+            known = self.known.use(owner, name, args, kwargs)
+            if known is not MISSING:
+                return known
+        names = DRAWS if kind == "python" else _NUMPY
         if name not in names and name != "seed":
             raise RandomState(
                 f"{type(owner).__name__}.{name} of a random number generator is called"
@@ -180,7 +164,7 @@ class Draws:
             self._seeded[id(owner)] = twin
             self._step(_call, (where, name, args, kwargs), None)
             return known
-        if name in _PICKERS and kind == "python":
+        if name in PICKERS and kind == "python":
             _check_population(args, kwargs)
         example = user_call(_call, twin, name, args, kwargs)
         if type(example) is int and not -_LARGEST <= _bound(name, args, example) <= _LARGEST:
@@ -214,12 +198,10 @@ class Draws:
         if id(owner) in self._seeded and kind == "numpy" and name in _NUMPY:
             args, kwargs = self._constants((args, kwargs))
             return self._tensors.arrays.native(_call, (owner, name, args, kwargs), {})
-        if kind == "python" and (name == "seed" or name in _PYTHON):
-            args, kwargs = self._constants((args, kwargs))
-            if name == "seed" and not kwargs and args and args[0] is not None:
-                self._seeded[id(owner)] = owner
-            if id(owner) in self._seeded:
-                return user_call(_call, owner, name, args, kwargs)
+        if kind == "python" and (name in BEGINNINGS or id(owner) in self._seeded):
+            answer = self.known.call(owner, name, args, kwargs)
+            self._seeded[id(owner)] = owner
+            return answer
         raise RandomState("a random number generator made in the call is used")
 
     def _generator(self, owner: Any) -> Given:
@@ -284,8 +266,10 @@ class Draws:
         bound = type(method) in (types.MethodType, types.BuiltinFunctionType)
         owner = method.__self__ if bound else None
         kind = _kind(type(owner))
-        names = {"python": _PYTHON, "numpy": _NUMPY}.get(kind or "", frozenset())
+        names = {"python": DRAWS, "numpy": _NUMPY}.get(kind or "", frozenset())
         if not bound or method.__name__ not in names | {"shuffle"} or id(owner) in self._seeded:
+            return None
+        if kind == "python" and self.known.holds(owner):
             return None
         return owner
 
@@ -293,6 +277,8 @@ class Draws:
         self, frame: Frame, owner: Any, draw: Callable[..., Any], args: Any, example: Any
     ) -> Any:
         """A stand-in for what a function has made that draws from a generator."""
+        if _kind(type(owner)) == "python":
+            self.known.missed = True
         return self._stand_in(frame, draw, (self._generator(owner), *args), example)
 
     def saved(self, owner: Any) -> Callable[[], Any]:

@@ -15,9 +15,11 @@ from types import CodeType
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
+import torch.fx as fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from stator._native._core import Frame
+from stator.capture.causes import is_drawn
 from stator.capture.shapes import has_value
 from stator.graph.observing import Observer
 from stator.graph.output import Taken
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from stator.graph.state import State
 
 _MOST_OFTEN: Final = 64  # at one instruction, for one item of each loop that it is in
+_MOST_DRAWN: Final = 16
 
 
 class Speculation:
@@ -43,6 +46,7 @@ class Speculation:
         self.start: State | None = None  # torch's state when the trace began; None: not allowed
         self.varied: Collection[object] = ()  # places where something turned out to be otherwise
         self.used = False
+        self._drawn = 0  # how many of the values were drawn at random
 
     def truth(self, frame: Frame | None, tensor: torch.Tensor) -> bool | None:
         """Whether a tensor of one element is true; None if that can't be said."""
@@ -126,13 +130,29 @@ class Speculation:
 
     def _seen(self, frame: Frame | None, tensor: torch.Tensor) -> torch.Tensor | None:
         observer = self._observing(frame)
+        if observer is None or self._is_drawn(self._graph.node(tensor)):
+            return None
         with DisableTorchFunction():
-            return None if observer is None else observer.value(tensor)
+            return observer.value(tensor)
 
     def _number(self, frame: Frame | None, symbol: Any) -> Any:
         observer = self._observing(frame)
         with DisableTorchFunction():
-            return None if observer is None else observer.number(symbol)
+            number = None if observer is None else observer.number(symbol)
+            if number is not None and self._is_drawn(self._graph.symbols.argument(symbol)):
+                return None
+        return number
+
+    def _is_drawn(self, node: Any) -> bool:
+        """Whether a value is drawn at random, and so were many before it.
+
+        Each call draws other ones: that all are what they were in the trace is not to be expected.
+        """
+        known = self._scalars.tensors.own.draws.known
+        if not known.missed or not isinstance(node, fx.Node) or not is_drawn(node):
+            return False
+        self._drawn += 1
+        return self._drawn > _MOST_DRAWN
 
     def _check(self, tensor: torch.Tensor, answer: bool) -> None:
         self.used = True
