@@ -97,6 +97,8 @@ class Drawn:
         """A stand-in for what a function returns that draws, and nothing else."""
         if function.__closure__ or not _mentions_random(function.__code__):
             return MISSING
+        if id(function) in calls.made:
+            return MISSING
         scalars = calls.tensors.scalars
         if scalars.careful or _DRAWN in scalars.speculation.varied:
             return MISSING  # it was called before a graph, and did not return what was expected

@@ -79,9 +79,7 @@ class KnownDraws:
         """Whether the state of a generator of the world is known."""
         return id(owner) in self._twins or self.guarded
 
-    def use(
-        self, owner: random.Random, name: str, args: list[Any], kwargs: dict[str, Any]
-    ) -> Any:
+    def use(self, owner: random.Random, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """What a generator of the world answers; MISSING if its state is not known."""
         twin = self._twins.get(id(owner))
         if twin is not None:
