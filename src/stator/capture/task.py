@@ -118,7 +118,7 @@ class Task:
     splits: Splits = field(default_factory=dict)
     """Loops that are not unrolled; those that take too long are added."""
     states: bool = False
-    """What Python's random number generators draw is taken from the call; their state is guarded."""
+    """What Python's random generators draw is taken from the call; their state is guarded."""
 
     @property
     def place(self) -> Place:
