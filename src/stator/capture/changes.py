@@ -6,11 +6,13 @@ In: the record of a shadow. Out: effects: how the shadow differs from what it wa
 from array import array
 from collections import deque
 from collections.abc import Iterator
+from decimal import Context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from stator import objects
 from stator._native import _core as core
+from stator.capture.decimals import changes_of
 from stator.effects import (
     ArrayContents,
     AttrDel,
@@ -75,6 +77,8 @@ def _contents(record: Record) -> Iterator[Effect]:
     shadow, base = record.shadow, record.base
     if base is partial:
         yield from _state(record)
+    elif base is Context:
+        yield from changes_of(record)
     elif base is bytearray:
         content = bytes(bytearray.__iter__(shadow))
         if content != record.initial:

@@ -151,7 +151,7 @@ def _planned(
         tracer.calls.errors.wanted()  # that it is split here is right as long as this holds
     calls = tracer.calls
     changes = [*effects(tracer), *state_effects(tracer), *calls.errors.effects()]
-    changes += calls.contexts.effects()
+    changes += [*calls.contexts.effects(), *calls.decimals.effects()]
     if tracer.writes is not None:
         tracer.written = tracer.writes.of(changes, tracer.written_cells)
     if raised:

@@ -161,7 +161,7 @@ class SlotDel(Effect):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class StateSet(Effect):
-    """All that a C object holds is set at once, by its `__setstate__`."""
+    """All that a C object holds is set at once, by its `__setstate__` or a function like it."""
 
     method: Any
     value: Any

@@ -305,7 +305,9 @@ class Writer:
                 call = names.of(descriptor.__delete__, f"del_{descriptor.__name__}")
                 yield f"{call}({target})"
             case model.StateSet(method=method):
-                call = names.of(method, f"{name_of(method.__objclass__)}_setstate")
+                owner = getattr(method, "__objclass__", None)
+                name = "set_state" if owner is None else f"{name_of(owner)}_setstate"
+                call = names.of(method, name)
                 yield f"{call}({target}, {expr(effect.value)})"
             case model.Passed():
                 places = self.names.of(effect.places, "places")
