@@ -245,8 +245,8 @@ class HiddenState(Break):
     title = "state is used that can't be seen or undone"
     what = (
         "The program inspects or clears a cache (`functools.lru_cache`), changes or keeps a new "
-        "object that it got from one, leaves the decimal context or a new context variable set, or "
-        "calls a codec or compressor."
+        "object that it got from one, leaves another decimal context running or a new context "
+        "variable set, or calls a codec or compressor."
     )
     why = (
         "C code keeps this state where a trace can't read, guard or restore it. So a later call "
