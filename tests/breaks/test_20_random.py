@@ -22,9 +22,9 @@ from tests.capture.harness import user_frames
 
 from .generate import Program, generate, with_break
 
-PAIRS = int(os.environ.get("STATOR_FUZZ", "2000"))
+PAIRS = int(os.environ.get("STATOR_FUZZ", "800"))
 FIRST = int(os.environ.get("STATOR_FUZZ_SEED", "0"))
-CHUNKS = 20
+CHUNKS = 8
 FILE = str(Path(__file__).with_name("generated.py"))
 
 

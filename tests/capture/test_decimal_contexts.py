@@ -229,3 +229,47 @@ def test_two_names_of_one_context() -> None:
                 b = a if same else Context(prec=5)
                 results += [str(function(torch.ones(1), a, b)), repr(a), repr(b)]
             assert found == expected
+
+
+# ---------------------------------------------------------------------------- numbers of tensors
+
+
+class Own(Decimal):
+    pass
+
+
+def from_a_float(x):
+    return str(Decimal.from_float(x[0].item())), str(Own.from_float(x[1].item()))
+
+
+def made(x):
+    return str(Decimal(x[0].item())), str(Own(int(x[1].item())))
+
+
+def with_precision(x):
+    context = Context(prec=int(x[0].item()))
+    context.Emax = int(x[1].item())
+    return str(context.divide(1, 3)), context.Emax
+
+
+def with_local_precision(x):
+    with localcontext() as context:
+        context.prec = int(x[1].item())
+        return str(Decimal(1) / 3)
+
+
+def multiplied(x):
+    return str(Decimal(3) * int(x[0].item())), Decimal(3) < x[1].item()
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "program",
+    [from_a_float, made, with_precision, with_local_precision, multiplied],
+    ids=lambda fn: fn.__name__,
+)
+def test_numbers_of_tensors(program: Callable[..., Any], backend: str) -> None:
+    compiled = stator.compile(program, backend=backend)
+    for number in (2.0, 3.0, 2.0, 5.0):
+        x = torch.tensor([number, number + 2])
+        assert compiled(x) == program(x)

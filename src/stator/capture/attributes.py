@@ -30,7 +30,7 @@ from stator.capture.facts import (
 )
 from stator.capture.locks import is_lock
 from stator.capture.names import Names
-from stator.capture.native_calls import callee
+from stator.capture.native_calls import callee, known_number
 from stator.capture.printing import file_method
 from stator.capture.refusals import unseen
 from stator.capture.subclasses import Behind
@@ -467,6 +467,10 @@ class Attributes(Names):
         if hook is not None and is_c_method(hook.value):
             self.calls.native(frame, hook.value, [obj, name, value], None)
             return
+        if self.tensors.types.holds(type(value)):
+            found = objects.lookup(cls, name)
+            if found is not None and type(found.value) is types.GetSetDescriptorType:
+                value = known_number(self.calls, frame, value, f"{cls.__qualname__}.{name}")
         self.store_ready(obj, name)
         core.setattr(frame, obj, name, value)
         self.stored(obj, name)

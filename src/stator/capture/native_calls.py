@@ -247,6 +247,21 @@ def _lending(
     return received(calls, callable, result)
 
 
+def known_number(calls: "Calls", frame: Frame, value: Any, what: str) -> Any:
+    """A value for C code that takes real numbers, if it is or contains one that is not known."""
+    if CONSTANTS.holds(type(value)):
+        return value
+    if type(value) is torch.SymInt:
+        known = calls.tensors.scalars.speculation.number(frame, value)
+        if known is not None:
+            return known
+    if calls.tensors.has_symbols(value, Depth.DEEP):
+        value = calls.tensors.shapes.fixed(frame, value)
+        if calls.tensors.has_symbols(value, Depth.DEEP):
+            raise ValueNeeded(f"{what} needs a number that depends on values")
+    return value
+
+
 def _forbidden(
     calls: "Calls",
     frame: Frame,
@@ -264,6 +279,7 @@ def _forbidden(
         calls.decimals.begin()
         for value in (*bound, *args):
             calls.values.ready(value, Depth.DEEP, calls=not is_decimal(type(value)))
+        args = [known_number(calls, frame, value, describe(callable)) for value in args]
         return received(calls, callable, call_c(calls, frame, callable, args, kwnames))
     kind = FORBIDDEN[contract.reason]
     raise kind(f"{describe(callable)} {contract.reason.value}")
