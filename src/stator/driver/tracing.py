@@ -72,7 +72,7 @@ def captured(task: Task, label: Label, options: Options, ledger: Ledger) -> Capt
     task, whole, failed = _opened(task, label, options, ledger.dynamics)
     if isinstance(whole.broken, LoopUnrolled) and not options.fullgraph:
         whole = _traced(task, options)  # again, up to the first iteration
-    if whole.broken is not None and whole.drew and options.fullgraph:
+    if whole.drew and options.fullgraph and not _is_dispatch(task, whole):
         task, whole = _with_states(task, whole, options, ledger.dynamics)
     shapes = whole.shapes
     ledger.dynamics.in_use = shapes is not None and shapes.in_use
