@@ -110,9 +110,11 @@ def _import(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs
     known = type(given.get("name")) is str and type(given.get("level", 0)) is int
     if not known or given.get("level", 0) or len(args) > len(names):
         return _plain(calls, frame, function, args, kwargs)
-    return calls.tracer.instructions.import_module(
-        frame, (given["name"], None, None, given.get("fromlist", ()), 0)
-    )
+    parts = given.get("fromlist", ())
+    calls.values.ready(parts, Depth.DEEP)
+    if parts is not None and type(parts) not in (list, tuple):
+        return _plain(calls, frame, function, args, kwargs)
+    return calls.tracer.instructions.import_module(frame, (given["name"], None, None, parts, 0))
 
 
 def _import_module(

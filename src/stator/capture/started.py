@@ -6,6 +6,7 @@ said what to do, an operator of a symbolic number.
 """
 
 import copyreg
+import encodings
 from typing import TYPE_CHECKING, Final
 
 from stator._native._core import Frame
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _SYMBOL_MODULES: Final = frozenset({"torch", "torch.fx.experimental.sym_node"})
 _SYMBOL_NAMES: Final = ("SymInt.", "SymFloat.", "SymBool.", "_make_user_magic.")
 _DESCRIPTOR_METHODS: Final = frozenset({"__get__", "__set__", "__delete__"})
+_SEARCH: Final = encodings.search_function
 _SLOTNAMES: Final = copyreg._slotnames  # type: ignore[attr-defined]
 
 
@@ -47,6 +49,13 @@ def answer_frame(calls: "Calls", frame: Frame) -> bool:
     if rule is not None and rule.kind is not leaves.Kind.EVALUATE:
         args, kwargs = arguments_of(frame)
         frame.result = calls.tensors.apply(frame, rule, function, args, kwargs)
+        frame.finish()
+        return True
+    if function is _SEARCH:
+        # C code looks for a codec, and keeps what it finds for ever: that is to be the real one.
+        # As with modules of the library, nobody can see that it is loaded a moment earlier.
+        (name,), _ = arguments_of(frame)
+        frame.result = encodings.search_function(name)
         frame.finish()
         return True
     if function is _SLOTNAMES:  # asked by `object.__reduce_ex__`
