@@ -9,7 +9,6 @@ from typing import Final
 
 KNOWN_BREAKS: Final[dict[str, str]] = {
     "test_11_side_effects.function_defaults_replaced": "functions of the world are changed",
-    "test_11_side_effects.iterator_advanced": "iterators of the world",
     "test_11_side_effects.class_of_an_instance_replaced": "the class of an object is replaced",
     "test_14_training.hook_registered_inside": "autograd outside of the graph",
     "test_14_training.retain_grad": "autograd outside of the graph",

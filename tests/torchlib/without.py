@@ -27,12 +27,13 @@ def owner_of(path: str) -> tuple[Any, str] | None:
     module = "torch"
     for part in parts:
         module = f"{module}.{part}"
-        if not hasattr(found, part):
-            try:
-                importlib.import_module(module)
-            except ImportError:
-                return None
-        found = getattr(found, part)
+        if hasattr(found, part):
+            found = getattr(found, part)
+            continue
+        try:
+            found = importlib.import_module(module)
+        except ImportError:
+            return None
     if not hasattr(found, last):
         try:
             importlib.import_module(f"{module}.{last}")

@@ -143,7 +143,7 @@ class Draws:
             return self._of_new(owner, kind, name, args, kwargs)
         if kind == "torch":
             return self._torch_method(frame, owner, name, args, kwargs)
-        if kind == "python":
+        if kind == "python" and owner is not None:
             known = self.known.use(owner, name, args, kwargs)
             if known is not MISSING:
                 return known
@@ -269,7 +269,7 @@ class Draws:
         names = {"python": DRAWS, "numpy": _NUMPY}.get(kind or "", frozenset())
         if not bound or method.__name__ not in names | {"shuffle"} or id(owner) in self._seeded:
             return None
-        if kind == "python" and self.known.holds(owner):
+        if kind == "python" and owner is not None and self.known.holds(owner):
             return None
         return owner
 

@@ -1,7 +1,7 @@
 """Python's random number generators whose state is known: what they draw are constants.
 
-In: calls of `random.Random` objects that were seeded in the call, made in it with a constant seed,
-or whose state is guarded. Out: what another generator in the same state (a twin) answers; where the
+In: calls of `random.Random` objects that were seeded in the call, or made in it with a constant
+seed. Out: what another generator in the same state (a twin) answers; where the
 generator is one of the world, one step before the graph brings it to where the twin ends.
 
 What is picked or put in another order may be anything: the twin does it with positions.
@@ -9,14 +9,12 @@ What is picked or put in another order may be anything: the twin does it with po
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from stator.capture.autograd_leaves import user_call
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import RandomState
 from stator.graph.prologue import Step
-from stator.guards import Callback
 from stator.objects import TypeSet
 from stator.world import MISSING
 
@@ -51,18 +49,6 @@ BEGINNINGS: Final = frozenset({"seed", "setstate"})  # it goes on from a constan
 _SEQUENCES: Final = TypeSet(list, tuple)
 
 
-@dataclass(frozen=True)
-class SameState:
-    """A condition on a generator: it goes on as it did in the call that was traced."""
-
-    state: Any
-
-    def __call__(self, generator: Any) -> bool:
-        if type(generator) is not random.Random:
-            return False
-        return random.Random.getstate(generator) == self.state
-
-
 class KnownDraws:
     """The generators of one trace whose state is known."""
 
@@ -70,14 +56,12 @@ class KnownDraws:
         self._tensors = tensors
         self._constants = constants
         self._twins: dict[int, random.Random] = {}
-        self.guarded = False
-        """The state of every generator is taken from the call, and guarded."""
         self.missed = False
         """The program has used a generator whose state is not known."""
 
     def holds(self, owner: random.Random) -> bool:
         """Whether the state of a generator of the world is known."""
-        return id(owner) in self._twins or self.guarded
+        return id(owner) in self._twins
 
     def use(self, owner: random.Random, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """What a generator of the world answers; MISSING if its state is not known."""
@@ -89,16 +73,8 @@ class KnownDraws:
             answer = self.call(twin, name, args, kwargs)  # what raises has changed nothing
             self._begin(owner, twin)
             return answer
-        if not self.guarded:
-            self.missed = True
-            return MISSING
-        state = random.Random.getstate(owner)
-        world = self._tensors.world
-        check = Callback(SameState(state), "the state of a random number generator")
-        world.guard(world.origins[id(owner)], check)
-        twin.setstate(state)
-        self._begin(owner, twin)
-        return self.call(twin, name, args, kwargs)
+        self.missed = True
+        return MISSING
 
     def _begin(self, owner: random.Random, twin: random.Random) -> None:
         self._twins[id(owner)] = twin

@@ -73,8 +73,6 @@ class Trace:
     """What it changes of the world, and where, if somebody wants to know (`writes.Write`)."""
     operators: tuple[Any, ...] = ()
     """What was recorded, for comparison with another trace of the same call."""
-    drew: bool = False
-    """Whether a generator of Python's was used whose state is not known."""
     looked: frozenset[str] = frozenset()
     """Strings that were left open and that the program has looked at, by the text of the source."""
     shapes: Shapes | None = None
@@ -117,8 +115,6 @@ class Task:
     on one."""
     splits: Splits = field(default_factory=dict)
     """Loops that are not unrolled; those that take too long are added."""
-    states: bool = False
-    """What Python's random generators draw is taken from the call; their state is guarded."""
 
     @property
     def place(self) -> Place:

@@ -100,7 +100,6 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
             if task.wanted.held:
                 world.symbolic[str] = Held(tracer, task.wanted.held).wrap
             tensors.budget = Budget(task.splits, patient=task.whole)
-            tensors.own.draws.known.guarded = task.states
             tensors.scalars.careful = task.trust is Trust.NOTHING
             if task.trust is not Trust.NOTHING:
                 tensors.scalars.speculation.start = state_before
@@ -174,7 +173,6 @@ def _broken_off(tracer: Tracer, task: Task, stopped: Break) -> Trace:
         operators=(
             operators_of(tracer.tensors.graph) if tracer.operators is None else tracer.operators
         ),
-        drew=tracer.tensors.own.draws.known.missed,
         looked=frozenset(tracer.world.looked),
         shapes=tracer.tensors.shapes,
     )

@@ -432,8 +432,6 @@ class Compiler:
 
     def _wanted(self, function: FunctionType, ledger: Ledger, bound: tuple[Any, ...]) -> Wanted:
         """Which sizes and numbers the trace leaves open: those that differ from calls before."""
-        for each in ledger.compilations:
-            ledger.dynamics.look_at_states(each.guards, bound, function)
         if self.options.dynamic is not False:
             seen = [each.guards for each in ledger.compilations]
             for noted in seen if ledger.noticed is None else [ledger.noticed, *seen]:

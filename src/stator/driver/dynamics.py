@@ -13,10 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from stator import config
 from stator.capture.hooks import BESIDE, HOOKS
-from stator.capture.known_draws import SameState
 from stator.capture.wanted import LARGEST, Wanted
 from stator.driver.options import Options
-from stator.guards import Attr, Callback, Equal, Guard, Holds, Keys, Local, NoAttr, NoKey, Source
+from stator.guards import Attr, Equal, Guard, Holds, Keys, Local, NoAttr, NoKey, Source
 from stator.guards.reference import Call, holds
 from stator.guards.sources import Missing
 from stator.guards.tensors import TensorMatch
@@ -36,8 +35,6 @@ class Dynamics:
         self.strides: dict[str, set[int]] = {}
         self.changes: dict[str, str] = {}
         """How they have changed, in words."""
-        self.drawn = False
-        """Random number generators were in another state than that for which it was compiled."""
         self.closed = False
         """Nothing is left open, since the program can't be compiled so."""
         self.fixed_floats = False
@@ -54,7 +51,7 @@ class Dynamics:
         self.sizes.clear()
         self.strides.clear()
         self.changes.clear()
-        self.closed = self.fixed_floats = self.drawn = False
+        self.closed = self.fixed_floats = False
 
     def wanted(self, options: Options) -> Wanted:
         """What the next trace is to leave open."""
@@ -70,15 +67,6 @@ class Dynamics:
             named=_named(config.dynamic_sources),
             changes=dict(self.changes),
         )
-
-    def look_at_states(
-        self, guards: Iterable[Guard], bound: tuple[Any, ...], function: FunctionType
-    ) -> None:
-        """Whether a random number generator is in another state than an entry is for."""
-        states = [guard for guard in guards if _is_state(guard)]
-        if states and not self.drawn:
-            call = Call(bound, function)
-            self.drawn = not all(holds(guard, call) for guard in states)
 
     def learn(
         self, guards: Iterable[Guard], bound: tuple[Any, ...], function: FunctionType
@@ -128,10 +116,6 @@ class _Change(NamedTuple):
     place: Any
     before: Any
     now: Any
-
-
-def _is_state(guard: Guard) -> bool:
-    return type(guard.check) is Callback and type(guard.check.function) is SameState
 
 
 def _difference(guard: Guard, call: Call) -> list[_Change] | None:

@@ -72,8 +72,6 @@ def captured(task: Task, label: Label, options: Options, ledger: Ledger) -> Capt
     task, whole, failed = _opened(task, label, options, ledger.dynamics)
     if isinstance(whole.broken, LoopUnrolled) and not options.fullgraph:
         whole = _traced(task, options)  # again, up to the first iteration
-    if whole.drew and options.fullgraph and not _is_dispatch(task, whole):
-        task, whole = _with_states(task, whole, options, ledger.dynamics)
     shapes = whole.shapes
     ledger.dynamics.in_use = shapes is not None and shapes.in_use
     part = None
@@ -108,21 +106,6 @@ def captured(task: Task, label: Label, options: Options, ledger: Ledger) -> Capt
         return Captured(task, whole, error, time.perf_counter() - began, failed)
     watch.traced(part, time.perf_counter() - began, "split")
     return Captured(task, part, error, time.perf_counter() - began, failed)
-
-
-def _with_states(
-    task: Task, first: Trace, options: Options, dynamics: Dynamics
-) -> tuple[Task, Trace]:
-    """The trace with what Python's random number generators draw in this call, if that helps.
-
-    It is for calls that begin in the same state. Once one has begun in another, the program is
-    none to be compiled as one graph: it would be compiled at each call.
-    """
-    if dynamics.drawn:
-        return task, first
-    known = dataclasses.replace(task, states=True)
-    other = _traced(known, options)
-    return (task, first) if other.broken is not None else (known, other)
 
 
 def _opened(

@@ -306,8 +306,8 @@ class Writer:
                 yield f"{call}({target})"
             case model.StateSet(method=method):
                 owner = getattr(method, "__objclass__", None)
-                name = "set_state" if owner is None else f"{name_of(owner)}_setstate"
-                call = names.of(method, name)
+                setter = "set_state" if owner is None else f"{name_of(owner)}_setstate"
+                call = names.of(method, setter)
                 yield f"{call}({target}, {expr(effect.value)})"
             case model.Passed():
                 places = self.names.of(effect.places, "places")
