@@ -183,6 +183,7 @@ def _shape(tables: Tables, name: str) -> _Shape:
 
 _SHAPES: Final = {number: _shape(TABLES, name) for name, number in TABLES.opmap.items()}
 _EXTENDED_ARG: Final = TABLES.opmap["EXTENDED_ARG"]
+_MAKE: Final = tuple.__new__  # bound here: the program that is evaluated may replace `tuple`
 
 
 def decode(code: CodeType) -> Decoded:
@@ -195,7 +196,7 @@ def decode(code: CodeType) -> Decoded:
     units = len(opcodes)
     shapes = _SHAPES
     extended_arg = _EXTENDED_ARG
-    make = tuple.__new__
+    make = _MAKE
     instructions: list[Instruction] = []
     append = instructions.append
     start = unit = prefix = 0
@@ -218,5 +219,4 @@ def decode(code: CodeType) -> Decoded:
     if start != units:
         raise BytecodeError(f"{code!r} ends within an instruction")
     handlers = parse_exception_table(code.co_exceptiontable)
-    # Written without `tuple`: the program that is evaluated may have replaced that.
     return Decoded(code, (*instructions,), handlers, units)
