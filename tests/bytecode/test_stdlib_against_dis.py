@@ -113,7 +113,8 @@ TRANSLATED: dict[ArgKind, Callable[[Any, dis.Instruction], bool]] = {
     ArgKind.NAME_IMPORT: lambda ours, theirs: (
         ours.name == theirs.argval
         and ours.lazy == ("+ lazy" in theirs.argrepr)
-        and ours.eager == ("+ eager" in theirs.argrepr)
+        # `dis` shows no flags of `from . import`.
+        and (not ours.name or ours.eager == ("+ eager" in theirs.argrepr))
     ),
     ArgKind.LOCAL: lambda ours, theirs: ours == theirs.argval,
     ArgKind.LOCAL_PAIR: lambda ours, theirs: ours == theirs.argval,

@@ -26,6 +26,11 @@ def versions(request: pytest.FixtureRequest) -> Iterator[str]:
     yield from noticing(request.param)
 
 
+def held() -> int:
+    """How many tensors are known to be the same: none where changes of dicts are not told."""
+    return 0 if _core.guard_versions() == "nothing" else COUNT
+
+
 class Holder:
     parameters: dict[str, Any]
 
@@ -64,7 +69,7 @@ def world() -> tuple[Holder, list[G.Guard], G.GuardTree]:
     holder = Holder()
     guards = guards_of(holder)
     tree = settled(guards, holder)
-    assert known(tree) == COUNT
+    assert known(tree) == held()
     return holder, guards, tree
 
 
@@ -115,7 +120,7 @@ def test_a_swap_that_changes_nothing(world: Any) -> None:
     for _ in range(3):
         swapped(p, torch.nn.Parameter(torch.randn(3, 4)))
         assert all(tree.check((holder,), None) for _ in range(10))
-        assert known(tree) == COUNT
+        assert known(tree) == held()
     p.data = torch.randn(1)
     assert not tree.check((holder,), None)
 
@@ -133,7 +138,7 @@ def test_a_parameter_that_is_replaced(world: Any) -> None:
     holder, _, tree = world
     holder.parameters["p5"] = torch.nn.Parameter(torch.randn(3, 4))
     assert all(tree.check((holder,), None) for _ in range(10))
-    assert known(tree) == COUNT
+    assert known(tree) == held()
     holder.parameters["p5"] = torch.nn.Parameter(torch.randn(4, 4))
     assert not tree.check((holder,), None)
 
@@ -143,11 +148,11 @@ def test_what_no_level_holds_is_looked_at() -> None:
     holder = Holder()
     guards = [*guards_of(holder), G.Guard(Y, T.tensor_match(torch.randn(2)))]
     tree = settled(guards, holder, torch.randn(2))
-    assert known(tree) == COUNT
+    assert known(tree) == held()
     for _ in range(20):
         assert tree.check((holder, torch.randn(2)), None)
         assert not tree.check((holder, torch.randn(3)), None)
-    assert known(tree) == COUNT
+    assert known(tree) == held()
 
 
 def test_one_that_changes_and_still_matches() -> None:
@@ -156,10 +161,10 @@ def test_one_that_changes_and_still_matches() -> None:
     guards = guards_of(holder)
     guards[3] = G.Guard(guards[3].source, T.tensor_match(holder.parameters["p2"], dynamic=(0,)))
     tree = settled(guards, holder)
-    assert known(tree) == COUNT
+    assert known(tree) == held()
     for size in range(4, 9):
         holder.parameters["p2"].data = torch.randn(size, 4)
         assert all(tree.check((holder,), None) for _ in range(4))
-        assert known(tree) == COUNT
+        assert known(tree) == held()
     holder.parameters["p2"].data = torch.randn(3, 5)
     assert not tree.check((holder,), None)
