@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 _IMPORT: Final = builtins.__import__
 _NUMBERS: Final = TypeSet(torch.SymInt, torch.SymFloat)
 _HASHING: Final = frozenset({"BUILD_SET", "BUILD_MAP", "SET_ADD", "MAP_ADD"})
-_WITH: Final = frozenset({"BEFORE_WITH", "BEFORE_ASYNC_WITH"})
+# Since 3.14, what a `with` calls is found by an instruction of its own, and called as any method.
+_WITH: Final = frozenset({"BEFORE_WITH", "BEFORE_ASYNC_WITH", "LOAD_SPECIAL"})
 _DEEP: Final = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"})
 _INSTRUCTION_SPECIALS: Final = specials(
     "iter getitem len next enter exit aenter aexit hash eq format str repr match_args await aiter "
