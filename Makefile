@@ -83,7 +83,8 @@ stress: $(READY)
 	$(if $(WITH_TORCH),STATOR_MUTATIONS=all STATOR_C_TYPES=all STATOR_THREAD_SECONDS=60 \
 	    STATOR_OPERATORS=all $(BIN)/python -m pytest tests/capture/test_mutation.py \
 	    tests/capture/test_54_grads.py tests/capture/test_c_types.py tests/api/test_threads.py \
-	    tests/graph/test_layouts.py)
+	    tests/graph/test_layouts.py tests/dynamic/test_02_sizes.py \
+	    tests/capture/test_numbers_of_tensors.py tests/capture/test_shared_inputs.py)
 	$(if $(WITH_TORCH),STATOR_PROGRAMS=20000 $(BIN)/python -m pytest \
 	    tests/unknown/test_generated.py)
 

@@ -27,6 +27,9 @@ FIRST: Final = (
     "unknown",
     "recompiles",
     "graph",
+    "api",
+    "skills",
+    "site",
 )
 
 

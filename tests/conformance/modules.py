@@ -47,7 +47,7 @@ COMPILED_SLICE: Final = tuple(
     test_named_expressions test_dictcomps test_global test_keywordonlyarg test_positional_only_arg
     test_unary test_augassign test_index test_contains test_isinstance test_typechecks test_format
     test_grammar test_patma test_coroutines test_yield_from test_genericclass
-    test_operator test_defaultdict test_copy test_keyword
+    test_defaultdict test_copy test_keyword
     """.split()  # noqa: SIM905
 )
 # Further modules, for looking for bugs: no list of known failures is kept for them.

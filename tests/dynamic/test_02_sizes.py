@@ -2,6 +2,7 @@
 """Sizes that change: programs on random shapes, and on all small ones."""
 
 import itertools
+import os
 
 import pytest
 import torch
@@ -13,10 +14,16 @@ from .harness import Counting, compare, marked, shapes, small, tensor
 from .programs import PROGRAMS
 
 BACKENDS = ["eager", "aot_eager"]
+ALL = os.environ.get("STATOR_OPERATORS") == "all"
 
 
-@pytest.mark.parametrize("dynamic", [None, True])
-@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def in_turns(programs):
+    """Each program from the start and by what changes: both with `make stress`, else one."""
+    pairs = [(each, dynamic) for each in programs for dynamic in (None, True)]
+    return pairs if ALL else [pairs[2 * i + i % 2] for i in range(len(programs))]
+
+
+@pytest.mark.parametrize(("program", "dynamic"), in_turns(PROGRAMS), ids=str)
 def test_random_shapes(program, dynamic):
     """24 shapes, 0 and 1 among the sizes."""
     found = compare(program.function, shapes(*program.dims), dynamic=dynamic)
@@ -36,8 +43,7 @@ def test_unbacked(program):
     compare(program.function, calls)
 
 
-@pytest.mark.parametrize("dynamic", [None, True])
-@pytest.mark.parametrize("program", PROGRAMS[::5], ids=str)
+@pytest.mark.parametrize(("program", "dynamic"), in_turns(PROGRAMS[::5]), ids=str)
 def test_random_shapes_with_aot_autograd(program, dynamic):
     found = compare(program.function, shapes(*program.dims), "aot_eager", dynamic)
     assert found.compiles <= program.compiles + 2

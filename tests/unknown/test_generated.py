@@ -10,8 +10,8 @@ import pytest
 from .compared import checked
 from .generate import WIDE, generate
 
-COUNT: Final = int(os.environ.get("STATOR_PROGRAMS", "24"))
-_TOGETHER: Final = 12
+COUNT: Final = int(os.environ.get("STATOR_PROGRAMS", "16"))
+_TOGETHER: Final = 8
 KNOWN: Final[frozenset[int]] = frozenset()  # seeds that differ
 
 
