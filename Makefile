@@ -75,7 +75,7 @@ conformance: $(STAMP)
 conformance-compiled: $(READY)
 	@mkdir -p build
 	$(BIN)/python -m tests.conformance --engine stator.testing:conformance \
-	    --out build/conformance-compiled-$(PYVER).json --min-rate 75 $(ARGS)
+	    --out build/conformance-compiled-$(PYVER).json --min-rate 82 $(ARGS)
 
 stress: $(READY)
 	STATOR_STRESS=100000 $(BIN)/python -m pytest tests/native -k "leak or stress"
