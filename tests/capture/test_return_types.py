@@ -32,7 +32,7 @@ RESULTS: Final = {
     "min": lambda x: torch.min(x, 0),
     "mode": lambda x: x.mode(0),
     "nanmedian": lambda x: x.nanmedian(0),
-    "qr": torch.qr,
+    **({"qr": torch.qr} if hasattr(torch.return_types, "qr") else {}),  # up to torch 2.14
     "slogdet": torch.slogdet,
     "sort": torch.sort,
     "svd": torch.svd,

@@ -61,6 +61,7 @@ WRAPPERS: Final[frozenset[str]] = frozenset(
 LEFT_OUT: Final[frozenset[str]] = frozenset(
     {
         f"{_NOTES}.GenerationTracker.tag",
+        f"{_NOTES}._GenerationTracker.tag",  # since torch 2.15
         # It makes the class of `ctx`, which a trace has no use for. The class can't leave the call.
         "torch.autograd.function.FunctionMeta.__init__",
     }
