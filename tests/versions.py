@@ -5,7 +5,9 @@ from typing import Final
 import pytest
 import torch
 
-TORCH: Final = tuple(map(int, torch.__version__.split(".")[:2]))
+from stator.torchlib.versions import RELEASE
+
+TORCH: Final = RELEASE
 
 known_layers = pytest.mark.skipif(TORCH < (2, 13), reason="other layers before 2.13")
 """Before 2.13, torch has other layers around Inductor's code: there the shortcut is refused."""

@@ -6,6 +6,7 @@ import torch
 from torch import nn
 
 import stator
+from tests import stand_in
 
 KINDS = {
     "SGD": (torch.optim.SGD, {"lr": 0.05, "momentum": 0.9}),
@@ -24,15 +25,7 @@ def fresh():
 
 @pytest.fixture
 def given(monkeypatch):
-    """The graphs that Inductor is given; it is not called."""
-    found = []
-
-    def fake(module, inputs, **settings):
-        found.append([n.name for n in module.graph.nodes if n.op.startswith("call")])
-        return module.forward
-
-    monkeypatch.setattr("stator.torchlib.inductor.compile_fx", lambda: fake)
-    return found
+    return stand_in.install(monkeypatch)
 
 
 def trained(kind, options, wrap, whole=False):

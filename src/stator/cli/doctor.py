@@ -121,7 +121,7 @@ def _torch() -> Iterator[Finding]:
     torch: Any = import_module("torch")
     version: str = torch.__version__
     oldest, newest = TESTED
-    if oldest <= tuple(map(int, version.split(".")[:2])) <= newest:
+    if oldest <= import_module("stator.torchlib.versions").release_of(version) <= newest:
         yield Finding("torch", "ok", version)
     else:
         known = " to ".join(f"{major}.{minor}" for major, minor in TESTED)

@@ -18,6 +18,7 @@ from torch.overrides import BaseTorchFunctionMode
 
 from stator._native import _core
 from stator.torchlib.modes import (
+    AUTOCAST_DEVICES,
     BaseTorchDispatchMode,
     DispatchKey,
     DispatchKeySet,
@@ -37,7 +38,6 @@ from .tree import Guard
 
 _TRACER: Final = dispatch_key_parse("Tracer")  # its key is on while torch.jit traces
 
-AUTOCAST_DEVICES: Final = ("cpu", "cuda", "xpu", "mps", "mtia", "hpu", "privateuseone")
 
 STATES: Final[dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]] = {
     # First: where a mode is active, torch may run its Python code to answer the others.

@@ -89,8 +89,12 @@ def default_device() -> torch.device | None:
     return device
 
 
+AUTOCAST_DEVICES: Final = ("cpu", "cuda", "xpu", "mps", "mtia", "hpu", "privateuseone")
+"""Kinds of devices that may have autocast; a build may not know all of them."""
+
+
 def _autocast_of_each() -> bool:
-    for device in ("cpu", "cuda", "xpu", "mps", "mtia", "hpu", "privateuseone"):
+    for device in AUTOCAST_DEVICES:
         try:
             if torch.is_autocast_enabled(device):
                 return True
