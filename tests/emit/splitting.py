@@ -4,6 +4,7 @@
 there, its frames become points and values, and `resume` makes the function that does the rest.
 """
 
+import builtins
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -52,7 +53,13 @@ def observe_split(program: oracle.Program, count: int) -> oracle.Outcome | type[
             failed.append(type(error))
             raise
 
-    outcome = oracle.observe(run, program.prepare)
+    names = builtins.__dict__
+    before = names.copy()
+    try:
+        outcome = oracle.observe(run, program.prepare)
+    finally:
+        # A program that is abandoned doesn't put back what it has replaced.
+        names.update(before)
     return failed[0] if failed else outcome
 
 
