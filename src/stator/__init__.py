@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from stator.dropin.switch import install, uninstall
     from stator.evaluator import InternalError
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "BackendError",
