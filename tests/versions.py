@@ -20,6 +20,11 @@ fake_encoder = pytest.mark.skipif(
 )
 """Its sizes can't be left open there."""
 
+sizes_of_slices = pytest.mark.skipif(
+    TORCH < (2, 13), reason="before 2.13, torch doesn't know the sizes of slices between numbers"
+)
+"""There, the size of `x[n : n + 2]` is no expression of an `n` from a tensor: a break."""
+
 traces_inference: Final = TORCH >= (2, 13)
 """Before 2.13, AOTAutograd fails on views that are made in inference mode."""
 

@@ -480,7 +480,10 @@ def gradients(x, n):
 
 
 # Before torch 2.13, fake kernels ask for the values of these sizes: a break, with that reason.
-ASKED = ("attention_over_a_part", "repeated", "reshape_of_a_slice")
+ASKED = (
+    *("attention_over_a_part", "repeated", "reshape_of_a_slice"),
+    *("cache_update_of_two", "assignment_by_slice"),
+)
 
 
 def captured():

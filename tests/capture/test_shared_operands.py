@@ -16,6 +16,7 @@ import torch
 
 import stator
 from stator.backends.registry import lookup
+from tests.versions import sizes_of_slices
 
 BACKENDS = ("eager", "aot_eager")
 SHAPES = (
@@ -231,6 +232,7 @@ def halves(x, i, j):
     x[:half].copy_(x[half:-1])
 
 
+SLICED = ("a part of itself", "a part that grows")
 ROWS = {
     "assigned": assigned,
     "assigned to the first": assigned_to_first,
@@ -246,7 +248,9 @@ ROWS = {
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[sizes_of_slices] * (name in SLICED)) for name in ROWS]
+)
 def test_rows_are_the_same_or_apart(name, backend) -> None:
     """For any numbers in one graph, which is right for all of them."""
     graphs = []

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import stator
+from tests.versions import sizes_of_slices
 
 from .harness import Counting
 
@@ -109,7 +110,7 @@ def test_decoding(in_place, backend):
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
-@pytest.mark.parametrize("sliced", [True, False])
+@pytest.mark.parametrize("sliced", [pytest.param(True, marks=sizes_of_slices), False])
 def test_positions_in_tensors(sliced, backend):
     """Nothing has to be left open: no size changes."""
     _, graphs = both(lambda: Positioned(sliced), backend, position=True)

@@ -10,6 +10,7 @@ import torch
 
 import stator
 from stator.backends.registry import lookup
+from tests.versions import sizes_of_slices
 
 X = torch.arange(12.0).view(4, 3)
 
@@ -52,6 +53,7 @@ PROGRAMS = [
 ]
 
 
+@sizes_of_slices
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("program", PROGRAMS)

@@ -62,15 +62,15 @@ class AutogradNodes:
             return node_name.__get__(node)
         if name != "next_functions":
             refuse()
-        before = set()
+        before = []  # the objects themselves: torch makes one anew where nobody has kept it
         with DisableTorchFunction():
             for fake, (_, _) in self._given():
                 if fake.requires_grad:
                     self._tensors.own.guard_leaf(fake)
                     if fake.grad_fn is not None:
-                        before.add(id(fake.grad_fn))
+                        before.append(fake.grad_fn)
             following = node.next_functions
-            if any(id(each) in before for each, _ in following):
+            if any(each is other for each, _ in following for other in before):
                 refuse()  # it was computed before the call
         return tuple((None if each is None else self._add(each), nr) for each, nr in following)
 
