@@ -6,7 +6,9 @@ from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
+import torch
 
+import stator
 from stator.backends import (
     UnknownBackendError,
     list_backends,
@@ -51,6 +53,24 @@ def test_register() -> None:
 
     assert {"mine", "other", "third", "fourth"} <= set(list_backends())
     assert lookup("third") is third
+
+
+def test_a_backend_may_prepare_itself() -> None:
+    events: list[str] = []
+
+    def prepared(module: Any, example_inputs: Any) -> Any:
+        events.append("graph")
+        return module.forward
+
+    prepared._dynamo_backend_init = lambda: events.append("prepared")  # type: ignore[attr-defined]
+    register_backend(prepared)
+    given: list[Any] = [prepared, "prepared"]
+    for backend in given:
+        compiled = stator.compile(lambda x: x + 1, backend=backend)
+        assert events == ["prepared"]
+        compiled(torch.ones(2))
+        assert events == ["prepared", "graph"]
+        events.clear()
 
 
 def test_names_are_taken_once() -> None:

@@ -106,6 +106,18 @@ def lookup(backend: str | Backend) -> Backend:
     return _registered.setdefault(backend, _installed()[backend].load())
 
 
+def announce(backend: str | Backend) -> None:
+    """Tells a backend that something will be compiled with it, as torch does from 2.15 on.
+
+    A backend may have a function without arguments, `_dynamo_backend_init`, which prepares it for
+    its first graph. Ours have none, so that nothing is loaded here for them.
+    """
+    if not is_built_in(backend):
+        prepare = getattr(lookup(backend), "_dynamo_backend_init", None)
+        if prepare is not None:
+            prepare()
+
+
 def load(backend: str | Backend) -> None:
     """Loads what a backend needs.
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from stator.backends import check
 from stator.backends.inductor import check_settings
-from stator.backends.registry import takes_settings
+from stator.backends.registry import announce, takes_settings
 
 _LOG: Final = logging.getLogger("stator")
 
@@ -110,6 +110,7 @@ def checked(
                 "the backend %r takes no mode and no options: %s is ignored", backend, told
             )
         mode, options = None, None
+    announce(backend)
     return Options(
         backend, bool(fullgraph), dynamic, mode, dict(options or {}), name, recompile_limit, isolate
     )
