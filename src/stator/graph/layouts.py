@@ -23,6 +23,7 @@ from stator.torchlib.modes import disable_current_modes, no_python_dispatcher
 from stator.torchlib.operators import OpOverload
 from stator.torchlib.transforms import pytree
 
+from . import spectra
 from .memory import expression
 
 Strides: TypeAlias = tuple[int, ...]
@@ -280,8 +281,8 @@ def _rolled(args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Tensor) 
 
 
 _of_first, _of_second = _suggested(0), _suggested(1)
-_OF_SYMBOLS: Final = frozenset({_fresh, _of_first, _of_second, _rolled})
-"""Rules that hold for sizes that are left open: they ask nothing."""
+_OF_SYMBOLS: Final = frozenset({_fresh, _of_first, _of_second, _rolled, *spectra.RULES})
+"""Rules that hold for sizes that are left open: they ask little or nothing."""
 _NAMED: Final[Mapping[Rule, Sequence[str]]] = {
     _fresh: (
         "_log_softmax",
@@ -312,6 +313,8 @@ _NAMED: Final[Mapping[Rule, Sequence[str]]] = {
         "frexp.Tensor",
         "full_like",
         "hardtanh",
+        "index_fill.int_Scalar",
+        "index_fill.int_Tensor",
         "log_sigmoid_backward",
         "nan_to_num",
         "ones_like",
@@ -334,6 +337,7 @@ _NAMED: Final[Mapping[Rule, Sequence[str]]] = {
         "max_unpool2d",
         "native_batch_norm",
         "reflection_pad3d",
+        "replication_pad2d",
         "replication_pad3d",
     ),
     _of_second: (
@@ -347,6 +351,7 @@ _NAMED: Final[Mapping[Rule, Sequence[str]]] = {
     _indexed: ("index.Tensor",),
     _rolled: ("roll",),
     _viewed: ("view", "_unsafe_view"),
+    **spectra.RULES,
 }
 # Elementwise by torch's tags, but not by what they do.
 _OTHERS: Final = frozenset(

@@ -29,6 +29,9 @@ SCATTERS_UNPLACED: Final = RELEASE < (2, 13)
 """Fake kernels of `slice_scatter` and the like say that results lie as the argument does, whatever
 that is, and always begin at 0."""
 
+TRANSFORMS_UNPLACED: Final = RELEASE < (2, 13)
+"""Fake kernels of Fourier transforms say that their results are contiguous."""
+
 SWAPS_KNOWN: Final = RELEASE <= LAST
 """One function of torch gives the object of a tensor another impl, and no other."""
 
