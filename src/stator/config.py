@@ -49,7 +49,8 @@ but `backward(retain_graph=True)`, and `create_graph`, through such a graph may 
 torch_kernels: bool = True
 """Run a graph by its own operators, as eager does, where Inductor has nothing to fuse, or where
 nearly all of the time is spent in recurrent layers or the like: it would be compiled for nothing.
-Only with the default mode, on the CPU."""
+Loops that call a recurrent layer step by step run so until compiling them pays. Only with the
+default mode, on the CPU."""
 
 dynamic_sources: str = ""
 """Arguments, attributes … whose sizes, or value, are left open from the start: names as guards show

@@ -5,10 +5,12 @@
 Standard output and exit status must be the same. Where torch.compile fails, they must be those of
 the program with compilation switched off. `--record` writes what is expected to tests/cli/recorded,
 for the tests that run in CI. Each run begins with an empty cache of Inductor's, so that times can
-be compared; next to each is the time of the processor, which depends less on other programs.
+be compared, and with stator's modules as bytecode, which an installed package has; next to each is
+the time of the processor, which depends less on other programs.
 """
 
 import argparse
+import compileall
 import os
 import re
 import resource
@@ -110,6 +112,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("names", nargs="*", metavar="NAME")
     given = parser.parse_args(arguments)
     different = 0
+    compileall.compile_dir(HERE.parents[1] / "src", quiet=1)
     for name in given.names or names():
         with tempfile.TemporaryDirectory() as cache:
             theirs = under_torch(name, TORCHINDUCTOR_CACHE_DIR=cache)

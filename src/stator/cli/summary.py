@@ -80,7 +80,7 @@ class Summary:
         yield "functions", str(self.functions)
         yield "graphs", f"{self.graphs} ({_many(self.operators, 'operator')})"
         if self.own:
-            yield "not generated", f"{_many(self.own, 'graph')}: Inductor would not be faster"
+            yield "not generated", f"{_many(self.own, 'graph')}: Inductor would not pay"
         places = len(self.breaks)
         yield "graph breaks", str(places) if places else "none"
         yield "recompiles", str(self.recompiles.total()) if self.recompiles else "none"
@@ -191,6 +191,10 @@ class _Adding:
         broken = event["broken"]
         if broken is not None and not broken.get("of_a_split"):  # which another one has led to
             self._broke(event)
+
+    def _generated(self, event: Event) -> None:
+        self._summary.own -= 1
+        self._summary.backend_seconds += event["backend_seconds"]
 
     def _broke(self, event: Event) -> None:
         split = _split(event["broken"])

@@ -242,6 +242,16 @@ def compiled(
         story.compiled(label, done, words, function)
 
 
+def generated(label: Label, number: int, seconds: float) -> None:
+    """A graph that ran by torch's own kernels is Inductor's from now on."""
+    TOTALS.own = max(TOTALS.own - 1, 0)  # they may have been counted before a reset
+    if logs.on("dynamo", label):
+        text = f"{label}: the graph has run often; the backend took {seconds * 1000:.1f} ms"
+        logs.write("dynamo", text)
+    if journal.on():
+        story.generated(label, number, seconds)
+
+
 def operators(module: fx.GraphModule) -> tuple[str, ...]:
     """What a graph calls, in order, by the names that a user knows."""
     calls = (node for node in module.graph.nodes if node.op.startswith("call_"))

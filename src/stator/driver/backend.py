@@ -11,19 +11,25 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from types import FunctionType
 from typing import Any, Final
+
+import torch.fx as fx
 
 from stator import config
 from stator.backends import BackendError
 from stator.backends.compile import compile_graph, depends_on_values
 from stator.backends.eager import eager
+from stator.backends.patience import Patience, patience
 from stator.backends.recurrent import NotCompiledError
 from stator.backends.registry import backend_name, is_built_in, load
 from stator.backends.shortcut import NO_ASSERTS, only_torch_operators, shortcut
 from stator.backends.worth import own_operators
 from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
+from stator.driver.later import later
+from stator.driver.ledger import Label
 from stator.driver.options import Options
 from stator.graph import Recorded
 from stator.torchlib import inductor as torch_inductor
@@ -43,43 +49,38 @@ class Ready:
 
     call: Callable[..., Any]
     own: str | None = None
-    """Why it is the graph itself, which Inductor could not make faster."""
+    """Why it is the graph itself: Inductor could not make it faster, or would take too long yet."""
 
 
 def compile_recorded(
     recorded: Recorded,
     options: Options,
     title: Title,
+    label: Label,
     failed: Callable[[BackendError], bool],
     *,
     may_split: bool,
     once: str | None = None,
 ) -> Ready:
-    """Calls the backend; Inductor's code is called as directly as is safe.
+    """Calls the backend, or has it called when that pays.
 
     Where the backend fails, and it is not known why, `failed` says whether the graph itself is to
     run in its place. If sizes depend on values, and it `may_split`, the program is to be split.
     """
     progress.stage(f"backend {backend_name(options.backend)}")
-    given = options.for_backend
+    module, examples, mode = recorded.module, recorded.example_inputs, recorded.fake_mode
     own = once if options.inductor and config.torch_kernels else None
     own = own or _not_worth_compiling(recorded, options)
     if own is not None:
-        return Ready(eager(recorded.module, recorded.example_inputs), own)
-    direct = options.inductor and config.inductor_shortcuts
-    if direct and only_torch_operators(recorded.module):
-        given["patches"] = NO_ASSERTS
-    depends = depends_on_values(recorded.module)
+        return Ready(eager(module, examples), own)
+    depends = depends_on_values(module)
+    if not depends and (wait := _waits(module, options)) is not None:
+        # The graph as it is now, and none of the program's tensors: only fakes are kept.
+        now = partial(_compiled, module, examples, mode, options, title)
+        number = title.number
+        return Ready(later(module.forward, now, wait, mode.shape_env, label, number), wait.why)
     try:
-        with _same_recursion_limit():
-            load(options.backend)
-            made = compile_graph(
-                recorded.module,
-                recorded.example_inputs,
-                options.backend,
-                fake_mode=recorded.fake_mode,
-                options=given,
-            )
+        return Ready(_compiled(module, examples, mode, options, title))
     except BackendError as error:
         if may_split and depends and _is_of_values(error, options):
             raise ValuesInGraphError(str(error.__cause__ or error)) from error
@@ -92,10 +93,23 @@ def compile_recorded(
             f"a graph runs uncompiled, since {reason}:\n  {error.__cause__}", stacklevel=2
         )
         return Ready(error.module.forward)
+
+
+def _compiled(
+    module: fx.GraphModule, examples: list[Any], mode: Any, options: Options, title: Title
+) -> Callable[..., Any]:
+    """Calls the backend; Inductor's code is called as directly as is safe."""
+    given = options.for_backend
+    direct = options.inductor and config.inductor_shortcuts
+    if direct and only_torch_operators(module):
+        given["patches"] = NO_ASSERTS
+    with _same_recursion_limit():
+        load(options.backend)
+        made = compile_graph(module, examples, options.backend, fake_mode=mode, options=given)
     if not direct:
-        return Ready(made.function)
+        return made.function
     call = shortcut(made)
-    return Ready(call.call if call.refusal is not None else _called(call.call, title))
+    return call.call if call.refusal is not None else _called(call.call, title)
 
 
 def _not_worth_compiling(recorded: Recorded, options: Options) -> str | None:
@@ -103,6 +117,13 @@ def _not_worth_compiling(recorded: Recorded, options: Options) -> str | None:
     if not options.inductor or not config.torch_kernels or options.for_backend:
         return None
     return own_operators(recorded.module) if torch_inductor.is_as_usual() else None
+
+
+def _waits(module: fx.GraphModule, options: Options) -> Patience | None:
+    """How long Inductor is to wait with a graph; None if it is not to, or is asked for more."""
+    if not options.inductor or not config.torch_kernels or options.for_backend:
+        return None
+    return patience(module) if torch_inductor.is_as_usual() else None
 
 
 @contextlib.contextmanager

@@ -7,9 +7,7 @@ compile itself traces the call (`tracing.py`) and makes an entry of the trace (`
 """
 
 import dataclasses
-import os
 import sys
-import threading
 import traceback
 import warnings
 from types import CodeType, FunctionType
@@ -58,6 +56,7 @@ from stator.driver.ledger import (
     shared_ledger,
 )
 from stator.driver.notice import notice
+from stator.driver.one_at_a_time import compiling_alone
 from stator.driver.options import Options
 from stator.driver.recompiles import limit_reached, reasons, refused, told
 from stator.driver.side_effects import follow_policy
@@ -74,19 +73,6 @@ from stator.graph.modes import interruptible
 
 _ATTEMPTS: Final = 3
 _MOST_FAILURES: Final = 3  # of ours, before a function is left alone
-
-
-# Tracing changes torch's state for a while, and backends are not made for several threads.
-_lock = threading.RLock()
-
-
-def _after_fork() -> None:
-    """The thread that held the lock does not exist in the child."""
-    global _lock
-    _lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_after_fork)
 
 
 def compiled_function(
@@ -119,7 +105,7 @@ def compiled_function(
 
 def forget(code: CodeType | None = None) -> None:
     """Drops what was compiled: for one code object, or all. A compile under way comes first."""
-    with _lock:
+    with compiling_alone():
         for ledger in ledgers_of(code):
             ledger.reset()
         if code is None:
@@ -155,7 +141,7 @@ class Compiler:
             announcements.declined(self.label, Why.STANCE)
             return CALL_ORIGINAL
         try:
-            with _lock:
+            with compiling_alone():
                 if taken is not stance.DEFAULT:
                     return self._served_so(taken, compiled, bound)
                 return self._served(compiled, bound)

@@ -116,7 +116,9 @@ def build(
             uncompiled.append(error)
         return may_fail
 
-    ready = compile_recorded(recorded, options, title, given_up, may_split=may_split, once=once)
+    ready = compile_recorded(
+        recorded, options, title, label, given_up, may_split=may_split, once=once
+    )
     seconds = time.perf_counter() - began
     graph = trace.shared.around(sizes.around(ready.call), views)
     assert trace.changes is not None

@@ -188,6 +188,10 @@ def compiled(label: Label, done: Compilation, effects: Sequence[str], residual: 
     done.kept.append(_Witness(done.tally, done.number, found))
 
 
+def generated(label: Label, number: int, seconds: float) -> None:
+    journal.write("generated", function=known(label), number=number, backend_seconds=seconds)
+
+
 def _outcome(done: Compilation) -> str:
     if done.eager is not None:
         return "eager"

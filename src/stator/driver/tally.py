@@ -115,7 +115,7 @@ class Totals:
     compiles: int = 0
     graphs: int = 0
     own: int = 0
-    """Graphs that run by their own operators, since the backend could not make them faster."""
+    """Graphs that run by their own operators, since the backend would not be faster, or not yet."""
     operators: int = 0
     recompiles: int = 0
     failures: int = 0
@@ -183,12 +183,12 @@ def counters() -> dict[str, Any]:
     """What was compiled in this process, and how calls of compiled functions ran, in numbers.
 
     `unique_graphs` and their `operators`, and how many of them run by `torch_kernels`, since
-    Inductor could not make them faster; `graph_breaks`, as places of the program, and for each
-    reason how many graphs end there (`break_reasons`); `compiles`, `recompiles`, `failures`,
-    `limits` that were reached. Of `calls` of compiled functions: `hits` were served by what had
-    been compiled before, `captured` by that or by what was compiled for them, and `eager` ran as
-    they are, by reason (`eager_reasons`). What is disabled, or runs under the stance "force_eager",
-    is not counted. `stator.reset()` begins anew.
+    Inductor could not make them faster, or would take too long yet; `graph_breaks`, as places of
+    the program, and for each reason how many graphs end there (`break_reasons`); `compiles`,
+    `recompiles`, `failures`, `limits` that were reached. Of `calls` of compiled functions: `hits`
+    were served by what had been compiled before, `captured` by that or by what was compiled for
+    them, and `eager` ran as they are, by reason (`eager_reasons`). What is disabled, or runs under
+    the stance "force_eager", is not counted. `stator.reset()` begins anew.
     """
     runs = TOTALS.runs
     return {

@@ -99,6 +99,12 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
         here = condition.xreplace({symbol: known[symbol] for symbol in free & known.keys()})
         return self._maybe_evaluate_static(here) not in (False, sympy.false)
 
+    def assumed(self) -> object:
+        """What guards have to say about symbols with a value: equal, if nothing was added."""
+        known = self.backed_var_to_val
+        others = {each: self.replacements[each] for each in known if each in self.replacements}
+        return len(self.guards), others, {each: self.var_to_range[each] for each in known}
+
     def believed(self) -> Believed:
         asserts = {symbol: len(found) for symbol, found in self.deferred_runtime_asserts.items()}
         return Believed(
