@@ -2,8 +2,10 @@
 
 import contextlib
 import gc
+import importlib
 import time
 import weakref
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -178,3 +180,36 @@ def test_what_an_exception_kept_goes_with_it(program: Any) -> None:
         compiled_once = run is compiled
         gc.collect()
     assert compiled.statistics() == {"hits": 1, "misses": 1}
+
+
+def test_a_module_that_leaves_a_frame_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It holds those below it, with the arguments: then, and only then, garbage is collected."""
+    leaves = "import sys\ndef leave():\n    frame = sys._getframe()\nleave()\n"
+    (tmp_path / "leaves_a_frame.py").write_text(leaves)
+    (tmp_path / "leaves_nothing.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    whole = []
+
+    def noted(phase: str, about: dict[str, int]) -> None:
+        if phase == "start" and about["generation"] == 2:
+            whole.append(phase)
+
+    gc.callbacks.append(noted)
+    for name, count in (("leaves_nothing", 0), ("leaves_a_frame", 1)):
+
+        def backend(module: Any, inputs: Any, name: str = name) -> Any:
+            importlib.import_module(name)
+            return module.forward
+
+        compiled = stator.compile(scaled, backend=backend)
+        x = torch.randn(2, 4)
+        gc.collect()
+        whole.clear()
+        compiled(x, 2)
+        assert len(whole) == count
+        (reference,) = watch(x)
+        del x
+        assert reference() is None
+    gc.callbacks.remove(noted)
