@@ -16,8 +16,8 @@ import torch.fx as fx
 from stator.torchlib.aot import aot_module_simplified, make_boxed_func
 from stator.torchlib.operators import OpOverload
 
+from . import packed_operator, recurrent
 from .recording import Recorder
-from .recurrent import as_operators
 
 _SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _OPEN: Final = "sizes or numbers are left open, or depend on the values in tensors"
@@ -26,7 +26,8 @@ _OWN: Final = frozenset({"aten", "prims"})  # of their operators it is known tha
 
 def cudagraphs(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
     """Functionalized forward and backward graphs, recorded as CUDA graphs and replayed."""
-    as_operators(module)
+    recurrent.as_operators(module)
+    packed_operator.as_operators(module)
     compiled: Callable[..., Any] = aot_module_simplified(
         module, list(example_inputs), fw_compiler=_recorded, bw_compiler=_recorded
     )

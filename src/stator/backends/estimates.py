@@ -73,6 +73,11 @@ def is_item(node: fx.Node) -> bool:
     )
 
 
+def makes_tensors(node: fx.Node) -> bool:
+    made = node.meta.get("example_value")
+    return isinstance(made, torch.Tensor | tuple | list)
+
+
 def steps_of(call: Call) -> int:
     """In all layers and directions; 0 if that is not known."""
     layers = call.layers

@@ -8,8 +8,7 @@ import torch.fx as fx
 
 from stator.torchlib import inductor as torch_inductor
 
-from . import vector_instructions
-from .recurrent import as_operators
+from . import packed_operator, recurrent, vector_instructions
 
 # These need no look into Inductor, which is expensive to load; it is asked about others.
 _MODES: Final = frozenset(
@@ -78,7 +77,8 @@ def inductor(
     `patches` are settings of ours: the user's mode and options overrule them.
     """
     settings = {**(patches or {}), **config_patches(mode, options)}
-    as_operators(module)
+    recurrent.as_operators(module)
+    packed_operator.as_operators(module)
     vector_instructions.try_each_once()
     compile_fx = torch_inductor.compile_fx()
     compiled: Callable[..., Any] = compile_fx(

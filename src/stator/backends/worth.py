@@ -21,6 +21,7 @@ from typing import Final
 
 import torch.fx as fx
 
+from stator.graph.packed import PACKED
 from stator.graph.recurrent import KINDS, bound
 
 from .estimates import (
@@ -33,6 +34,7 @@ from .estimates import (
     is_item,
     is_plain,
     is_trained,
+    makes_tensors,
     multiplications,
     name_of,
     steps_of,
@@ -61,7 +63,7 @@ _KERNELS: Final = frozenset({"argsort", "linear", "sort"})
 _LOOKUPS: Final = frozenset({"embedding", "index_select"})
 # Kernels, too, but Inductor may have them run on other layouts, or write small ones itself.
 _USUALLY_KERNELS: Final = frozenset(
-    {"addmm", "baddbmm", "bmm", "conv1d", "conv2d", "conv3d", "matmul", "mm"}
+    {"addmm", "baddbmm", "bmm", "conv1d", "conv2d", "conv3d", "matmul", "mm", *PACKED}
 )
 
 
@@ -113,6 +115,8 @@ class _Costs:
             time, passes = _OPAQUE[name]
             self.opaque.add(_OBSERVING)
             self.fixed += time + passes * size / BYTES
+        elif not makes_tensors(node):
+            pass  # numbers, and checks of them
         elif name in VIEWS and is_item(node):
             self.gain += 1.0
         elif name in _KERNELS:

@@ -11,7 +11,6 @@ from stator.diagnostics.catalogue import (
     AnotherTool,
     AutogradInside,
     InputOutput,
-    LengthOfValues,
     RandomState,
     TensorDetail,
     TensorMemory,
@@ -425,12 +424,6 @@ FORBIDDEN: Final[dict[str, str]] = {
     "torch.use_deterministic_algorithms": _STATE,
 }
 
-# C functions of torch by name: those of `torch._VF` are new objects each time.
-FORBIDDEN_C_FUNCTIONS: Final[dict[str, str]] = {
-    "_pack_padded_sequence": "the sizes of packed sequences depend on values, and torch's fake "
-    "kernel gets them wrong",
-}
-
 FORBIDDEN_METHODS: Final[dict[str, str]] = {
     **dict.fromkeys(
         [
@@ -583,7 +576,6 @@ CAUSES: Final[dict[str, type[Break]]] = {
     "it drives another compiler": AnotherTool,
     "it runs a compiler": AnotherTool,
     "profiling happens at run time": AnotherTool,
-    FORBIDDEN_C_FUNCTIONS["_pack_padded_sequence"]: LengthOfValues,
     FORBIDDEN_ATTRIBUTES["_base"]: TensorDetail,
     FORBIDDEN_ATTRIBUTES["_version"]: TensorDetail,
 }

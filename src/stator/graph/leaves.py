@@ -227,8 +227,6 @@ def _c_function(function: types.BuiltinFunctionType) -> Rule | None:
     module = function.__module__ or ""
     if not _within(module, "torch"):
         return None
-    if function.__name__ in tables.FORBIDDEN_C_FUNCTIONS:
-        return _forbidden(tables.FORBIDDEN_C_FUNCTIONS[function.__name__])
     if module in tables.RECORDED_C_MODULES:
         return RECORD
     if function.__qualname__.startswith(tables.RECORDED_C_CLASSES):

@@ -55,6 +55,7 @@ from .naming import Names
 from .origins import ModuleStack, note_origin
 from .overlaps import Answer, Overlap, overlap_of
 from .overwritten import keep_what_is_read
+from .packed import PACKED, packed_results
 from .purity import KEEP, UNCOUNTED, WRITTEN, has_effect, is_torch_function, may_drop, may_write
 from .recurrent import RECURRENT, recurrent_results
 from .resizing import RESIZED_AS, RESIZING, Outs
@@ -400,6 +401,9 @@ class OutputGraph:
                         found = recurrent_results(target, args, kwargs)
                     if found is not None:
                         return found
+                elif _bare_name(target) in PACKED:
+                    with self.shape_env.questions.by(Asker.KERNEL):
+                        return packed_results(_bare_name(target), self.shape_env, args, kwargs)
                 plain = not self.symbols or not is_symbolic((args, kwargs))
                 if plain or is_identity(_bare_name(target), args, kwargs):
                     try:

@@ -20,5 +20,9 @@ with needed("what a program states about a number"):
     from torch.fx.experimental.symbolic_shapes import _advise_is_size as advise_is_size
 with needed("the same"):
     from torch.fx.experimental.symbolic_shapes import _advise_is_bounded as advise_is_bounded
+with needed("a number that only a run knows is a size"):
+    from torch.fx.experimental.symbolic_shapes import (
+        _constrain_range_for_size as constrain_range_for_size,
+    )
 with needed("what is known about a relation of sizes"):
     maybe_evaluate_static = ShapeEnv._maybe_evaluate_static
