@@ -518,12 +518,6 @@ def member_of_a_set(x, n):
     return n.item() in {1, 2, 3}  # break
 
 
-@refuses
-def packed_sequence(x, n):
-    lengths = torch.stack([n + 1, n])
-    return torch.nn.utils.rnn.pack_padded_sequence(x.view(2, 3, 4), lengths, True).data  # break
-
-
 @pytest.mark.parametrize("program", refused, ids=str)
 def test_refused(program):
     stator.reset()

@@ -128,7 +128,6 @@ def test_causes_name_texts_of_the_tables() -> None:
         leaf_tables.FORBIDDEN_MODULES,
         leaf_tables.FORBIDDEN_METHODS,
         leaf_tables.FORBIDDEN_ATTRIBUTES,
-        leaf_tables.FORBIDDEN_C_FUNCTIONS,
     ):
         texts.update(table.values())
     assert set(leaf_tables.CAUSES) <= texts

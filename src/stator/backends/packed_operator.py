@@ -11,10 +11,14 @@ import torch
 import torch.fx as fx
 
 from stator.graph.packed import PACK, PAD
+from stator.torchlib.operators import (
+    PACK_PADDED_SEQUENCE,
+    PACK_PADDED_SEQUENCE_BACKWARD,
+    PAD_PACKED_SEQUENCE,
+)
 
 _library: Final[Any] = torch.library  # which has no annotations
 _LIBRARY: Final[Any] = _library.Library("stator", "FRAGMENT")  # alive as long as we are
-_aten: Final[Any] = torch.ops.aten
 _LIBRARY.define("pack(Tensor padded, Tensor lengths, bool batch_first) -> (Tensor, Tensor)")
 _LIBRARY.define(
     "pack_backward(Tensor grad, SymInt[] sizes, Tensor batch_sizes, bool batch_first) -> Tensor"
@@ -46,26 +50,26 @@ def as_operators(module: fx.GraphModule) -> None:
 
 
 def _pack(padded: torch.Tensor, lengths: torch.Tensor, batch_first: bool) -> Any:
-    return _aten._pack_padded_sequence(padded, lengths, batch_first)
+    return PACK_PADDED_SEQUENCE(padded, lengths, batch_first)
 
 
 def _pack_backward(
     grad: torch.Tensor, sizes: list[int], batch_sizes: torch.Tensor, batch_first: bool
 ) -> Any:
-    return _aten._pack_padded_sequence_backward(grad, sizes, batch_sizes, batch_first)
+    return PACK_PADDED_SEQUENCE_BACKWARD(grad, sizes, batch_sizes, batch_first)
 
 
 def _pad(
     data: torch.Tensor, batch_sizes: torch.Tensor, batch_first: bool, padding: float, length: int
 ) -> Any:
-    return _aten._pad_packed_sequence(data, batch_sizes, batch_first, padding, length)
+    return PAD_PACKED_SEQUENCE(data, batch_sizes, batch_first, padding, length)
 
 
 def _pad_backward(
     grad: torch.Tensor, lengths: torch.Tensor, batch_first: bool, items: int
 ) -> torch.Tensor:
     """What is no padding, in the order of packed data; what is beyond the sequences has no part."""
-    found: torch.Tensor = _aten._pack_padded_sequence(grad, lengths, batch_first)[0]
+    found: torch.Tensor = PACK_PADDED_SEQUENCE(grad, lengths, batch_first)[0]
     if found.shape[0] == items:
         return found
     return torch.cat([found, found.new_zeros((items - found.shape[0], *found.shape[1:]))])

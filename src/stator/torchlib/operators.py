@@ -44,3 +44,7 @@ with needed("checks in a graph"):
     ASSERT_ASYNC = torch.ops.aten._assert_async.default
     ASSERT_ASYNC_MESSAGE = torch.ops.aten._assert_async.msg
     ASSERT_SCALAR = torch.ops.aten._assert_scalar.default
+with needed("packed sequences"):
+    PACK_PADDED_SEQUENCE = torch.ops.aten._pack_padded_sequence.default
+    PACK_PADDED_SEQUENCE_BACKWARD = torch.ops.aten._pack_padded_sequence_backward.default
+    PAD_PACKED_SEQUENCE = torch.ops.aten._pad_packed_sequence.default
