@@ -382,7 +382,14 @@ class Draws:
     # ------------------------------------------------------------------ torch's own generator
 
     def manual_seed(self, frame: Frame | None, seed: Any) -> Any:
-        """`torch.manual_seed`."""
+        """`torch.manual_seed`. A seed that is left open is taken from where it is."""
+        shapes = self._tensors.shapes
+        source = shapes.source_of(seed) if type(seed) is torch.SymInt else None
+        if source is not None and not self._after and not self._is_random():
+            given = self._tensors.own.world_object(source)
+            self._seed(torch.random.manual_seed, (given,), _saved_torch)
+            return self._world.know(torch.default_generator)
+        seed = shapes.plain(frame, seed)
         if type(seed) is not int:
             raise RandomState("torch.manual_seed with more than an int")
         user_call(torch.Generator().manual_seed, seed)

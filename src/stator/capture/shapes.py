@@ -207,6 +207,15 @@ class Shapes:
         known = self._ints.get(id(number))
         return self.floats.source_of(number) if known is None else known[1]
 
+    def assumed_of(self) -> set[str]:
+        """The texts of the sources of ints of which something is assumed."""
+        env, symbols = self._env, set[Any]()
+        for guard in env.guards:
+            symbols |= guard.expr.free_symbols
+        symbols.update(env.replacements)
+        found = ((each.node.expr.free_symbols, source) for each, source in self._ints.values())
+        return {str(source) for free, source in found if not free or not free.isdisjoint(symbols)}
+
     def input_source(self, name: str) -> Source:
         return self._inputs[name]
 

@@ -348,8 +348,9 @@ class Tensors:
             case leaves.Kind.OWN:
                 self.grads.asked()
                 _, first = leaves.target_of(function)
-                # What happens beside the graph takes numbers, not symbols.
-                args = [self.shapes.plain(frame, value) for value in args]
+                # What happens beside the graph takes numbers, not symbols; a seed may be fetched.
+                if rule.action != "manual_seed":
+                    args = [self.shapes.plain(frame, value) for value in args]
                 named = (kwargs or {}).items()
                 kwargs = {name: self.shapes.plain(frame, value) for name, value in named}
                 with DisableTorchFunction():

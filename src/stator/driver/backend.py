@@ -61,15 +61,18 @@ def compile_recorded(
     *,
     may_split: bool,
     once: str | None = None,
+    own: str | None = None,
 ) -> Ready:
     """Calls the backend, or has it called when that pays.
 
     Where the backend fails, and it is not known why, `failed` says whether the graph itself is to
     run in its place. If sizes depend on values, and it `may_split`, the program is to be split.
+    `once` says why Inductor is not asked, `own` why no backend is.
     """
     progress.stage(f"backend {backend_name(options.backend)}")
     module, examples, mode = recorded.module, recorded.example_inputs, recorded.fake_mode
-    own = once if options.inductor and config.torch_kernels else None
+    if own is None and options.inductor and config.torch_kernels:
+        own = once
     own = own or _not_worth_compiling(recorded, options)
     if own is not None:
         return Ready(eager(module, examples), own)

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any, Final, NamedTuple
 
-from stator import config
+import torch
+
+from stator import config, objects
 from stator.capture.hooks import BESIDE, HOOKS
 from stator.capture.wanted import LARGEST, Wanted
 from stator.driver.options import Options
@@ -31,6 +33,8 @@ class Dynamics:
         self.hooks: set[str] = set()
         self.looked: set[str] = set()
         """Strings, and numbers of hooks, at which the program looks: they are not left open."""
+        self.used: set[str] = set()
+        """Strings and numbers that the program does not only pass on (`driver.passed_on`)."""
         self.sizes: dict[str, set[int]] = {}
         self.strides: dict[str, set[int]] = {}
         self.changes: dict[str, str] = {}
@@ -48,6 +52,7 @@ class Dynamics:
         self.strings.clear()
         self.hooks.clear()
         self.looked.clear()
+        self.used.clear()
         self.sizes.clear()
         self.strides.clear()
         self.changes.clear()
@@ -106,6 +111,7 @@ class Dynamics:
 
 # What a program sets in its first call, and looks at in the others. A bool is a mode.
 _FLAGS: Final = frozenset({str, type(None)})
+_NUMBERS: Final = frozenset({int, float})
 _ABSENT: Final = frozenset({NoAttr, NoKey})
 
 
@@ -141,7 +147,7 @@ def _difference(guard: Guard, call: Call) -> list[_Change] | None:
     if type(check) is Equal:
         kind = type(value)
         if type(check.constant) is not kind or kind not in (int, float, str):
-            if {kind, type(check.constant)} <= _FLAGS or _is_filled(guard.source, check.constant):
+            if {kind, type(check.constant)} <= _FLAGS or _is_filled(guard.source, check, value):
                 return []
             return None
         if kind is int and abs(value) > LARGEST:
@@ -157,12 +163,16 @@ def _difference(guard: Guard, call: Call) -> list[_Change] | None:
     return [_Change(text, ("stride", dim), a, b) for dim, a, b in strides]
 
 
-def _is_filled(source: Source, before: Any) -> bool:
+def _is_filled(source: Source, check: Equal, value: Any) -> bool:
     """Whether there was nothing at a place, which a program may fill in its first call.
 
-    An argument that is None says that the call is of another kind.
+    Or a number, to which it adds tensors (`total = 0.0`). An argument that is None, or a number,
+    says that the call is of another kind.
     """
-    return before is None and type(source) is not Local
+    if type(source) is Local:
+        return False
+    before = check.constant
+    return before is None or (type(before) in _NUMBERS and objects.is_subtype(type(value), torch.Tensor))
 
 
 def _hooks_of(source: Source | None) -> Source | None:

@@ -28,6 +28,7 @@ from stator.driver.failures import Failures
 from stator.driver.fallback import is_plain, unbinding
 from stator.driver.ledger import NUMBERS, Compilation, Label, Ledger
 from stator.driver.naming import name_graph
+from stator.driver.numbers_only import only_numbers
 from stator.driver.options import Options
 from stator.driver.rerun import Rerun
 from stator.driver.steady import is_steady
@@ -116,8 +117,9 @@ def build(
             uncompiled.append(error)
         return may_fail
 
+    own = only_numbers(trace)
     ready = compile_recorded(
-        recorded, options, title, label, given_up, may_split=may_split, once=once
+        recorded, options, title, label, given_up, may_split=may_split, once=once, own=own
     )
     seconds = time.perf_counter() - began
     graph = trace.shared.around(sizes.around(ready.call), views)

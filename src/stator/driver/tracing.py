@@ -9,6 +9,7 @@ broken off.
 import contextlib
 import dataclasses
 import gc
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ from stator.diagnostics.catalogue import (
     LoopUnrolled,
     SkipAsked,
 )
-from stator.driver import announcements
+from stator.driver import announcements, passed_on
 from stator.driver.continuations import LIMIT
 from stator.driver.dynamics import Dynamics
 from stator.driver.ledger import Label, Ledger
@@ -81,6 +82,8 @@ def captured(task: Task, label: Label, options: Options, ledger: Ledger) -> Capt
         if part is None and not options.fullgraph:
             task = dataclasses.replace(task, trust=Trust.NOTHING)
             whole = _traced(task, options)
+    if whole.broken is None:
+        task, whole = _passing_on(task, whole, options, ledger.dynamics)
     watch.traced(whole, time.perf_counter() - began)
     if whole.broken is None:
         return Captured(task, whole, None, time.perf_counter() - began, failed)
@@ -104,6 +107,7 @@ def captured(task: Task, label: Label, options: Options, ledger: Ledger) -> Capt
     announcements.broke(error, eager=part is None)
     if part is None:
         return Captured(task, whole, error, time.perf_counter() - began, failed)
+    task, part = _passing_on(task, part, options, ledger.dynamics)
     watch.traced(part, time.perf_counter() - began, "split")
     return Captured(task, part, error, time.perf_counter() - began, failed)
 
@@ -158,6 +162,27 @@ def _with_strings(
         dynamics.looked |= looked
 
 
+def _passing_on(
+    task: Task, first: Trace, options: Options, dynamics: Dynamics
+) -> tuple[Task, Trace]:
+    """The trace with strings and numbers left open that the program only passes on."""
+    found = passed_on.candidates(task, first)
+    for text in dynamics.used & found.keys():
+        del found[text]
+    while found:
+        opened = passed_on.opened(task, found)
+        limit = sys.maxsize if first.suspension is None else first.steps
+        other = _traced(opened, options, limit)
+        used = passed_on.used(other, found)
+        if not used and passed_on.same_end(first, other):
+            return opened, other
+        used = used or set(found)
+        dynamics.used |= used
+        for text in used:
+            del found[text]
+    return task, first
+
+
 def _is_as_asked(trace: Trace) -> bool:
     """Whether a trace has come to its end, or to where the program wants it to be split."""
     asked = (GraphBreakAsked, FunctionDisabled, SkipAsked)
@@ -182,10 +207,10 @@ def _with_floats(
     return plain, other
 
 
-def _traced(task: Task, options: Options) -> Trace:
+def _traced(task: Task, options: Options, limit: int = sys.maxsize) -> Trace:
     while True:
         with _now_tracing():
-            found = trace(task)
+            found = trace(task, limit)
         if not load_library(found):
             return found
 
