@@ -33,6 +33,8 @@ BESIDE: Final = (
     "_forward_hooks_with_kwargs",
     "_forward_hooks_always_called",
 )
+SAME_HOOKS: Final = "the same hooks"
+"""What a guard says that does without the numbers."""
 _CALLERS: Final = frozenset({"_call_impl", "inner"})
 
 
@@ -72,7 +74,7 @@ class Hooks:
             return MISSING
         if id(namespace) not in self._guarded:
             self._guarded.add(id(namespace))
-            world.guard(base, Callback(_same(_described(namespace)), "the same hooks"))
+            world.guard(base, Callback(_same(_described(namespace)), SAME_HOOKS))
         return [
             (self._number(key, namespace), world.wrap(hook, Fixed(hook)))
             for key, hook in pairs(record.raw, OrderedDict)

@@ -405,7 +405,15 @@ class Compiler:
         ending = None if trace.suspension is None else self._ending(ledger, trace.suspension)
         may_fail, may_split = self._may_run_uncompiled(trace), not (whole or apart)
         once = runs_once(trace, found.task)
-        built = build(trace, label, options, may_fail=may_fail, may_split=may_split, once=once)
+        built = build(
+            trace,
+            label,
+            options,
+            may_fail=may_fail,
+            may_split=may_split,
+            once=once,
+            before=ledger.compilations,
+        )
         if built.uncompiled is not None:
             text = f"{label}: {built.uncompiled.problem}\n  The graph runs uncompiled."
             details = "".join(traceback.format_exception(built.uncompiled))

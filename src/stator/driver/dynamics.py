@@ -135,7 +135,7 @@ def _difference(guard: Guard, call: Call) -> list[_Change] | None:
     if guard.source is None:
         return None
     text = str(guard.source)
-    held = _hooks_of(guard.source)
+    held = hooks_of(guard.source)
     if held is not None:
         return [_Change(str(held), Keys, "some numbers", "others")]
     try:
@@ -175,7 +175,7 @@ def _is_filled(source: Source, check: Equal, value: Any) -> bool:
     return before is None or (type(before) in _NUMBERS and objects.is_subtype(type(value), torch.Tensor))
 
 
-def _hooks_of(source: Source | None) -> Source | None:
+def hooks_of(source: Source | None) -> Source | None:
     """The dict with hooks of a module, or beside it, that a source leads through."""
     while source is not None:
         if type(source) is Attr and (source.name in HOOKS or source.name in BESIDE):

@@ -7,7 +7,7 @@ was not captured gets an entry, too, which calls the function itself.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Final
@@ -19,7 +19,7 @@ from stator.capture import CaptureError, Trace
 from stator.capture.assumed import UnknownSymbolError
 from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
-from stator.driver import announcements, profiling
+from stator.driver import announcements, profiling, same_graph
 from stator.driver.announcements import Instead
 from stator.driver.attempts import Second, at_most, attempting
 from stator.driver.backend import compile_recorded
@@ -65,6 +65,8 @@ class Built:
     """Why it does on purpose: the backend could not make it faster."""
     tally: Tally = field(default_factory=lambda: Tally(whole=False))
     """Counts the calls."""
+    kept: list[Any] = field(default_factory=list)
+    """What lives as long as the entry."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,11 +92,13 @@ def build(
     may_fail: bool = False,
     may_split: bool = False,
     once: str | None = None,
+    before: Iterable[Compilation] = (),
 ) -> Built:
     """Has the graph of a trace compiled. If it `may_fail`, the graph may run as it is instead.
 
     If the program `may_split`, it is not: what the backend fails on is to be outside of graphs.
-    `once` says why the graph will not run again, if so: then Inductor is not asked.
+    `once` says why the graph will not run again, if so: then Inductor is not asked. `before` is
+    what was compiled for other calls, maybe the same graph.
     """
     title = Title.of(label.name, next(NUMBERS))
     prologue, retry, recorded = trace.prologue, trace.retry, trace.recorded
@@ -108,8 +112,9 @@ def build(
     called = announcements.operators(recorded.module)
     announcements.recorded(label, recorded.module)
     began = time.perf_counter()
-    lines = name_graph(recorded.module, title)
-    failed = Failures(title, lines, rerun)
+    compiled = [thing for each in before for thing in each.kept]
+    seen = same_graph.fingerprint(recorded) if same_graph.has_numbers_of_hooks(trace) else None
+    known = None if seen is None else same_graph.made_before(seen, compiled)
     uncompiled: list[BackendError] = []
 
     def given_up(error: BackendError) -> bool:
@@ -117,10 +122,17 @@ def build(
             uncompiled.append(error)
         return may_fail
 
-    own = only_numbers(trace)
-    ready = compile_recorded(
-        recorded, options, title, label, given_up, may_split=may_split, once=once, own=own
-    )
+    if known is None:
+        lines = name_graph(recorded.module, title)
+        own = only_numbers(trace)
+        ready = compile_recorded(
+            recorded, options, title, label, given_up, may_split=may_split, once=once, own=own
+        )
+        if seen is not None and not uncompiled:
+            known = same_graph.Made(seen, ready, title, lines)
+    else:
+        ready, lines = known.ready, known.lines
+    failed = Failures(title if known is None else known.title, lines, rerun)
     seconds = time.perf_counter() - began
     graph = trace.shared.around(sizes.around(ready.call), views)
     assert trace.changes is not None
@@ -132,7 +144,8 @@ def build(
     graph = trace.edges.around(graph)
     graph = prologue.around(graph, retry=retry is not None)
     why = uncompiled[0] if uncompiled else None
-    return Built(title, graph, code, called, failed, seconds, why, ready.own, tally)
+    kept = [] if known is None else [known]
+    return Built(title, graph, code, called, failed, seconds, why, ready.own, tally, kept)
 
 
 def assemble(
@@ -199,6 +212,7 @@ def install(
         number=built.title.number,
         tally=built.tally,
         own=built.own,
+        kept=built.kept,
     )
 
 
