@@ -1,4 +1,4 @@
-"""Strings that are others in each call: those that a program only passes on cost one compile."""
+"""Strings that are others in each call: those that a program only passes on cost no compile."""
 
 import copy
 import dataclasses
@@ -173,6 +173,8 @@ PASSED = [
     compared_with_none,
     its_type,
 ]
+# Not in the arguments, or not in what comes out of the call: left open when they have changed.
+OPENED = [from_an_attribute, compared_with_none, its_type]
 LOOKED = [
     equal,
     true,
@@ -211,7 +213,7 @@ def compare(function: Any, backend: Any, calls: Any, **options: Any) -> None:
 def test_passed_on(function: Any) -> None:
     backend = Counting()
     compare(function, backend, [(torch.ones(3), t) for t in TAGS])
-    assert backend.graphs == 2
+    assert backend.graphs == 1 + (function in OPENED)
 
 
 @pytest.mark.parametrize("function", [*PASSED, *LOOKED], ids=lambda f: f.__name__)
@@ -246,7 +248,7 @@ def test_one_is_looked_at_and_the_other_is_not() -> None:
 def test_behind_a_break() -> None:
     backend = Counting()
     compare(to_a_disabled_function, backend, [(torch.ones(3), t) for t in TAGS])
-    assert backend.graphs == 3
+    assert backend.graphs == 2
 
 
 def test_the_string_of_that_moment() -> None:
@@ -268,9 +270,7 @@ def test_the_very_string() -> None:
     compiled = stator.compile(returned, backend="eager")
     for n in range(5):
         tag = "".join(["tag ", str(n)])
-        found = compiled(torch.ones(2), tag)[1]
-        assert found == tag
-        assert found is tag or n == 0  # what is guarded by its value is an equal one
+        assert compiled(torch.ones(2), tag)[1] is tag
 
 
 class Flagged:
