@@ -21,13 +21,13 @@ from typing import Any, Final
 
 import torch
 
-from benchmarks.compile_counts import hooks, loops, passed_on, state, training
+from benchmarks.compile_counts import hooks, loops, passed_on, state, training, users
 from benchmarks.compile_counts.program import PROGRAMS
 from benchmarks.runner import in_process, print_json, versions
 from benchmarks.zoo.engines import PEER
 from benchmarks.zoo.measure import error_line
 
-MODULES: Final = (hooks, loops, passed_on, state, training)
+MODULES: Final = (hooks, loops, passed_on, state, training, users)
 ENGINES: Final = (PEER, "stator")
 LIMIT: Final = 64  # of variants
 SECONDS: Final = 60  # for one program

@@ -17,11 +17,14 @@ from stator.capture.wanted import LARGEST
 from stator.effects import Constant, Fetched, Plan
 from stator.effects.model import values_of
 from stator.effects.steps import Apply, Expr, leaves
-from stator.guards import Equal, Guard, Local, Source
+from stator.guards import Equal, Guard, Index, Local, Source
 
 MOST_OPERATORS: Final = 500
 """Of a graph that is traced again for this."""
+ATTEMPTS: Final = 2
+"""How often a call is traced again: with all of them open, then without those that are used."""
 _KINDS: Final = frozenset({str, int, float})
+_READ: Final = ("call_method", "item")  # a float that is left open is read first, used or not
 
 
 def candidates(task: Task, trace: Trace) -> dict[str, type]:
@@ -45,7 +48,9 @@ def candidates(task: Task, trace: Trace) -> dict[str, type]:
     for guard in guarded:
         source, constant = guard.source, _constant(guard)
         assert source is not None
-        known = (type(constant), constant) in constants or _is_within(source, fetched)
+        # The items of a tuple are guarded with it, whether the program looks at them or not.
+        known = type(source) is Index and type(constant) is str
+        known = known or (type(constant), constant) in constants or _is_within(source, fetched)
         if known or (shown := str(constant)) and any(shown in text for text in texts):
             found[str(source)] = type(constant)
     return found
@@ -83,7 +88,10 @@ def same_end(a: Trace, b: Trace) -> bool:
     """Whether two traces of a call have recorded the same, and ended in the same place."""
     if b.broken is not None or b.raised is not None or b.plan is None:
         return False
-    return a.operators == b.operators and a.steps == b.steps and a.speculated == b.speculated
+    if a.steps != b.steps or a.speculated != b.speculated:
+        return False
+    first, second = ([op for op in each.operators if op != _READ] for each in (a, b))
+    return first == second
 
 
 def _is_by_value(guard: Guard) -> bool:

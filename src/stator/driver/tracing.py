@@ -169,17 +169,18 @@ def _passing_on(
     found = passed_on.candidates(task, first)
     for text in dynamics.used & found.keys():
         del found[text]
-    while found:
+    limit = sys.maxsize if first.suspension is None else first.steps
+    for _ in range(passed_on.ATTEMPTS if found else 0):
         opened = passed_on.opened(task, found)
-        limit = sys.maxsize if first.suspension is None else first.steps
         other = _traced(opened, options, limit)
         used = passed_on.used(other, found)
         if not used and passed_on.same_end(first, other):
             return opened, other
-        used = used or set(found)
         dynamics.used |= used
-        for text in used:
-            del found[text]
+        found = {text: kind for text, kind in found.items() if text not in used}
+        if not used or not found:
+            break
+    dynamics.used |= found.keys()
     return task, first
 
 
