@@ -9,9 +9,12 @@ in the first call, as sizes do.
 """
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from torch import nn
+
+from stator import objects
 from stator.capture.task import Task, Trace
 from stator.capture.wanted import LARGEST
 from stator.effects import Constant, Fetched, Plan
@@ -21,6 +24,8 @@ from stator.guards import Equal, Guard, Index, Local, Source
 
 MOST_OPERATORS: Final = 500
 """Of a graph that is traced again for this."""
+MOST: Final = 32
+"""Strings and numbers: where there are more, it is no call with a tag."""
 ATTEMPTS: Final = 2
 """How often a call is traced again: with all of them open, then without those that are used."""
 _KINDS: Final = frozenset({str, int, float})
@@ -31,7 +36,7 @@ def candidates(task: Task, trace: Trace) -> dict[str, type]:
     """What may be passed on only: the texts of sources, with the type of what is there."""
     if task.wanted.never or trace.plan is None or len(trace.operators) > MOST_OPERATORS:
         return {}
-    guarded = [each for each in trace.guards if _is_by_value(each)]
+    guarded = [each for each in trace.guards if _is_by_value(each, task.bound)]
     if not guarded:
         return {}
     constants: set[tuple[type, Any]] = set()
@@ -53,7 +58,7 @@ def candidates(task: Task, trace: Trace) -> dict[str, type]:
         known = known or (type(constant), constant) in constants or _is_within(source, fetched)
         if known or (shown := str(constant)) and any(shown in text for text in texts):
             found[str(source)] = type(constant)
-    return found
+    return found if len(found) <= MOST else {}
 
 
 def opened(task: Task, found: dict[str, type]) -> Task:
@@ -94,8 +99,11 @@ def same_end(a: Trace, b: Trace) -> bool:
     return first == second
 
 
-def _is_by_value(guard: Guard) -> bool:
-    """Whether a guard says which string or number is in an argument."""
+def _is_by_value(guard: Guard, bound: Sequence[Any]) -> bool:
+    """Whether a guard says which string or number is in an argument.
+
+    What a module holds is how it was made: that it is another one is rare.
+    """
     if type(guard.check) is not Equal or type(guard.check.constant) not in _KINDS:
         return False
     constant, source = guard.check.constant, guard.source
@@ -105,7 +113,7 @@ def _is_by_value(guard: Guard) -> bool:
         return False
     while source is not None and source.base is not None:
         source = source.base
-    return type(source) is Local
+    return type(source) is Local and not objects.is_subtype(type(bound[source.index]), nn.Module)
 
 
 def _constant(guard: Guard) -> Any:
@@ -114,12 +122,11 @@ def _constant(guard: Guard) -> Any:
 
 
 def _is_within(source: Source, fetched: set[str]) -> bool:
+    """Whether it is in a tuple that is passed on."""
     step: Source | None = source
-    while step is not None:
-        if str(step) in fetched:
-            return True
+    while type(step) is Index:
         step = step.base
-    return False
+    return step is not source and str(step) in fetched
 
 
 def _leaves(plan: Plan) -> Iterator[Expr]:
