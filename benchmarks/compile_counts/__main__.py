@@ -2,12 +2,13 @@
 
     python -m benchmarks.compile_counts [--json] [NAME ...]
 
-A program (`hooks`, `loops`, `passed_on`, `state`, `training`) calls compiled functions some times
-while something changes: state, hooks, sizes, the objects that are passed. Per engine: how many
-graphs the backend was given, how many ran, and whether each result is eager's. NAME may be the
-beginning of names. A program of which torch.compile captures nothing (a loop with a break in it) is
-listed, but not compared. Each engine has a process of its own, for torch.compile patches modules.
-Limits are out of the way, so that they hide nothing.
+A program (`hooks`, `loops`, `passed_on`, `state`, `training`, `users`) calls compiled functions
+some times while something changes: state, hooks, sizes, the objects that are passed. Per engine: how
+many graphs the backend was given, how many ran, and whether each result is eager's. Where stator
+compiles more than torch, or runs more graphs, the program's docstring says why, and is shown. NAME
+may be the beginning of names. A program of which torch.compile captures nothing (a loop with a
+break in it) is listed, but not compared. Each engine has a process of its own, for torch.compile
+patches modules. Limits are out of the way, so that they hide nothing.
 """
 
 import argparse
@@ -150,8 +151,15 @@ def row(name: str, results: dict[str, dict[str, Any]]) -> str:
         cells += "".join(f"{'-' if n is None else n:>8}" for n in counts)
         more = None not in counts and 0 < counts[0] < counts[1]
         cells += f"{' more' if more else '':<6}"
+    said = reason(name) if cells.count("more") else ""
     failed = [f"{spec}: {results[spec]['failed']}" for spec in ENGINES if "failed" in results[spec]]
-    return f"{name:<38}{cells}{'; '.join(failed)}"
+    line = f"{name:<38}{cells}{'; '.join(failed)}".rstrip()
+    return f"{line}\n    {said}" if said else line
+
+
+def reason(name: str) -> str:
+    """Why stator compiles more than torch, or runs more graphs: a program says so itself."""
+    return (PROGRAMS[name].__doc__ or "").partition("\n")[0]
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -181,8 +189,12 @@ def main(argv: list[str] | None = None) -> int:
         both = [[each[spec].get(key) for spec in ENGINES] for each in found.values()]
         pairs = [pair for pair in both if None not in pair and pair[0]]
         totals = [sum(pair[i] for pair in pairs) for i in range(2)]
-        more = sum(pair[1] > pair[0] for pair in pairs)
-        print(f"{key}: {totals[1]} : {totals[0]}, more in {more} of {len(pairs)} programs")
+        more = [name for name, (a, b) in zip(found, both, strict=True) if a and b and b > a]
+        known = sum(bool(reason(name)) for name in more)
+        print(
+            f"{key}: {totals[1]} : {totals[0]}, more in {len(more)} of {len(pairs)} programs, "
+            f"for {known} of which a reason is known"
+        )
     return 0
 
 

@@ -93,6 +93,12 @@ def hook_passed_as_argument(e: Engine) -> Iterator[Any]:
 
 @program
 def tensor_hook(e: Engine) -> Iterator[Any]:
+    """torch is wrong: the hook's code is in its graph, with what it read when the call was traced.
+
+    A hook that reads a list which changes before `backward()` computes with the old contents. Here
+    the graph ends at `register_hook`, and the hook runs as it is.
+    """
+
     @e.compile
     def run(x: Tensor) -> Any:
         y = x * 2

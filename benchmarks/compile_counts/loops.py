@@ -64,6 +64,12 @@ def while_loop(e: Engine) -> Iterator[Any]:
 
 @program
 def while_on_values(e: Engine) -> Iterator[Any]:
+    """torch splits at each test. The first graph here has the whole loop of the first call.
+
+    It checks the tests at its end, and the next call, which goes round less often, shows that they
+    vary; from then on there are as many graphs as in torch. Fewer graphs run in all.
+    """
+
     @e.compile
     def run(x: Tensor) -> Any:
         while x.sum() < 50:
@@ -200,6 +206,10 @@ def nested(e: Engine) -> Iterator[Any]:
 
 @program
 def in_a_comprehension(e: Engine) -> Iterator[Any]:
+    """Iterations are joined: behind each break there is one graph, not two, and fewer run.
+
+    So there are three: what is before the first break, between two breaks, behind the last one.
+    """
     graph_break = e.graph_break
 
     def one(x: Tensor) -> Any:

@@ -248,6 +248,8 @@ def path_remembered(e: Engine) -> Iterator[Any]:
 
 @program
 def string_built(e: Engine) -> Iterator[Any]:
+    """torch gives up: a number that changes, in a text, makes it run further calls as they are."""
+
     @e.compile
     def run(x: Tensor, n: int) -> tuple[Tensor, str]:
         return x.sin(), f"step {n}"

@@ -236,6 +236,8 @@ def frozen_config_rebuilt(e: Engine) -> Iterator[Any]:
 
 @program
 def config_made_inside(e: Engine) -> Iterator[Any]:
+    """torch gives up: a number that changes, in a text, makes it run further calls as they are."""
+
     @e.compile
     def run(x: Tensor, n: int) -> tuple[Tensor, Any]:
         config = Config(name=f"n{n}", width=4)
@@ -309,6 +311,7 @@ def python_rng(e: Engine) -> Iterator[Any]:
 
 @program
 def python_rng_branch(e: Engine) -> Iterator[Any]:
+    """Which way a random number goes is taken for granted twice, and then it is asked for."""
     random.seed(0)
 
     @e.compile
@@ -414,6 +417,8 @@ def deque_window(e: Engine) -> Iterator[Any]:
 
 @program
 def none_or_tensor(e: Engine) -> Iterator[Any]:
+    """torch gives up: a call without operators makes it run all further calls as they are."""
+
     @e.compile
     def run(x: Tensor, mask: Tensor | None = None) -> Any:
         return x if mask is None else x * mask

@@ -34,11 +34,21 @@ def sgd_step(e: Engine) -> Iterator[Any]:
 
 @program
 def adam_step(e: Engine) -> Iterator[Any]:
+    """torch's results are not eager's: it makes the optimizer's state before it traces.
+
+    Its first step computes what later steps do, with other roundings. Here the step that makes the
+    state is a graph of its own, which Inductor does not compile (`driver/first_steps.py`).
+    """
     yield from trained(e, lambda p: torch.optim.Adam(p, lr=0.1))
 
 
 @program
 def adamw_step(e: Engine) -> Iterator[Any]:
+    """torch's results are not eager's: it makes the optimizer's state before it traces.
+
+    Its first step computes what later steps do, with other roundings. Here the step that makes the
+    state is a graph of its own, which Inductor does not compile (`driver/first_steps.py`).
+    """
     yield from trained(e, lambda p: torch.optim.AdamW(p, lr=0.1, foreach=True))
 
 
@@ -59,6 +69,11 @@ def scheduler_between_steps(e: Engine) -> Iterator[Any]:
 
 @program
 def tensor_learning_rate(e: Engine) -> Iterator[Any]:
+    """torch's results are not eager's: it makes the optimizer's state before it traces.
+
+    Its first step computes what later steps do, with other roundings. Here the step that makes the
+    state is a graph of its own, which Inductor does not compile (`driver/first_steps.py`).
+    """
     yield from trained(e, lambda p: torch.optim.Adam(p, lr=torch.tensor(0.1), capturable=False))
 
 

@@ -1,4 +1,4 @@
-"""What people write around a compiled step: schedules, counters, caches, modes, objects made anew."""
+"""What people write around a compiled step: schedules, counters, caches, modes, new objects."""
 
 import dataclasses
 import enum
@@ -97,7 +97,7 @@ def loss_summed_on_self(e: Engine) -> Iterator[Any]:
     model = Counter()
 
     @e.compile
-    def step(x: Tensor) -> Tensor:
+    def step(x: Tensor) -> Any:
         loss = model.linear(x).square().mean()
         model.total = model.total + loss.detach()
         return loss
@@ -111,7 +111,7 @@ def last_batch_kept(e: Engine) -> Iterator[Any]:
     model = Counter()
 
     @e.compile
-    def step(x: Tensor) -> Tensor:
+    def step(x: Tensor) -> Any:
         y = model.linear(x)
         if model.last is not None:
             y = y + model.last.mean()
@@ -125,7 +125,7 @@ def last_batch_kept(e: Engine) -> Iterator[Any]:
 @program
 def key_value_cache(e: Engine) -> Iterator[Any]:
     @e.compile
-    def decode(x: Tensor, cache: dict[str, Any]) -> Tensor:
+    def decode(x: Tensor, cache: dict[str, Any]) -> Any:
         if cache["k"] is None:
             cache["k"] = x
         else:
@@ -234,6 +234,7 @@ def log_by_name(e: Engine) -> Iterator[Any]:
 
 @program
 def log_of_numbers(e: Engine) -> Iterator[Any]:
+    """torch gives up: a number that changes, in a text, makes it run further calls as they are."""
     history: list[dict[str, Any]] = []
 
     @e.compile
@@ -267,7 +268,7 @@ def partial_per_call(e: Engine) -> Iterator[Any]:
         return x * scale
 
     @e.compile
-    def run(x: Tensor, function: Any) -> Tensor:
+    def run(x: Tensor, function: Any) -> Any:
         return function(x) + 1
 
     for n in range(9):
@@ -307,7 +308,7 @@ def tuple_of_sizes(e: Engine) -> Iterator[Any]:
 def list_of_splits(e: Engine) -> Iterator[Any]:
     @e.compile
     def run(x: Tensor, sizes: list[int]) -> Any:
-        return [part.sum() for part in x.split(sizes)]
+        return [part.sum() for part in torch.split(x, sizes)]
 
     for n in range(2, 10):
         yield run(torch.randn(n + 3), [n, 3])
@@ -335,7 +336,7 @@ def running_average(e: Engine) -> Iterator[Any]:
     holder = Holder(last=None, n=0)
 
     @e.compile
-    def update(x: Tensor) -> Tensor:
+    def update(x: Tensor) -> Any:
         mean = x.mean(0)
         holder.last = mean if holder.last is None else holder.last * 0.9 + mean * 0.1
         holder.n += x.shape[0]
@@ -380,6 +381,11 @@ def last_batch_is_smaller(e: Engine) -> Iterator[Any]:
 
 @program
 def train_and_validate(e: Engine) -> Iterator[Any]:
+    """Each mode is compiled for its own sizes first, which torch leaves open for the second.
+
+    A model that is trained with batches of 32 and evaluated with batches of 64 has two static
+    graphs, where torch's second one is dynamic. Where both vary, that is one graph more.
+    """
     model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.0))
     compiled = e.compile(model)
     for n in range(6):

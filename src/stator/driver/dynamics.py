@@ -17,7 +17,7 @@ from stator import config, objects
 from stator.capture.hooks import BESIDE, HOOKS
 from stator.capture.wanted import LARGEST, Wanted
 from stator.driver.options import Options
-from stator.guards import Attr, Equal, Guard, Holds, Keys, Local, NoAttr, NoKey, Source
+from stator.guards import Attr, Equal, Guard, Holds, Is, Keys, Local, NoAttr, NoKey, Source
 from stator.guards.reference import Call, holds
 from stator.guards.sources import Missing
 from stator.guards.tensors import TensorMatch
@@ -142,7 +142,7 @@ def _difference(guard: Guard, call: Call) -> list[_Change] | None:
         value = call.read(guard.source)
     except Missing:
         return None
-    if type(check) in _ABSENT:
+    if type(check) in _ABSENT or (type(check) is Is and type(guard.source) is Local):
         return []
     if type(check) is Equal:
         kind = type(value)
@@ -172,7 +172,9 @@ def _is_filled(source: Source, check: Equal, value: Any) -> bool:
     if type(source) is Local:
         return False
     before = check.constant
-    return before is None or (type(before) in _NUMBERS and objects.is_subtype(type(value), torch.Tensor))
+    return before is None or (
+        type(before) in _NUMBERS and objects.is_subtype(type(value), torch.Tensor)
+    )
 
 
 def hooks_of(source: Source | None) -> Source | None:

@@ -1,8 +1,8 @@
 """Graphs that compute with Python's numbers and nothing else: a branch on `random.random()`.
 
-Stage: driver. In: a trace. Out: why its graph is no work for a backend. It gets numbers (drawn before
-it, floats, ints) and answers with numbers: each of its operators is a few instructions, and code for
-them would take longer to compile than they will ever take.
+Stage: driver. In: a trace. Out: why its graph is no work for a backend. It gets numbers (drawn
+before it, floats, ints) and answers with numbers: each of its operators is a few instructions, and
+code for them would take longer to compile than they will ever take.
 """
 
 from typing import Any, Final

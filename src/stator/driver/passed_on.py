@@ -1,11 +1,11 @@
-"""Strings and numbers of a call that the program only passes on: they need not be those of the call.
+"""Strings and numbers of a call that the program only passes on: it is right for others, too.
 
-Stage: driver. In: a trace that has come to its end. If a string, an int or a float in its arguments,
-guarded by value, is also in what the program returns, keeps or goes on with, it may be there only to
-get there. Out: what to leave open in another trace of the call, and whether that one has left it
-alone. If it has, it is the better one: it is right for all such calls, where the next call with
-another tag would be compiled again. What the program computes with, or decides by, stays what it is
-in the first call, as sizes do.
+Stage: driver. In: a trace that has come to its end. If a string, an int or a float in its
+arguments, guarded by value, is also in what the program returns, keeps or goes on with, it may be
+there only to get there. Out: what to leave open in another trace of the call, and whether that one
+has left it alone. If it has, it is the better one: the next call with another tag would be
+compiled again. What the program computes with, or decides by, stays what it is in the first call,
+as sizes do.
 """
 
 import dataclasses
@@ -54,9 +54,9 @@ def candidates(task: Task, trace: Trace) -> dict[str, type]:
         source, constant = guard.source, _constant(guard)
         assert source is not None
         # The items of a tuple are guarded with it, whether the program looks at them or not.
-        known = type(source) is Index and type(constant) is str
-        known = known or (type(constant), constant) in constants or _is_within(source, fetched)
-        if known or (shown := str(constant)) and any(shown in text for text in texts):
+        unread = type(source) is Index and type(constant) is str
+        kept = (type(constant), constant) in constants or _is_within(source, fetched)
+        if unread or kept or _is_shown(constant, texts):
             found[str(source)] = type(constant)
     return found if len(found) <= MOST else {}
 
@@ -127,6 +127,12 @@ def _is_within(source: Source, fetched: set[str]) -> bool:
     while type(step) is Index:
         step = step.base
     return step is not source and str(step) in fetched
+
+
+def _is_shown(constant: Any, texts: Sequence[str]) -> bool:
+    """Whether it is part of a text."""
+    shown = str(constant)
+    return bool(shown) and any(shown in text for text in texts)
 
 
 def _leaves(plan: Plan) -> Iterator[Expr]:
