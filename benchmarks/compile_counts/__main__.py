@@ -4,11 +4,11 @@
 
 A program (`hooks`, `loops`, `passed_on`, `state`, `training`, `users`) calls compiled functions
 some times while something changes: state, hooks, sizes, the objects that are passed. Per engine:
-how many graphs the backend was given, how many ran, and whether each result is eager's. Where stator
-compiles more than torch, or runs more graphs, the program's docstring says why, and is shown. NAME
-may be the beginning of names. A program of which torch.compile captures nothing (a loop with a
-break in it) is listed, but not compared. Each engine has a process of its own, for torch.compile
-patches modules. Limits are out of the way, so that they hide nothing.
+how many graphs the backend was given, how many ran, and whether each result is eager's. Where
+stator compiles more than torch, or runs more graphs, the program's docstring says why, and is
+shown. NAME may be the beginning of names. A program of which torch.compile captures nothing (a
+loop with a break in it) is listed, but not compared. Each engine has a process of its own, for
+torch.compile patches modules. Limits are out of the way, so that they hide nothing.
 """
 
 import argparse

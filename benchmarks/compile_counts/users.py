@@ -482,3 +482,34 @@ def lines_of_text(e: Engine) -> Iterator[Any]:
 
     for n in range(8):
         yield run(torch.randn(8), (f"a{n}", f"b{n}"), 4)
+
+
+@program
+def keywords_that_nobody_reads(e: Engine) -> Iterator[Any]:
+    @e.compile
+    def run(x: Tensor, **options: Any) -> Tensor:
+        return x * options.get("scale", 1.0)
+
+    for n in range(8):
+        yield run(torch.randn(4), scale=2.0, name=f"n{n}")
+
+
+@program
+def mask_now_and_then(e: Engine) -> Iterator[Any]:
+    """Calls with a mask, without, and causal ones are each compiled for their own sizes first.
+
+    torch leaves a size open as soon as two calls of any kind differ in it. Where each kind has one
+    size, all graphs here are static; where they vary, that is one graph more.
+    """
+
+    @e.compile
+    def attention(q: Tensor, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        scores = q @ q.T
+        if mask is not None:
+            scores = scores + mask
+        return scores.tril() if causal else scores
+
+    for n in range(9):
+        q = torch.randn(3 + n, 4)
+        mask = torch.zeros(3 + n, 3 + n) if n % 3 == 1 else None
+        yield attention(q, mask, causal=n % 3 == 2)

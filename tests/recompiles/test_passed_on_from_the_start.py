@@ -227,6 +227,20 @@ def test_what_is_used_is_compiled_for_the_first_call_alone() -> None:
     assert seen[0] == ["FakeTensor"]
 
 
+def test_what_nobody_reads() -> None:
+    """Items of tuples, and keywords: they are guarded together with others."""
+
+    def run(x: Tensor, names: tuple[str, ...], *rest: Any, **options: Any) -> Any:
+        return x * options.get("scale", 1.0), names[0]
+
+    backend = Counting()
+    compiled = stator.compile(run, backend=backend)
+    for n in range(5):
+        x, names, options = torch.ones(2), ("a", f"b{n}"), {"scale": 2.0, "name": f"n{n}"}
+        assert str(compiled(x, names, 1, **options)) == str(run(x, names, 1, **options))
+    assert backend.graphs == 1
+
+
 def test_a_number_that_is_added_to() -> None:
     """`total = 0.0`, to which tensors are added: sizes that change at the same time are open."""
     backend = Counting()

@@ -78,9 +78,9 @@ class Dynamics:
     ) -> None:
         """Why an entry does not fit a call, if only because of sizes, numbers and strings.
 
-        None may be a string now, in an attribute or the like anything, and attributes be there that
-        were not. An entry that differs in anything else says nothing: it is for another kind of
-        call.
+        None may be a string now, in an attribute or the like anything, a number there a tensor, and
+        attributes be there that were not; an argument may be another function or member of an enum.
+        An entry that differs in anything else says nothing: it is for another kind of call.
         """
         call = Call(bound, function)
         found: list[_Change] = []

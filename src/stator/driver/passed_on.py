@@ -10,6 +10,7 @@ as sizes do.
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from typing import Any, Final
 
 from torch import nn
@@ -20,7 +21,7 @@ from stator.capture.wanted import LARGEST
 from stator.effects import Constant, Fetched, Plan
 from stator.effects.model import values_of
 from stator.effects.steps import Apply, Expr, leaves
-from stator.guards import Equal, Guard, Index, Local, Source
+from stator.guards import Equal, Guard, Index, Key, Local, Source
 
 MOST_OPERATORS: Final = 500
 """Of a graph that is traced again for this."""
@@ -34,8 +35,10 @@ _READ: Final = ("call_method", "item")  # a float that is left open is read firs
 
 def candidates(task: Task, trace: Trace) -> dict[str, type]:
     """What may be passed on only: the texts of sources, with the type of what is there."""
-    if task.wanted.never or trace.plan is None or len(trace.operators) > MOST_OPERATORS:
+    ended = trace.plan is not None and trace.raised is None
+    if task.wanted.never or not ended or len(trace.operators) > MOST_OPERATORS:
         return {}
+    assert trace.plan is not None
     guarded = [each for each in trace.guards if _is_by_value(each, task.bound)]
     if not guarded:
         return {}
@@ -48,13 +51,13 @@ def candidates(task: Task, trace: Trace) -> dict[str, type]:
             constants.update(_values_in(leaf.value))
         elif type(leaf) is Fetched:
             fetched.add(str(leaf.source))
+    keywords = _name_of_keywords(task)
     texts = [each for _, each in constants if type(each) is str]
     found = {}
     for guard in guarded:
         source, constant = guard.source, _constant(guard)
         assert source is not None
-        # The items of a tuple are guarded with it, whether the program looks at them or not.
-        unread = type(source) is Index and type(constant) is str
+        unread = type(constant) is str and _is_guarded_with_others(source, keywords)
         kept = (type(constant), constant) in constants or _is_within(source, fetched)
         if unread or kept or _is_shown(constant, texts):
             found[str(source)] = type(constant)
@@ -71,6 +74,7 @@ def opened(task: Task, found: dict[str, type]) -> Task:
         held=wanted.held | texts[str],
         ints=wanted.ints | texts[int],
         floats=wanted.floats | texts[float],
+        changes=dict.fromkeys(found, "the program only passes it on") | dict(wanted.changes),
     )
     return dataclasses.replace(task, wanted=more)
 
@@ -127,6 +131,22 @@ def _is_within(source: Source, fetched: set[str]) -> bool:
     while type(step) is Index:
         step = step.base
     return step is not source and str(step) in fetched
+
+
+def _is_guarded_with_others(source: Source, keywords: str | None) -> bool:
+    """Whether it is in a tuple or in `**kwargs`: what is there is guarded, looked at or not."""
+    if type(source) is Index:
+        return True
+    return type(source) is Key and str(source.base) == keywords
+
+
+def _name_of_keywords(task: Task) -> str | None:
+    """What the function calls its `**kwargs`."""
+    code = task.function.__code__
+    if task.points or not code.co_flags & CO_VARKEYWORDS:
+        return None
+    before = code.co_argcount + code.co_kwonlyargcount
+    return code.co_varnames[before + bool(code.co_flags & CO_VARARGS)]
 
 
 def _is_shown(constant: Any, texts: Sequence[str]) -> bool:
