@@ -487,7 +487,7 @@ def lines_of_text(e: Engine) -> Iterator[Any]:
 @program
 def keywords_that_nobody_reads(e: Engine) -> Iterator[Any]:
     @e.compile
-    def run(x: Tensor, **options: Any) -> Tensor:
+    def run(x: Tensor, **options: Any) -> Any:
         return x * options.get("scale", 1.0)
 
     for n in range(8):

@@ -120,7 +120,8 @@ def two_branches(x: Tensor) -> Any:
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_branches_on_random_numbers(function: Any, backend: str) -> None:
     compiled = stator.compile(function, backend=backend, recompile_limit=64)
-    found, expected = [], []
+    found: list[str] = []
+    expected: list[str] = []
     for each, run in ((found, compiled), (expected, function)):
         random.seed(3)
         each += [str(run(torch.ones(3))) for _ in range(24)]
@@ -147,7 +148,11 @@ def test_numbers_alone_are_no_graph_for_a_backend() -> None:
 def test_tensors_without_dimensions_are_tensors() -> None:
     """What the program gives to a graph is the backend's, however small."""
     backend = Counting()
-    compiled = stator.compile(lambda x, n: (x + 1) * n, backend=backend)
+
+    def run(x: Tensor, n: int) -> Any:
+        return (x + 1) * n
+
+    compiled = stator.compile(run, backend=backend)
     for n in range(2, 5):
         x = torch.tensor(1.5, dtype=torch.float64)
         assert compiled(x, n).item() == 2.5 * n
