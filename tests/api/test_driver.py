@@ -266,7 +266,7 @@ class TestEagerPaths:
 class TestErrors:
     @pytest.fixture
     def bug(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def trace(task: Any) -> Any:
+        def trace(task: Any, limit: int) -> Any:
             raise LookupError("a bug")
 
         monkeypatch.setattr("stator.driver.tracing.trace", trace)

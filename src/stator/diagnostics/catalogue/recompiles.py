@@ -243,13 +243,13 @@ def calls(program):
         why="What the program does may depend on it, so each value has its own graph.",
         more=(
             "A constant that is passed along and not looked at is not guarded. None at first, a "
-            "tensor later: begin with zeros. A text for messages: put it together outside."
+            "tensor later: begin with zeros. A text that is taken apart: do that outside."
         ),
         example="""\
 import torch
 
 def program(x, name):
-    return f"{name}: done", torch.sin(x)
+    return name.upper(), torch.sin(x)
 
 def calls(program):
     for n in range(3):
@@ -263,7 +263,7 @@ def program(x):
 
 def calls(program):
     for n in range(3):
-        message = f"step {n}: done", program(torch.ones(3))
+        message = f"step {n}".upper(), program(torch.ones(3))
 """,
     ),
     RecompileReason(
