@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 _KEPT: Final = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp", "_allcr")
 _FIELDS: Final = tuple(name for name in _KEPT if hasattr(decimal.DefaultContext, name))
-_SIGNALS: Final = tuple(decimal.Context().flags)
+# (Of a context that lives: its dict of flags is a view of it.)
+_SIGNALS: Final = tuple(decimal.DefaultContext.flags)
 # Those of which `setcontext` takes a copy.
 _TEMPLATES: Final = (decimal.DefaultContext, decimal.BasicContext, decimal.ExtendedContext)
 _IN_C: Final = type(objects.type_dict(decimal.Context).get("prec")) is types.GetSetDescriptorType

@@ -21,12 +21,13 @@ import torch
 import torch.fx as fx
 
 from stator import objects
-from stator._native._core import Frame
+from stator._native._core import NULL, Frame
 from stator.bytecode import decode
 from stator.bytecode.decode import Decoded
 from stator.diagnostics.catalogue import NoGraphOperation
 from stator.diagnostics.places import Place, stack
 from stator.evaluator import PACKAGE
+from stator.evaluator.opcodes.exceptions import EXIT_AND_SELF
 from stator.graph import OutputGraph, Recorded
 from stator.graph.fakes import tensors_in
 from stator.graph.output import operator_name
@@ -198,7 +199,7 @@ def handlers(frame: Frame) -> set[str]:
             handler = decoded.handler_for(position)
             while handler is not None and "except" not in found:
                 kind = _kind(decoded, handler.target)
-                if kind and not (kind == "with" and _is_torchs(step.stack[handler.depth - 1])):
+                if kind and not (kind == "with" and _is_torchs(step.stack[: handler.depth])):
                     found.add(kind)
                 handler = decoded.handler_for(handler.target)
         step = step.caller
@@ -223,9 +224,16 @@ def _kind(decoded: Decoded, target: int) -> str:
     return "finally"
 
 
-def _is_torchs(leave: Any) -> bool:
-    """Whether a block is one of torch's own, which only puts its modes back."""
-    if type(leave) is not MethodType:
-        return False
-    module = objects.type_dict(type(leave.__self__)).get("__module__")
+def _is_torchs(stack: Sequence[Any]) -> bool:
+    """Whether a block is one of torch's own, which only puts its modes back.
+
+    On top of the stack is the bound `__exit__`; since 3.14 the function and its object, which is
+    NULL if there is none.
+    """
+    leave, manager = (stack[-2], stack[-1]) if EXIT_AND_SELF else (stack[-1], NULL)
+    if manager is NULL:
+        if type(leave) is not MethodType:
+            return False
+        manager = leave.__self__
+    module = objects.type_dict(type(manager)).get("__module__")
     return type(module) is str and module.startswith("torch.")

@@ -14,7 +14,7 @@ import torch
 
 from stator import contracts, objects
 from stator._native import _core as core
-from stator._native._core import CompiledFunction, Frame, is_python_class
+from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture import text
 from stator.capture.absent import imported, missing
 from stator.capture.decimals import is_decimal
@@ -30,6 +30,7 @@ from stator.diagnostics.catalogue import (
     TensorSubclass,
     UnknownCFunction,
 )
+from stator.evaluator.thunks import special_name
 from stator.objects import TypeSet
 from stator.world.kinds import CONSTANTS
 
@@ -114,14 +115,8 @@ class Instructions:
                 return texts.instruction(frame, name, arg, operands)
             if name == "FORMAT_VALUE" and len(operands) == 2 and arg & 3:
                 return texts.converted(frame, arg & 3, *operands)
-        if name == "BEFORE_WITH" and is_lock(type(operands[0])):
-            self.calls.locks.call(operands[0], "__enter__")
-            return operands[0].__exit__, True
-        if name == "BEFORE_WITH" and type(operands[0]) is Without:
-            self.tensors.overrides.enter()
-            return operands[0].__exit__, None
-        if name == "BEFORE_WITH" and type(operands[0]) is torch.device:
-            return operands[0].__exit__, self.tensors.own.settings.enter_device(operands[0])
+        if name in _WITH and self._is_entered_here(type(operands[0])):
+            return self._enter(frame, thunk, operands[0])
         if name == "MATCH_CLASS":
             guard_mro(self.world, type(operands[0]))
             if any(self.tensors.is_of_subclass(value) for value in operands):
@@ -171,6 +166,17 @@ class Instructions:
         if name in ("UNPACK_SEQUENCE", "UNPACK_EX"):
             return tuple(self.tensors.iter(frame, value))
         return value
+
+    def _is_entered_here(self, cls: type) -> bool:
+        """Whether the tracer has a meaning of its own for the methods of a context manager."""
+        return is_lock(cls) or cls is Without or cls is torch.device
+
+    def _enter(self, frame: Frame, thunk: types.FunctionType, manager: Any) -> Any:
+        """What the instruction leaves on the stack: methods that are called as any others."""
+        if thunk.__code__.co_name == "LOAD_SPECIAL":
+            return core.getattr(frame, manager, special_name(thunk)), NULL
+        entered = self.calls.call(frame, manager.__enter__, [], None)
+        return manager.__exit__, entered
 
     def _check_manager(self, manager: Any) -> None:
         """C context managers need contracts: locks and files must not be taken while tracing."""

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from stator.capture.calls import Calls
 
 _PATTERNS: Final = TypeSet(str, bytes, re.Pattern)
-_FLAGS: Final = TypeSet(int, re.RegexFlag)
+# The last one is the default of `re.sub` and the like, since 3.13.
+_FLAGS: Final = TypeSet(int, re.RegexFlag, type(getattr(re, "_zero_sentinel", 0)))
 # What `re` warns about: these patterns are compiled by evaluating its parser.
 _WARNED: Final = ("[[", "[^[", "--", "&&", "~~", "||")
 
@@ -52,7 +53,7 @@ def _re_compile(calls: "Calls", frame: Frame, function: Any, args: list[Any], kw
             if int(flags) & re.DEBUG.value:
                 return evaluated(calls, frame, function, args, kwargs)  # which prints
             if not any(part in text for part in _WARNED):
-                return core.call_native(frame, function, pattern, flags)
+                return core.call_native(frame, function, pattern, int(flags))
             return calls.function(frame, re._compiler.compile, [pattern, int(flags)], None)  # type: ignore[attr-defined]
     return evaluated(calls, frame, function, args, kwargs)
 
@@ -135,7 +136,7 @@ def _new_lock(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
     """A lock of the program's own; it is elided like any other."""
     if args or kwargs:
         return _plain(calls, frame, function, args, kwargs)
-    lock = function()
+    lock = core.call(frame, function, [], None)
     calls.world.keep(lock)
     return lock
 
@@ -234,6 +235,7 @@ LIBRARY: Final[dict[int, Handler]] = {
     id(builtins.__import__): _import,
     id(importlib.import_module): _import_module,
     id(_thread.allocate_lock): _new_lock,
+    id(_thread.LockType): _new_lock,  # which is `threading.Lock` since 3.13
     id(_thread.RLock): _new_lock,
     id(pickle.Pickler): _pickler,
     id(pickle.Unpickler): _pickler,

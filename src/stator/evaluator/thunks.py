@@ -16,7 +16,7 @@ from types import CodeType, FunctionType
 from typing import Any, Final
 
 from stator._native import _core as core
-from stator.bytecode import TABLES
+from stator.bytecode import TABLES, decode
 
 _EXTENDED_ARG: Final = TABLES.opmap["EXTENDED_ARG"]
 _TEMPLATE: Final = (lambda: None).__code__
@@ -109,6 +109,11 @@ def special_thunk(method: int) -> FunctionType:
     encoded = b"".join(_encode(name, arg) for name, arg in [*steps, ("RETURN_VALUE", 0)])
     code = _code("LOAD_SPECIAL", encoded, 1, 4, more=1, consts=(core.method_and_self,))
     return FunctionType(code, _GLOBALS)
+
+
+def special_name(thunk: FunctionType) -> str:
+    """The method that a thunk of LOAD_SPECIAL looks up."""
+    return TABLES.special_methods[decode(thunk.__code__).instructions[1].arg]
 
 
 @cache

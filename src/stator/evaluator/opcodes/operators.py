@@ -6,7 +6,10 @@ from stator._native._core import NULL, Frame
 from stator.bytecode import TABLES, Decoded, Instruction
 from stator.bytecode.arguments import name, name_flag
 from stator.bytecode.tables import SUBSCRIPTION
+from stator.evaluator.opcodes.stack import nop
 from stator.evaluator.registry import Handler, opcode, select
+
+_TESTS: Final = frozenset({"POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE"})
 
 # ---- unary
 
@@ -32,10 +35,28 @@ def unary_not(f: Frame, _: Any) -> None:
     f.stack[-1] = not f.ops.truth(f, f.stack[-1])
 
 
-@opcode("TO_BOOL")
 def to_bool(f: Frame, _: Any) -> None:
-    """3.13+"""
     f.stack[-1] = f.ops.truth(f, f.stack[-1])
+
+
+@select("TO_BOOL")
+def select_to_bool(decoded: Decoded, instruction: Instruction) -> tuple[Handler, None]:
+    """3.13+"""
+    return (nop if _jump_asks(decoded, instruction) else to_bool), None
+
+
+def _jump_asks(decoded: Decoded, instruction: Instruction) -> bool:
+    """Whether the truth may wait for the jump behind: nobody can tell one from the other.
+
+    A test is one instruction then, as before 3.13, and what was compared is not compared again
+    where a program goes on behind a jump.
+    """
+    unit, behind = instruction.unit, instruction.next
+    return (
+        decoded.at(behind).name in _TESTS
+        and decoded.handler_for(unit) == decoded.handler_for(behind)
+        and decoded.positions_of(unit) == decoded.positions_of(behind)
+    )
 
 
 # ---- binary
@@ -83,7 +104,7 @@ def compare_to_bool(f: Frame, op: int) -> None:
 @select("COMPARE_OP")
 def select_compare(decoded: Decoded, instruction: Instruction) -> tuple[Handler, int]:
     arg = instruction.arg
-    to_bool_too = arg & TABLES.compare_to_bool
+    to_bool_too = arg & TABLES.compare_to_bool and not _jump_asks(decoded, instruction)
     return (compare_to_bool if to_bool_too else compare), arg >> TABLES.compare_shift
 
 
