@@ -8,8 +8,10 @@ import functools
 from typing import Any
 
 from stator import objects
+from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.objects.types import module_of, name_of
+from stator.world.kinds import PLACEHOLDER
 
 
 def split(args: list[Any], kwnames: tuple[str, ...] | None) -> tuple[list[Any], dict[str, Any]]:
@@ -29,7 +31,20 @@ def unpack_partial(
 ) -> tuple[list[Any], tuple[str, ...] | None]:
     positional, keywords = split(args, kwnames)
     merged = {**field(cls, "keywords")(partial), **keywords}
-    return [*field(cls, "args")(partial), *positional, *merged.values()], tuple(merged) or None
+    stored = _filled(field(cls, "args")(partial), positional)
+    return [*stored, *merged.values()], tuple(merged) or None
+
+
+def _filled(stored: tuple[Any, ...], given: list[Any]) -> list[Any]:
+    """The positional arguments of a partial and those of a call, which fill its gaps (3.14+)."""
+    gaps = sum(each is PLACEHOLDER for each in stored)
+    if PLACEHOLDER is None or not gaps:
+        return [*stored, *given]
+    if len(given) < gaps:
+        reason = f"expected at least {gaps}, got {len(given)}"
+        core.raise_user(TypeError(f"missing positional arguments in 'partial' call; {reason}"))
+    rest = iter(given)
+    return [*(next(rest) if each is PLACEHOLDER else each for each in stored), *rest]
 
 
 def field(cls: type, name: str) -> Any:

@@ -18,12 +18,15 @@ from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture import number_methods, operator_names
 from stator.capture.behind import compiled_attribute
 from stator.capture.facts import (
+    CLASS_ANNOTATIONS,
+    class_annotations,
     function_field,
     function_part,
     guard_class_field,
     guard_mro,
     guard_part,
     guard_traceback,
+    has_annotations,
     inner_frame,
     keeps_field,
     look_outside,
@@ -57,6 +60,7 @@ from stator.world.records import MAXLEN
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
 
+_FUNCTION: Final = types.FunctionType
 _UNREAD: Final = object()
 _READERS: Final = objects.instance_dict(typing), objects.instance_dict(enum)
 _PLAIN_KIND: Final = object()
@@ -282,6 +286,8 @@ class Attributes(Names):
         if on_meta is not None and self._is_data(on_meta.value):
             if name == "__dict__":
                 return self._class_dict(cls)
+            if on_meta.value is CLASS_ANNOTATIONS and has_annotations(world, cls):
+                return class_annotations(world, cls)
             guard_class_field(world, cls, name, on_meta.value)
             return core.getattr(frame, cls, name)
         found = world.class_attribute(cls, name)
@@ -350,7 +356,7 @@ class Attributes(Names):
         if value is not MISSING:
             return value
         if name == "__annotations__" and type(module) is types.ModuleType:
-            made: dict[str, Any] = {}  # CPython makes them when they are asked for
+            made = self._module_annotations(frame, namespace)
             self.store_namespace(namespace, name, made)
             return made
         self.namespace_value(namespace, "__getattr__")
@@ -360,6 +366,13 @@ class Attributes(Names):
                 raise InterpreterState("dir() of a module that the call has changed")
             self.world.guard(Fixed(module), AttrKeys(tuple(dict.__iter__(namespace))))
         return core.getattr(frame, module, name)
+
+    def _module_annotations(self, frame: Frame, namespace: dict[str, Any]) -> Any:
+        """CPython makes them when they are asked for, since 3.14 by a function."""
+        annotate = self.namespace_value(namespace, "__annotate__")
+        if "__annotate__" not in types.FunctionType.__dict__ or type(annotate) is not _FUNCTION:
+            return {}
+        return core.call(frame, functools.partial(annotate, 1), [], None)
 
     def _packet_getattr(self, frame: Frame, packet: Any, name: str) -> Any:
         """An operator with its overloads."""

@@ -43,6 +43,7 @@ _MRO: Final[Any] = type.__dict__["__mro__"]
 _FIELDS: Final = TypeSet(types.GetSetDescriptorType, types.MemberDescriptorType)
 # What the getters of C answer with, and hold: the others make something new each time.
 _OF_CLASSES: Final = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__bases__"})
+CLASS_ANNOTATIONS: Final[Any] = type.__dict__["__annotations__"]
 _OF_FUNCTIONS: Final = frozenset({"__name__", "__qualname__", "__module__", "__doc__"})
 
 
@@ -76,6 +77,18 @@ def guard_class_field(world: World, cls: type, name: str, descriptor: Any) -> No
         return
     world.facts.add(key)
     _guard(world, _field(Fixed(cls), descriptor), descriptor.__get__(cls))
+
+
+def has_annotations(world: World, cls: type) -> bool:
+    """Whether a class existed before the call, and can have annotations."""
+    return not is_frozen_class(cls) and not world.is_made(cls)
+
+
+def class_annotations(world: World, cls: type) -> Any:
+    """The annotations of a class. They are made when they are first asked for, and kept: that is
+    done here for real, since the class would keep what the trace has made of them.
+    """
+    return world.wrap(CLASS_ANNOTATIONS.__get__(cls), Field(Fixed(cls), CLASS_ANNOTATIONS))
 
 
 def guard_part(world: World, value: Any, name: str) -> None:

@@ -23,6 +23,7 @@ from stator.effects.model import CannotRebuild, Constant
 from stator.effects.node import Node, new, raws, store
 from stator.effects.result_hooks import REGISTER, method_of
 from stator.effects.steps import SELF, Call, Expr, Raw, Tuple
+from stator.objects.annotations import annotate_of, are_made
 from stator.objects.types import name_of
 
 _CONTENTS: Final = CellType.__dict__["cell_contents"]
@@ -62,10 +63,21 @@ def function_node(value: Any) -> Node:
         # Strings and None are shared by both functions unless the program assigned others.
         if held is not default and not (type(held) is tuple and not held):
             node.fills.append(store(descriptor, Raw(held)))
-    if value.__annotations__:
-        node.fills.append(store(_FUNCTION["__annotations__"], Raw(value.__annotations__)))
+    _add_annotations(node, value)
     add_attributes(node)
     return node
+
+
+def _add_annotations(node: Node, value: Any) -> None:
+    """The annotations of a function, or what will make them: to set one of both drops the other."""
+    annotate = annotate_of(value)
+    if annotate is None:
+        if value.__annotations__:
+            node.fills.append(store(_FUNCTION["__annotations__"], Raw(value.__annotations__)))
+        return
+    if are_made(value):
+        raise CannotRebuild(f"the function {value.__name__}, whose annotations have been read")
+    node.fills.append(store(_FUNCTION["__annotate__"], Raw(annotate)))
 
 
 def method_node(value: Any) -> Node:

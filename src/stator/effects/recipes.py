@@ -16,7 +16,7 @@ from enum import EnumMeta
 from typing import Any, Final
 
 from stator import objects
-from stator.effects import arrays, callables, containers, instances, iterators, texts
+from stator.effects import arrays, callables, containers, instances, iterators, templates, texts
 from stator.effects.model import CannotRebuild
 from stator.effects.node import Node, Recipe
 from stator.objects.types import module_of, qualname_of
@@ -57,6 +57,7 @@ SIZES: Final = frozenset({("torch", "Size")})
 EXACT: Final[dict[type, Recipe]] = {
     **iterators.RECIPES,
     slice: containers.slice_node,
+    **templates.RECIPES,
     types.CellType: callables.cell_node,
     types.FunctionType: callables.function_node,
     types.MethodType: callables.method_node,

@@ -32,6 +32,8 @@ CONSTANTS: Final = objects.TypeSet(
 )
 # A C method that wants its defining class is of a type of its own.
 BUILTIN_METHOD: Final[Any] = type(re.compile("").match)
+# Stands for an argument of a partial that is given later (3.14+).
+PLACEHOLDER: Final[Any] = getattr(functools, "Placeholder", None)
 # Never changed by a program in ways that matter, or followed by the write overlay: held raw.
 IDENTITIES: Final = objects.TypeSet(
     types.FunctionType,
@@ -54,6 +56,7 @@ IDENTITIES: Final = objects.TypeSet(
     operator.methodcaller,
     re.Pattern,
     contextvars.ContextVar,
+    *(() if PLACEHOLDER is None else (type(PLACEHOLDER),)),
     BUILTIN_METHOD,  # of patterns only, see `Identity`
 )
 

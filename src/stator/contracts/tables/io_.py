@@ -7,7 +7,8 @@ those of the object they are given.
 from .rows import Functions, Types
 
 FUNCTIONS: Functions = {
-    "posix": {"reads calls | s": "fspath"},
+    # Texts are taken apart, no file is asked.
+    "posix": {"reads calls | s": "fspath _path_normpath _path_splitroot_ex@3.13+"},
     "_io": {"reads | . s": "text_encoding"},
 }
 
