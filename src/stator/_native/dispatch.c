@@ -648,6 +648,7 @@ static PyGetSetDef compiled_getset[] = {
     FUNCTION("__defaults__"),
     FUNCTION("__kwdefaults__"),
     FUNCTION("__annotations__"),
+    FUNCTION("__annotate__"),
     FUNCTION("__code__"),
     FUNCTION("__closure__"),
     FUNCTION("__globals__"),

@@ -27,6 +27,7 @@ _PARTS: Final = frozenset(
     {
         "__defaults__",
         "__kwdefaults__",
+        "__annotate__",
         "__annotations__",
         "__code__",
         "__closure__",

@@ -39,7 +39,9 @@ _NO_DISPATCH: Final = disabled_torch_dispatch
 # What a class may define without changing what operators and C code do with its instances.
 _HARMLESS: Final = frozenset(
     {
+        "__annotate_func__",
         "__annotations__",
+        "__annotations_cache__",
         "__class_getitem__",
         "__classcell__",
         "__deepcopy__",

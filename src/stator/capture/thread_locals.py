@@ -34,12 +34,14 @@ def is_thread_local(cls: type) -> bool:
     return all(each is None or not is_python_class(each.owner) for each in found)
 
 
-def _refusal(cls: type, function: Callable[[Any, str], object], name: str) -> str:
-    """What CPython says of an object without values."""
+def _refusal(local: Any, function: Callable[[Any, str], object], name: str) -> AttributeError:
+    """What CPython says of an object without values; 3.14 tells more where one is deleted."""
     try:
-        function(_LOCAL.__new__(cls), name)
+        function(_LOCAL.__new__(type(local)), name)
     except AttributeError as error:
-        return str(error)
+        if error.name is None:
+            return AttributeError(str(error))
+        return AttributeError(str(error), name=name, obj=local)
     raise AssertionError(name)
 
 
@@ -76,8 +78,7 @@ class ThreadLocals:
             if value is not MISSING:
                 return value
         if found is None:
-            text = _refusal(cls, getattr, name)
-            core.raise_user(AttributeError(text, name=name, obj=local))
+            core.raise_user(_refusal(local, getattr, name))
         if type(found.value) is types.FunctionType:
             world.know(found.value)
             return types.MethodType(found.value, local)
@@ -90,5 +91,5 @@ class ThreadLocals:
         if found is not None or name == "__dict__":
             raise unseen(world, local, f"an attribute of {{}} is set: {name}")
         if value is NULL and world.lookup(record, name) is MISSING:
-            core.raise_user(AttributeError(_refusal(type(local), delattr, name)))
+            core.raise_user(_refusal(local, delattr, name))
         store_name(world, record, name, value)

@@ -358,6 +358,10 @@ class Tracer(Attributes):
             if is_python_class(cls):
                 self.world.protocol(cls, names)
 
+    def tested(self, frame: Frame, value: Any) -> Any:
+        """The value, so that a trace may end before a jump, with what it depends on computed."""
+        return value
+
     def truth(self, frame: Frame, value: Any) -> bool:
         cls = type(value)
         if self.tensors.holds(cls):

@@ -26,6 +26,7 @@ from stator._native._core import CompiledFunction
 from stator.driver.compiler import compiled_function
 from stator.driver.ledger import Label
 from stator.driver.options import Options
+from stator.objects.annotations import copy_annotations
 
 M = TypeVar("M", bound=nn.Module)
 
@@ -214,7 +215,7 @@ def copied(function: FunctionType) -> FunctionType:
     made.__qualname__ = function.__qualname__
     made.__module__ = function.__module__
     made.__doc__ = function.__doc__
-    made.__annotations__ = function.__annotations__
+    copy_annotations(function, made)
     made.__dict__.update(function.__dict__)
     return made
 

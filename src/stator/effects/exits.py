@@ -4,8 +4,9 @@ In: the exception. Out: the lines of its traceback, as data, for the function th
 and what stands for the traceback that it had before, or that it was given.
 """
 
-from types import TracebackType
-from typing import NamedTuple
+import itertools
+from types import CodeType, TracebackType
+from typing import NamedTuple, cast
 
 from stator.evaluator import PACKAGE
 from stator.objects.tracebacks import TRACEBACK, is_earlier
@@ -18,6 +19,21 @@ class Entry(NamedTuple):
     line: int
     name: str
     qualname: str
+    columns: tuple[int, int, int] | None = None
+    """The last line, and from which column to which; None if they are not known."""
+
+
+def entry(code: CodeType, line: int, unit: int) -> Entry:
+    """An instruction of a function, as a traceback shows it."""
+    first, *columns = next(itertools.islice(code.co_positions(), unit, None), (None,) * 4)
+    known = first == line and None not in columns
+    return Entry(
+        code.co_filename,
+        line,
+        code.co_name,
+        code.co_qualname,
+        cast(tuple[int, int, int], tuple(columns)) if known else None,
+    )
 
 
 def entries(exception: BaseException) -> tuple[Entry, ...]:
@@ -27,7 +43,7 @@ def entries(exception: BaseException) -> tuple[Entry, ...]:
     while step is not None and not is_earlier(step):
         code = step.tb_frame.f_code
         if not code.co_filename.startswith(PACKAGE):
-            found.append(Entry(code.co_filename, step.tb_lineno, code.co_name, code.co_qualname))
+            found.append(entry(code, step.tb_lineno, step.tb_lasti // 2))
         step = step.tb_next
     return tuple(found)
 

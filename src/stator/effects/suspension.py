@@ -21,7 +21,7 @@ from stator._native._core import NULL
 from stator.bytecode import TABLES, Decoded, Instruction, decode
 from stator.bytecode.arguments import constant, resolve
 from stator.bytecode.liveness import live
-from stator.effects.exits import Entry
+from stator.effects.exits import Entry, entry
 from stator.effects.instruction import Result, Step, Way, step
 from stator.evaluator.points import Activation, Handled, Lasti, Point
 
@@ -256,5 +256,5 @@ def _current(frame: Activation, innermost: bool) -> int:
 
 def _place(frame: Activation, innermost: bool) -> Entry:
     code = frame.code
-    line = decode(code).line_of(_current(frame, innermost)) or code.co_firstlineno
-    return Entry(code.co_filename, line, code.co_name, code.co_qualname)
+    unit = _current(frame, innermost)
+    return entry(code, decode(code).line_of(unit) or code.co_firstlineno, unit)

@@ -40,13 +40,17 @@ def hidden(code: CodeType) -> CodeType:
 
 
 def placed(code: CodeType, place: Entry) -> CodeType:
-    """The same code, all of it on one line of another file."""
+    """The same code, all of it at one place of another file."""
     units = len(code.co_code) // 2
+    # Entries without columns (kind 13) or with all of them (kind 14), no line further than the last.
+    kind, where = 13, b""
+    if place.columns is not None:
+        end, first, behind = place.columns
+        kind, where = 14, _number(end - place.line) + _number(first + 1) + _number(behind + 1)
     table = bytearray()
     while units > 0:
-        # An entry without columns (kind 13) for up to 8 units, no line further than the last one.
         length = min(units, 8)
-        table += bytes((0x80 | 13 << 3 | length - 1, 0))
+        table += bytes((0x80 | kind << 3 | length - 1, 0)) + where
         units -= length
     changes: dict[str, Any] = {
         "co_filename": place.file,
@@ -55,3 +59,12 @@ def placed(code: CodeType, place: Entry) -> CodeType:
         "co_qualname": place.qualname,
     }
     return code.replace(**changes)
+
+
+def _number(value: int) -> bytes:
+    """As line tables have it: six bits at a time, the lowest first."""
+    groups = bytearray()
+    while value > 63:
+        groups.append(0x40 | value & 63)
+        value >>= 6
+    return bytes((*groups, value))

@@ -30,6 +30,11 @@ class Operations(Protocol):
     def binary(self, frame: Frame, op: int, a: Any, b: Any, /) -> Any: ...
     def compare(self, frame: Frame, op: int, a: Any, b: Any, /) -> Any: ...
     def truth(self, frame: Frame, value: Any, /) -> bool: ...
+    def tested(self, frame: Frame, value: Any, /) -> Any:
+        """What the jump behind is to test: the truth of a value, or the value, if the jump may ask
+        for it.
+        """
+
     def negative(self, frame: Frame, value: Any, /) -> Any: ...
     def positive(self, frame: Frame, value: Any, /) -> Any: ...
     def invert(self, frame: Frame, value: Any, /) -> Any: ...
@@ -99,7 +104,7 @@ NAMES: Final = frozenset(name for name in Operations.__dict__ if name[0] != "_")
 def plain() -> Operations:
     """A fresh object with the operations of plain CPython, to be changed in parts."""
     ours = {"evaluate": evaluate, "pending": _nothing_pending}
-    ours |= {"raised": _of_the_program, "outside": _of_the_program, "failed": InternalError.at}
+    ours |= {"tested": core.truth, "raised": _of_the_program, "outside": _of_the_program, "failed": InternalError.at}
     operations = {name: core.__dict__[name] for name in NAMES - ours.keys()}
     return cast(Operations, SimpleNamespace(**ours, **operations))
 

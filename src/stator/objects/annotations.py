@@ -35,3 +35,12 @@ def are_made(function: FunctionType) -> bool:
     known = {id(each) for each in others}
     referents = gc.get_referents(function)
     return any(is_subtype(type(each), dict) and id(each) not in known for each in referents)
+
+
+def copy_annotations(function: FunctionType, made: FunctionType) -> None:
+    """Another function has the same annotations; nobody asks for them here."""
+    annotate = annotate_of(function)
+    if annotate is None:
+        made.__annotations__ = function.__annotations__
+    else:
+        _ANNOTATE.__set__(made, annotate)

@@ -6,7 +6,6 @@ from stator._native._core import NULL, Frame
 from stator.bytecode import TABLES, Decoded, Instruction
 from stator.bytecode.arguments import name, name_flag
 from stator.bytecode.tables import SUBSCRIPTION
-from stator.evaluator.opcodes.stack import nop
 from stator.evaluator.registry import Handler, opcode, select
 
 _TESTS: Final = frozenset({"POP_JUMP_IF_FALSE", "POP_JUMP_IF_TRUE"})
@@ -39,17 +38,21 @@ def to_bool(f: Frame, _: Any) -> None:
     f.stack[-1] = f.ops.truth(f, f.stack[-1])
 
 
+def to_bool_for_jump(f: Frame, _: Any) -> None:
+    f.stack[-1] = f.ops.tested(f, f.stack[-1])
+
+
 @select("TO_BOOL")
 def select_to_bool(decoded: Decoded, instruction: Instruction) -> tuple[Handler, None]:
     """3.13+"""
-    return (nop if _jump_asks(decoded, instruction) else to_bool), None
+    return (to_bool_for_jump if _jump_asks(decoded, instruction) else to_bool), None
 
 
 def _jump_asks(decoded: Decoded, instruction: Instruction) -> bool:
-    """Whether the truth may wait for the jump behind: nobody can tell one from the other.
+    """Whether the jump behind may ask for the truth: nobody can tell one from the other.
 
-    A test is one instruction then, as before 3.13, and what was compared is not compared again
-    where a program goes on behind a jump.
+    A test is one step of a trace then, as before 3.13, and what was compared is not compared again
+    where a program goes on behind a jump that depends on values.
     """
     unit, behind = instruction.unit, instruction.next
     return (
@@ -101,11 +104,18 @@ def compare_to_bool(f: Frame, op: int) -> None:
     f.stack[-1] = f.ops.truth(f, f.stack[-1])
 
 
+def compare_for_jump(f: Frame, op: int) -> None:
+    compare(f, op)
+    f.stack[-1] = f.ops.tested(f, f.stack[-1])
+
+
 @select("COMPARE_OP")
 def select_compare(decoded: Decoded, instruction: Instruction) -> tuple[Handler, int]:
     arg = instruction.arg
-    to_bool_too = arg & TABLES.compare_to_bool and not _jump_asks(decoded, instruction)
-    return (compare_to_bool if to_bool_too else compare), arg >> TABLES.compare_shift
+    handler: Handler = compare
+    if arg & TABLES.compare_to_bool:
+        handler = compare_for_jump if _jump_asks(decoded, instruction) else compare_to_bool
+    return handler, arg >> TABLES.compare_shift
 
 
 @opcode("IS_OP")
