@@ -7,6 +7,7 @@ import functools
 import itertools
 import pickle
 import re
+import sys
 import typing
 
 import pytest
@@ -17,6 +18,7 @@ import stator
 from .harness import Programs, check, t
 
 programs = Programs()
+REDUCED = sys.version_info < (3, 14)  # whether itertools can tell what is in them
 UserId = typing.NewType("UserId", int)
 
 
@@ -63,7 +65,8 @@ def names_of_members(x, member=Colour.RED):
 
 @programs(one)
 def reduced_iterators(x):
-    lengths, powers = map(len, ["a", "bb"]), itertools.starmap(pow, [(2, 3), (3, 2)])
+    lengths = map(len, ["a", "bb"])
+    powers = itertools.starmap(pow, [(2, 3), (3, 2)]) if REDUCED else map(pow, [2, 3], [3, 2])
     until, kept = iter(Count(), 4), filter(callable, [1, len])
     next(lengths), next(until)
     made_of = [each.__reduce__()[1][0] for each in (lengths, powers, kept)]

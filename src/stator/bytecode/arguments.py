@@ -112,6 +112,13 @@ def name_flag(instruction: Instruction) -> bool:
     return bool(_NAME_SHIFTS[instruction.name] and instruction.arg & 1)
 
 
+def loads_method(instruction: Instruction) -> bool:
+    """Whether an attribute is loaded for a call: LOAD_METHOD (3.11), a flag of LOAD_ATTR later."""
+    if instruction.name == "LOAD_METHOD":
+        return True
+    return instruction.name == "LOAD_ATTR" and name_flag(instruction)
+
+
 def flagged_name(decoded: Decoded, instruction: Instruction) -> FlaggedName:
     """The argument of LOAD_GLOBAL, and of LOAD_ATTR where it has a method form."""
     return FlaggedName(name(decoded, instruction), instruction.arg & 1 == 1)

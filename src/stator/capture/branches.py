@@ -9,12 +9,12 @@ Where the program would handle the exception, or the C code that has called the 
 is a way to go on, too: a loop may end by it.
 """
 
-import dis
 import functools
 from types import CodeType
 from typing import Final
 
 from stator._native._core import Frame
+from stator.bytecode import TABLES, Decoded, decode
 from stator.capture.handled import handlers
 
 _FARTHEST: Final = 60  # instructions until the exception is raised
@@ -24,44 +24,41 @@ _ENDS: Final = ("RETURN", "YIELD", "SEND", "STORE_", "DELETE_", "RERAISE", "FOR_
 
 def insisted(frame: Frame) -> bool | None:
     """What the condition must be for the program to go on; None if both ways do something."""
-    side = _sides(frame.code).get(2 * frame.info.unit(frame.ip - 1))
+    side = _sides(frame.code).get(frame.info.unit(frame.ip - 1))
     return None if side is None or handlers(frame) - {"finally"} else side
 
 
 @functools.lru_cache(1000)
 def _sides(code: CodeType) -> dict[int, bool]:
-    """For the offset of a test, the side that does not just raise."""
-    instructions = [each for each in dis.get_instructions(code) if each.opname != "CACHE"]
-    places = {each.offset: place for place, each in enumerate(instructions)}
+    """For the unit of a test, the side that does not just raise."""
+    decoded = decode(code)
     found: dict[int, bool] = {}
-    for place, each in enumerate(instructions):
-        name = each.opname
-        if not name.startswith("POP_JUMP") or not name.endswith(("IF_TRUE", "IF_FALSE")):
-            continue
-        jumps_if = name.endswith("IF_TRUE")
-        raises = [
-            _raises(instructions, start, places) for start in (places[each.argval], place + 1)
-        ]
-        if raises[0] != raises[1]:
-            side = jumps_if if raises[1] else not jumps_if
-            found[each.offset] = side
-            if instructions[place - 1].opname == "TO_BOOL":  # 3.13: the test comes first
-                found[instructions[place - 1].offset] = side
+    before = 0
+    for each in decoded.instructions:
+        if each.name in TABLES.popping_jumps and each.name.endswith(("IF_TRUE", "IF_FALSE")):
+            jumps_if = each.name.endswith("IF_TRUE")
+            raises = [_raises(decoded, start) for start in (each.target, each.next)]
+            if raises[0] != raises[1]:
+                side = jumps_if if raises[1] else not jumps_if
+                found[each.unit] = side
+                if decoded.at(before).name == "TO_BOOL":  # 3.13+: it may ask, and not the jump
+                    found[before] = side
+        before = each.unit
     return found
 
 
-def _raises(instructions: list[dis.Instruction], place: int, places: dict[int, int]) -> bool:
+def _raises(decoded: Decoded, unit: int | None) -> bool:
     """Whether the code from here does nothing but raise an exception."""
     for _ in range(_FARTHEST):
-        if place >= len(instructions):
+        if unit is None or unit >= decoded.units:
             return False
-        each = instructions[place]
-        if each.opname == "RAISE_VARARGS":
+        each = decoded.at(unit)
+        if each.name == "RAISE_VARARGS":
             return True
-        if each.opname in _FORWARD:
-            place = places[each.argval]
+        if each.name in _FORWARD:
+            unit = each.target
             continue
-        if "JUMP" in each.opname or each.opname.startswith(_ENDS):
+        if "JUMP" in each.name or each.name.startswith(_ENDS):
             return False
-        place += 1
+        unit = each.next
     return False

@@ -43,7 +43,7 @@ _MRO: Final[Any] = type.__dict__["__mro__"]
 _FIELDS: Final = TypeSet(types.GetSetDescriptorType, types.MemberDescriptorType)
 # What the getters of C answer with, and hold: the others make something new each time.
 _OF_CLASSES: Final = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__bases__"})
-CLASS_ANNOTATIONS: Final[Any] = type.__dict__["__annotations__"]
+CLASS_ANNOTATIONS: Final[Any] = objects.type_dict(type)["__annotations__"]
 _OF_FUNCTIONS: Final = frozenset(
     {"__name__", "__qualname__", "__module__", "__doc__", "__annotate__"}
 )

@@ -50,7 +50,7 @@ _INSTRUCTION_SPECIALS: Final = specials(
 
 
 def _is_held(name: str, index: int, count: int) -> bool:
-    """Whether an operand becomes a value in a dict, at which nobody looks."""
+    """Whether an operand becomes a value in a dict or the like, at which nobody looks."""
     match name:
         case "BUILD_MAP":
             return index % 2 == 1
@@ -58,6 +58,8 @@ def _is_held(name: str, index: int, count: int) -> bool:
             return index < count - 1
         case "MAP_ADD":
             return index == 2
+        case "BUILD_INTERPOLATION":
+            return index == 0
     return False
 
 

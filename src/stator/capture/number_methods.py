@@ -5,7 +5,6 @@ descriptor that `int` or `float` has, bound to the symbol. Its call comes back h
 that no table knows is a `Break`, and so is a method that is not called at once.
 """
 
-import dis
 import functools
 import operator
 import types
@@ -17,6 +16,8 @@ import torch
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
+from stator.bytecode import decode
+from stator.bytecode.arguments import loads_method
 from stator.capture.computed import NUMBERS, python_kind
 from stator.capture.native_calls import by_contract
 from stator.capture.operators import ARITHMETIC
@@ -33,8 +34,6 @@ if TYPE_CHECKING:
 Handler = Callable[["Calls", Frame, Any, list[Any], dict[str, Any]], Any]
 Answer = Callable[["Scalars", Frame, list[Any]], Any]
 
-# One instruction for both, with a flag; then LOAD_METHOD is the compiler's name for it, if that.
-_ATTR_OF_CALL: Final = dis.opmap.get("LOAD_METHOD", 256) > 255
 _COMPARE: Final = ("lt", "le", "eq", "ne", "gt", "ge")
 _UNARY: Final = {"__neg__": operator.neg, "__pos__": operator.pos, "__abs__": operator.abs}
 _ROUNDINGS: Final = {
@@ -68,19 +67,13 @@ def attribute(calls: "Calls", frame: Frame, number: Any, name: str) -> Any:
 
 def _is_called(frame: Frame) -> bool:
     """Whether the instruction is the first half of a call: nobody sees the method itself."""
-    return 2 * frame.info.unit(frame.ip - 1) in _method_loads(frame.code)
+    return frame.info.unit(frame.ip - 1) in _method_loads(frame.code)
 
 
 @functools.lru_cache(1000)
 def _method_loads(code: types.CodeType) -> frozenset[int]:
-    steps = dis.get_instructions(code)
-    return frozenset(each.offset for each in steps if _loads_method(each))
-
-
-def _loads_method(step: dis.Instruction) -> bool:
-    if step.opname == "LOAD_METHOD":
-        return True
-    return _ATTR_OF_CALL and step.opname == "LOAD_ATTR" and bool((step.arg or 0) & 1)
+    steps = decode(code).instructions
+    return frozenset(each.unit for each in steps if loads_method(each))
 
 
 # ---------------------------------------------------------------------------- calls

@@ -17,8 +17,8 @@ from stator.bytecode.arguments import (
     binary_operator,
     comparison,
     keyword_names,
+    loads_method,
     name,
-    name_flag,
     super_name,
 )
 from stator.bytecode.tables import SUBSCRIPTION
@@ -201,7 +201,7 @@ def _jump_if_true_or_pop(decoded: Decoded, instruction: Instruction, stack: list
 
 @_opcode("LOAD_ATTR", "LOAD_METHOD")
 def _load_attr(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
-    as_method = instruction.name == "LOAD_METHOD" or name_flag(instruction)
+    as_method = loads_method(instruction)
     text = f"{{get}}({{0}}, {name(decoded, instruction)!r})"
     return _made(instruction, stack, 1, text, *_callee(as_method), get=getattr)
 

@@ -42,7 +42,7 @@ def hidden(code: CodeType) -> CodeType:
 def placed(code: CodeType, place: Entry) -> CodeType:
     """The same code, all of it at one place of another file."""
     units = len(code.co_code) // 2
-    # Entries without columns (kind 13) or with all of them (kind 14), no line further than the last.
+    # Entries without columns (kind 13) or with them (kind 14), no line further than the last one.
     kind, where = 13, b""
     if place.columns is not None:
         end, first, behind = place.columns

@@ -103,8 +103,8 @@ NAMES: Final = frozenset(name for name in Operations.__dict__ if name[0] != "_")
 
 def plain() -> Operations:
     """A fresh object with the operations of plain CPython, to be changed in parts."""
-    ours = {"evaluate": evaluate, "pending": _nothing_pending}
-    ours |= {"tested": core.truth, "raised": _of_the_program, "outside": _of_the_program, "failed": InternalError.at}
+    ours = {"evaluate": evaluate, "pending": _nothing_pending, "tested": core.truth}
+    ours |= {"raised": _of_the_program, "outside": _of_the_program, "failed": InternalError.at}
     operations = {name: core.__dict__[name] for name in NAMES - ours.keys()}
     return cast(Operations, SimpleNamespace(**ours, **operations))
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from stator._native._core import NULL, Frame
 from stator.bytecode import TABLES, Decoded, Instruction
-from stator.bytecode.arguments import name, name_flag
+from stator.bytecode.arguments import loads_method, name
 from stator.bytecode.tables import SUBSCRIPTION
 from stator.evaluator.registry import Handler, opcode, select
 
@@ -162,7 +162,7 @@ LOAD_METHOD: Handler = load_method_null_first if TABLES.null_first else load_met
 @select("LOAD_ATTR", "LOAD_METHOD")
 def select_load_attr(decoded: Decoded, instruction: Instruction) -> tuple[Handler, str]:
     """LOAD_METHOD is an opcode on 3.11, the low bit of LOAD_ATTR's argument later."""
-    as_method = instruction.name == "LOAD_METHOD" or name_flag(instruction)
+    as_method = loads_method(instruction)
     return (LOAD_METHOD if as_method else load_attr), name(decoded, instruction)
 
 
