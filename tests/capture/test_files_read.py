@@ -51,6 +51,13 @@ def closed_by_hand(x, path):
         return x + 1, found, str(error)
 
 
+def unbuffered(x, path):
+    with open(path, "rb", buffering=0) as file:
+        head, rest = file.read(2), file.readall()
+        known = type(file), file.name == path, file.mode, file.tell(), file.seek(1), file.readline()
+    return x + len(head), rest, known, file.closed
+
+
 def by_pathlib(x, path):
     place = pathlib.Path(path)
     return x + 1, place.read_text(encoding="utf-8"), place.read_bytes()
@@ -76,7 +83,7 @@ def unknown_encoding(x, path):
         return x + 1, str(error)
 
 
-CAPTURED = [lines, iterated, binary, closed_by_hand, by_pathlib, twice, not_decoded]
+CAPTURED = [lines, iterated, binary, closed_by_hand, unbuffered, by_pathlib, twice, not_decoded]
 
 
 @pytest.fixture

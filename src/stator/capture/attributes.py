@@ -154,7 +154,7 @@ class Attributes(Names):
             kind = self._super_getattr
         elif objects.is_subtype(cls, weakref.ref):
             kind = self._reference_getattr
-        elif cls is io.TextIOWrapper or cls is io.BufferedReader:
+        elif cls is io.TextIOWrapper or cls is io.BufferedReader or cls is io.FileIO:
             kind = self._file_getattr
         elif cls is Behind:
             kind = self.tensors.subclasses.behind

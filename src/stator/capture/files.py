@@ -34,7 +34,8 @@ _PLAIN: Final = {"buffering": -1, "closefd": True, "opener": None}
 # What is done with the bytes alone.
 _METHODS: Final = frozenset(
     {
-        *("read", "readline", "readlines", "read1", "peek", "seek", "tell", "close", "isatty"),
+        *("read", "readall", "readline", "readlines", "read1", "peek", "seek", "tell", "close"),
+        *("isatty",),
         *("readable", "writable", "seekable", "__iter__", "__next__", "__enter__", "__exit__"),
     }
 )
@@ -116,7 +117,9 @@ def _open(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
     given |= kwargs
     values = [given[name] for name in ("mode", *_TEXT, *_PLAIN)]
     plain = plain and "file" in given and all(CONSTANTS.holds(type(each)) for each in values)
-    plain = plain and all(given[name] == value for name, value in _PLAIN.items())
+    unbuffered = given["buffering"] == 0 and _MODES.get(given["mode"]) is True
+    buffering = {"buffering": 0} if unbuffered else {}
+    plain = plain and all(given[name] == value for name, value in (_PLAIN | buffering).items())
     if not plain or given["mode"] not in _MODES or calls.tracer.performed:
         return by_contract(calls, frame, function, args, kwargs)
     path = given["file"]
@@ -125,9 +128,7 @@ def _open(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
     contents = calls.files.contents(calls, path) if type(path) is str else None
     if contents is None:
         return by_contract(calls, frame, function, args, kwargs)
-    raw = _Contents(contents)
-    raw.name = path
-    file: Any = io.BufferedReader(raw)
+    file: Any = _unbuffered(path, contents) if unbuffered else _buffered(path, contents)
     text = {name: given[name] for name in _TEXT}
     if not _MODES[given["mode"]]:
         try:
@@ -139,6 +140,22 @@ def _open(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
         return by_contract(calls, frame, function, args, kwargs)
     calls.files.opened[id(file)] = file
     return file
+
+
+def _buffered(path: str, contents: bytes) -> io.BufferedReader:
+    raw = _Contents(contents)
+    raw.name = path
+    return io.BufferedReader(raw)
+
+
+def _unbuffered(path: str, contents: bytes) -> io.FileIO:
+    """A file in memory: one of this type needs the system."""
+    number = os.memfd_create("contents")
+    os.write(number, contents)
+    os.lseek(number, 0, os.SEEK_SET)
+    file: Any = io.FileIO(number, "rb")
+    file.name = path
+    return file  # type: ignore[no-any-return]
 
 
 FILES: Final[dict[int, Handler]] = {id(io.open): _open}
