@@ -3,6 +3,7 @@
 
 import collections
 import itertools
+import sys
 
 import pytest
 import torch
@@ -100,7 +101,8 @@ def for_text(x, text):
     return x, found
 
 
-@constructs()
+# Since 3.14 nobody can tell what is left in iterators of itertools.
+@constructs(whole=sys.version_info >= (3, 14))
 def for_itertools(x):
     for a, b in itertools.product((1, 2), (3,)):
         x = BREAK(x * a) + b

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Annotations of functions, classes and modules; since 3.14 they are made when they are asked for."""
+"""Annotations of functions, classes and modules; since 3.14 they are made when they are needed."""
 
 import dataclasses
 import functools

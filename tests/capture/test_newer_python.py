@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""What later Pythons have: syntax as text, since this one may not know it, and library functions."""
+"""What later Pythons have: syntax as text, since this one may not know it, and functions."""
 
 import functools
 import linecache
@@ -189,20 +189,14 @@ class Odd:
 
 def asks(x, odd):
     y = x + 1
-    if (
-        odd < 1
-    ):
+    if odd < 1:
         return y
     return x
 
 
 def asks_in_a_list(x, odd):
     y = x + 1
-    return [
-        y
-        for each in (1, 2)
-        if odd < each
-    ]
+    return [y for each in (1, 2) if odd < each]
 
 
 @pytest.mark.parametrize("fn", [asks, asks_in_a_list])

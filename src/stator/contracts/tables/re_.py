@@ -16,7 +16,8 @@ _SCANNER = type(re.compile("").scanner(""))  # type: ignore[attr-defined]
 
 TYPES: Types = {
     re.Pattern: {
-        "reads calls | s": "match fullmatch search findall split finditer scanner",
+        "reads calls | s": "match fullmatch prefixmatch@3.15+ search findall split finditer "
+        "scanner",
         "reads calls | s dhc s": "sub subn",
         "pure | s": f"{COMPARE} __hash__ __copy__ __deepcopy__ __repr__",
     },
