@@ -201,6 +201,10 @@ CURATED: dict[str, list[tuple[Any, ...]]] = {
         for name in ("heappush", "heappushpop", "heapreplace", "_heapreplace_max")
     },
     **{
+        f"_heapq.{name}": [(_ordered, (5000,)), (_swapped, (5000,)), (_ordered, (1,))]
+        for name in ("heappush_max", "heappushpop_max", "heapreplace_max")
+    },
+    **{
         f"math.{name}": [("float", "float"), ("index", "index"), ("number", "index")]
         for name in (
             "atan2",
@@ -417,6 +421,11 @@ OTHER_VERSIONS = {
     "method.__setattr__",
     "method.__delattr__",
     "UnionType.__getitem__",  # it is typing.Union since 3.14
+    # Since 3.14 they have none of their own, or itertools does not show what is in iterators.
+    *(f"{cls.__name__}.__init__" for cls in OSError.__subclasses__()),
+    *(f"{cls.__name__}.__init__" for cls in ConnectionError.__subclasses__()),
+    *("_grouper.__next__", "_tee.__setstate__", "chain.__setstate__", "cycle.__setstate__"),
+    *("groupby.__setstate__", "permutations.__setstate__"),
     *SINCE_14,
     *SINCE_14_ONLY,
 }

@@ -297,6 +297,10 @@ WRONG = {
 }
 
 
+if sys.version_info >= (3, 14):  # what is in such an iterator can't be seen
+    del WRONG["chain.__next__"]
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("label", WRONG)
 def test_a_wrong_entry_shows(label: str) -> None:
