@@ -190,9 +190,15 @@ def state(value: Any) -> list[Any]:
     return found
 
 
+def _annotations(f: Any) -> dict[str, Any]:
+    """Made anew where a function makes them (3.14+), or it would be another one from now on."""
+    annotate = getattr(f, "__annotate__", None)
+    return dict(f.__annotations__) if annotate is None else annotate(1)
+
+
 def function_parts(f: Any) -> list[Any]:
     found = [f.__code__, f.__globals__, f.__name__, f.__qualname__, f.__module__, f.__doc__]
-    found += [f.__defaults__, f.__kwdefaults__, dict(f.__annotations__)]
+    found += [f.__defaults__, f.__kwdefaults__, _annotations(f)]
     return found + list(f.__closure__ or ())
 
 
