@@ -12,6 +12,7 @@ from stator.objects.layout import instance_dict
 from stator.objects.types import is_subtype
 
 _ANNOTATE: Final[Any] = FunctionType.__dict__.get("__annotate__")
+_BUILTINS: Final[Any] = FunctionType.__dict__["__builtins__"]
 
 
 def annotate_of(function: FunctionType) -> Any:
@@ -28,7 +29,7 @@ def are_made(function: FunctionType) -> bool:
         return True
     others = (
         function.__globals__,
-        function.__builtins__,
+        _BUILTINS.__get__(function),
         function.__kwdefaults__,
         instance_dict(function),
     )
