@@ -41,14 +41,14 @@ KINDS = {
     "enumerate": lambda: enumerate([5, 6]),
     "zip": lambda: zip([1, 2, 3], "ab", strict=False),
     "nested": lambda: enumerate(zip(range(3), [4, 5], strict=False), 1),
+    "strict": lambda: zip([1], [2], strict=True),
+    "map": lambda: map(abs, [1, 2]),
     "empty": lambda: iter([]),
     "ended": lambda: _ended(iter([1])),
 }
 LEFT_ALONE = {  # which nobody can look into: a break
     "generator": lambda: (n for n in (1, 2)),
-    "map": lambda: map(abs, [1, 2]),
-    "strict": lambda: zip([1], [2], strict=True),
-    "of tensors": lambda: iter([torch.ones(1)]),
+    "callable": lambda: iter([1, 2].__len__, 9),
 }
 
 

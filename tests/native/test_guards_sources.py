@@ -144,6 +144,48 @@ def test_items() -> None:
     assert not reads(G.DictKeyAt(X, 0), "a", OrderedDict(a=1))
 
 
+def test_what_iterators_hold() -> None:
+    items, others = [A, B], (B, A)
+    pair = zip(items, others, strict=True)
+    assert reads(G.Held(X, 0), items, iter(items))
+    assert not reads(G.Held(X, 1), items, iter(items))
+    assert not reads(G.Held(X, 0), A, A)
+    assert not reads(G.Held(X, 0), 1, 1)
+    inner = pair.__reduce__()[1]
+    assert reads(G.Index(G.Held(X, 0), 1), inner[1], pair)
+    assert reads(G.AheadOf(G.Index(G.Held(X, 0), 1), 1), A, pair)
+
+
+def test_what_iterators_give() -> None:
+    def begun(iterator: Any, times: int) -> Any:
+        for _ in range(times):
+            next(iterator, None)
+        return iterator
+
+    class Items(list[Any]):
+        def __len__(self) -> int:
+            raise AssertionError("nobody asks for it")
+
+    for make in (iter, lambda each: list.__iter__(Items(each)), lambda each: iter(tuple(each))):
+        assert reads(G.AheadOf(X, 0), A, make([A, B]))
+        assert reads(G.AheadOf(X, 1), B, make([A, B]))
+        assert not reads(G.AheadOf(X, 2), B, make([A, B]))
+        assert reads(G.AheadOf(X, 0), B, begun(make([A, B]), 1))
+        assert not reads(G.AheadOf(X, 1), A, begun(make([A, B]), 1))
+        assert not reads(G.AheadOf(X, 0), A, begun(make([A, B]), 2))
+        assert not reads(G.AheadOf(X, 0), A, begun(make([A, B]), 3))
+    assert reads(G.AheadOf(X, 1), A, reversed([A, B]))
+    assert reads(G.AheadOf(X, 0), A, begun(reversed([A, B]), 1))
+    assert not reads(G.AheadOf(X, 2), A, reversed([A, B]))
+    assert not reads(G.AheadOf(X, 1), A, begun(reversed([A, B]), 1))
+    shrunk = [A, B]
+    left = reversed(shrunk)
+    shrunk.clear()
+    assert not reads(G.AheadOf(X, 0), B, left)
+    for other in (iter({1: A}), [A], 1, iter(range(3))):
+        assert not reads(G.AheadOf(X, 0), A, other)
+
+
 def test_large_dicts() -> None:
     for size in (5, 200, 300, 70_000):
         numbers = {i: object() for i in range(size)}

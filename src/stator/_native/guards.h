@@ -81,7 +81,7 @@ int guards_init(PyObject *module);
     X(ROOT) X(LOCAL) X(FUNCTION) X(FIXED) X(CALL)                                                  \
     X(GLOBALS) X(BUILTINS) X(CLOSURE) X(DEFAULTS) X(KWDEFAULTS) X(CODE)                            \
     X(METHOD_FUNC) X(METHOD_SELF) X(CELL) X(SLOT) X(FIELD) X(REFERENT)                             \
-    X(ATTR) X(MODULE_ATTR) X(CLASS_ATTR) X(TYPE) X(INDEX) X(KEY) X(KEY_AT)
+    X(ATTR) X(MODULE_ATTR) X(CLASS_ATTR) X(TYPE) X(INDEX) X(KEY) X(KEY_AT) X(HELD) X(AHEAD)
 
 /* What must be true of a value. */
 #define CHECK_OPS(X)                                                                               \

@@ -28,6 +28,8 @@ node_argument(Node *node, PyObject *arg)
     case SOURCE_LOCAL:
     case SOURCE_INDEX:
     case SOURCE_KEY_AT:
+    case SOURCE_HELD:
+    case SOURCE_AHEAD:
         node->index = PyLong_AsSsize_t(arg);
         if (node->index == -1 && PyErr_Occurred())
             return -1;

@@ -204,11 +204,67 @@ deque_length(PyObject *deque)
     return deque_type->tp_as_sequence->sq_length(deque);
 }
 
+/* An iterator over a list or tuple: its layout is private, and looked at once. */
+typedef struct {
+    PyObject_HEAD
+    Py_ssize_t index;
+    PyObject *items; /* NULL once it has ended */
+} SequenceIterator;
+
+static PyTypeObject *list_iterator, *reversed_list, *tuple_iterator;
+
+/* The type of an iterator over `items` that has given one, if it looks as it should. */
+static PyTypeObject *
+iterator_type(PyObject *iterator, PyObject *items, Py_ssize_t index)
+{
+    if (iterator == NULL)
+        return NULL;
+    PyTypeObject *type = Py_TYPE(iterator);
+    PyObject *first = type->tp_iternext(iterator);
+    SequenceIterator *it = (SequenceIterator *)iterator;
+    int known = type->tp_basicsize == sizeof *it && it->index == index && it->items == items;
+    Py_XDECREF(first);
+    Py_DECREF(iterator);
+    return known ? type : NULL;
+}
+
+static int
+iterators_init(void)
+{
+    PyObject *list = Py_BuildValue("[iii]", 1, 2, 3), *tuple = Py_BuildValue("(iii)", 1, 2, 3);
+    if (list != NULL && tuple != NULL) {
+        list_iterator = iterator_type(PyObject_GetIter(list), list, 1);
+        tuple_iterator = iterator_type(PyObject_GetIter(tuple), tuple, 1);
+        reversed_list = iterator_type(PyObject_CallMethod(list, "__reversed__", NULL), list, 1);
+    }
+    Py_XDECREF(list);
+    Py_XDECREF(tuple);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
+/* The item that an iterator will give when it has given `by` others. */
+static PyObject *
+item_ahead(PyObject *iterator, Py_ssize_t by)
+{
+    SequenceIterator *it = (SequenceIterator *)iterator;
+    PyTypeObject *type = Py_TYPE(iterator);
+    if (type != list_iterator && type != tuple_iterator && type != reversed_list)
+        return NULL;
+    if (it->items == NULL || it->index < 0 || it->index >= Py_SIZE(it->items))
+        return NULL;
+    Py_ssize_t at = type == reversed_list ? it->index - by : it->index + by;
+    if (at < 0 || at >= Py_SIZE(it->items))
+        return NULL;
+    return type == tuple_iterator ? PyTuple_GET_ITEM(it->items, at) : PyList_GET_ITEM(it->items, at);
+}
+
 int
 fetch_init(void)
 {
     if (deque_type != NULL)
         return 0;
+    if (iterators_init() < 0)
+        return -1;
     PyObject *module = PyImport_ImportModule("_collections");
     PyObject *type = module == NULL ? NULL : PyObject_GetAttrString(module, "deque");
     Py_XDECREF(module);
@@ -253,6 +309,32 @@ item_at(PyObject *sequence, Py_ssize_t index)
         return item;
     }
     return NULL;
+}
+
+/* What an object of C holds and tells nobody but the garbage collector: the
+ * container of an iterator, the iterators that a zip goes through. */
+typedef struct {
+    Py_ssize_t left;
+    PyObject *found;
+} Held;
+
+static int
+visit_held(PyObject *o, void *arg)
+{
+    Held *held = arg;
+    if (held->left-- > 0)
+        return 0;
+    held->found = o;
+    return 1; /* no further */
+}
+
+static PyObject *
+held_at(PyObject *o, Py_ssize_t index)
+{
+    Held held = {index, NULL};
+    if (PyObject_IS_GC(o) && Py_TYPE(o)->tp_traverse != NULL)
+        Py_TYPE(o)->tp_traverse(o, visit_held, &held);
+    return held.found;
 }
 
 PyObject *
@@ -310,6 +392,10 @@ fetch(Node *node, PyObject *base, PyObject *const *locals, PyObject *function)
         return PyDict_Check(base) && dict_find(base, node->key, node->hash, &value) == 1 ? value : NULL;
     case SOURCE_KEY_AT:
         return key_at(base, node->index);
+    case SOURCE_HELD:
+        return held_at(base, node->index);
+    case SOURCE_AHEAD:
+        return item_ahead(base, node->index);
     case SOURCE_ROOT:
     case SOURCE_CALL: /* evaluated by the tree: its value is owned */
     case SOURCE_COUNT:

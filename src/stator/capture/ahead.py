@@ -8,24 +8,30 @@ The item is what the iterator would have given when the continuation began. It i
 nothing has changed the container since, which the trace would know: the containers are values with
 sources, too, and what is changed must be distinct from them (`distinct`).
 
-Of an iterator that was given to the call, all items are known (`rests`), if they are constants.
+Of an iterator that was given to the call, all items are known (`rests`).
 """
 
 from collections.abc import Callable, Iterator
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from stator._native import _core as core
 from stator._native._core import NULL, Frame
 from stator.bytecode import decode
 from stator.bytecode.liveness import live
+from stator.capture.driven import Driven
 from stator.capture.refusals import unseen
-from stator.capture.rests import Lent, Rest
+from stator.capture.rests import Rest
+from stator.diagnostics.catalogue import IteratorInUse
 from stator.effects import Advanced, Effect
 from stator.effects.ahead import END
 from stator.guards import Index, Is, IsNot, Length, NotAliased, Source, TypeIs
-from stator.world import MISSING, World
+from stator.world import MISSING
 from stator.world.kinds import CONSTANTS
 from stator.world.records import DICTS
+
+if TYPE_CHECKING:
+    from stator.capture.calls import Calls
 
 
 def _stored(frame: Frame) -> list[bool]:
@@ -54,13 +60,15 @@ def _stored(frame: Frame) -> list[bool]:
 class Ahead:
     """What is known of iterators that existed before the trace."""
 
-    def __init__(self, world: World, code: Callable[[], CodeType | None]) -> None:
-        self._world = world
+    def __init__(self, calls: "Calls", code: Callable[[], CodeType | None]) -> None:
+        self._calls = calls
+        self._world = calls.world
         self._code = code  # of the function that is traced
         self._known: dict[int, tuple[tuple[Any, ...], Source]] = {}  # by id of the iterator
         self._behind_break: set[int] = set()
-        self._rests: dict[int, Rest] = {}  # of iterators that were given to the call
+        self._rests: dict[int, Rest | Driven] = {}  # of iterators that were given to the call
         self._advanced: dict[int, int] = {}  # how often
+        self.kept: list[tuple[Rest | Driven, int]] = []  # by C objects, since which step
 
     def know(self, iterator: Any, found: tuple[Any, ...], source: Source) -> None:
         """An iterator, and what is ahead of it, at a source."""
@@ -74,45 +82,50 @@ class Ahead:
             id(value) in self._behind_break or self._rest(value) is not None
         )
 
-    def _rest(self, iterator: Any) -> "Rest | None":
+    def _rest(self, iterator: Any) -> "Rest | Driven | None":
         if id(iterator) in self._behind_break:
             return None  # one item at a time: what comes next may be in another graph
         known = self._rests.get(id(iterator))
-        if known is None:
+        if known is None and id(iterator) in self._world.opaque:
             known = Rest.of(self._world, self._code(), iterator)
+            known = known or Driven.of(self._calls, iterator, self._rest)
             if known is not None:
                 self._rests[id(iterator)] = known
         return known
 
-    def _next_of_rest(self, frame: Frame, iterator: Any) -> Any:
+    def _next_given(self, frame: Frame, iterator: Any) -> Any:
+        """Of an iterator that was given to the call."""
         found = self._rest(iterator)
-        if found is None or not found.is_current():
-            raise unseen(self._world, iterator, "{} is advanced")
-        item = found.next()
+        item = MISSING
+        if type(found) is Rest and found.is_current():
+            item = found.next()
+        elif type(found) is Driven and found.is_current() and found.all():
+            return core.next(frame, found.iterator)
         if item is MISSING:
             raise unseen(self._world, iterator, "{} is advanced")
-        self._advanced[id(iterator)] = found.asked
         return NULL if item is END else item
 
-    def lent(self, value: Any) -> "Lent | None":
+    def lent(self, value: Any) -> "Rest | Driven | None":
         """An iterator for C code, in the place of one of the world; None if there is none."""
         found = self._rest(value) if id(value) in self._world.opaque else None
-        if found is None or not found.is_current():
+        if found is None or not found.is_current() or not found.all():
             return None
-        items = found.all()
-        return None if items is None else Lent(self, value, found, items)
+        return found
 
-    def taken(self, iterator: Any, found: "Rest", times: int) -> None:
-        """C code has asked an iterator so often."""
-        for _ in range(times):
-            found.next()
-        self._advanced[id(iterator)] = found.asked
+    def given(self, value: Any) -> Any:
+        """What C code is given that goes through a value, and does not keep it."""
+        if not self.iterates(value):
+            return value
+        found = self.lent(value)
+        if found is None:
+            raise unseen(self._world, value, "{} is advanced")
+        return found.iterator
 
     def next(self, frame: Frame, iterator: Any) -> Any:
         """The next item, NULL if there is none."""
         known = self._known.pop(id(iterator), None)
         if known is None:
-            return self._next_of_rest(frame, iterator)
+            return self._next_given(frame, iterator)
         found, source = known
         world = self._world
         world.guard(source, TypeIs(tuple))
@@ -153,13 +166,23 @@ class Ahead:
         records = self._world.records.values()
         return any(r.touched and (r.changed_names or DICTS.holds(r.base)) for r in records)
 
+    def _check_kept(self) -> None:
+        """Whoever keeps an iterator has the items that were there at the time."""
+        for found, step in self.kept:
+            if not found.is_current():
+                self._calls.tracer.before = step
+                raise IteratorInUse("C code keeps an iterator over what is changed in the call")
+
     def effects(self) -> Iterator[Effect]:
         """The iterators are advanced; no two of them may be the same one in a later call."""
         world = self._world
+        self._check_kept()
+        for key, found in self._rests.items():
+            if type(found) is Rest and found.asked:
+                found.guard()
+                self._advanced[key] = found.asked
         for key, times in self._advanced.items():
             mine = world.origins[key]
-            if key in self._rests:
-                self._rests[key].guard(mine)
             others = tuple(
                 source
                 for other, source in world.origins.items()

@@ -274,7 +274,7 @@ class Calls:
                 special = objects.lookup(cls, "__iter__") or objects.lookup(cls, "__getitem__")
                 if special is None:
                     return NULL
-                args = self.tracer.texts.collected(frame, args)
+                args = self.tracer.texts.collected(frame, self.tracer.ahead.given(args))
         else:
             self.values.ready(args, Depth.SHALLOW)
         positional = list(args)

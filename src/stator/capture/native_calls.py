@@ -9,8 +9,8 @@ import builtins
 import decimal
 import functools
 import itertools
+import sys
 import types
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -23,7 +23,6 @@ from stator.capture.decimals import is_decimal
 from stator.capture.entered import note
 from stator.capture.filters import chosen_filters, in_place
 from stator.capture.refusals import FORBIDDEN
-from stator.capture.rests import Lent
 from stator.capture.text import makes_text
 from stator.capture.values import is_torch_value
 from stator.contracts import Contract, Depth, SymInt, Verdict
@@ -37,6 +36,7 @@ from stator.diagnostics.catalogue import (
 )
 from stator.objects import TypeSet
 from stator.objects.types import flags_of
+from stator.world import MISSING
 from stator.world.kinds import BUILTIN_METHOD, CONSTANTS
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ _APPLIERS: Final = frozenset(
         ),
     )
 )
+# With None for a function, they ask for the truth of the items.
+TRUTH: Final = frozenset(map(id, (filter, itertools.filterfalse)))
 _NO_INSTANCES: Final = 1 << 7  # Py_TPFLAGS_DISALLOW_INSTANTIATION
 _REDUCERS: Final = ("__reduce__", "__reduce_ex__")
 _BY_KEY: Final = frozenset(map(id, (sorted, min, max, list.sort)))
@@ -171,7 +173,7 @@ def run(
     by_key = id(callable) in _BY_KEY  # called is what is given by keyword
     specialized = not (texts.open or _has_own_new(callable))
     compares = contract.calls_back and not texts.open
-    lent: list[Lent] = []
+    lent: list[Any] = []
     applies = id(callable) in _APPLIERS or (bool(bound) and type(bound[0]) is list)
     for index, value in enumerate((*bound, *args)):
         given = index - offset
@@ -181,6 +183,8 @@ def run(
             args[given] = callee(calls, value)
             continue
         if CONSTANTS.holds(type(value)):
+            if value is None and spec.called and id(callable) in TRUTH:
+                args[given] = callee(calls, bool, None)
             continue
         if spec.called and is_python_class(type(value)):
             calls.world.class_attribute(type(value), "__call__")  # C code asks whether there is one
@@ -195,7 +199,8 @@ def run(
         if spec.iterated and given >= 0 and id(value) in calls.world.opaque:
             borrowed = calls.tracer.ahead.lent(value)
             if borrowed is not None:
-                lent.append(borrowed)
+                _ready_lent(calls, borrowed, spec, contract)
+                lent.append((borrowed, sys.getrefcount(borrowed.iterator)))
                 args[given] = borrowed.iterator
                 continue
         try:
@@ -222,29 +227,25 @@ def run(
                 f"{describe(callable)} changes an object of type {type(value).__qualname__} "
                 f"that existed before the call"
             )
+    result = call_c(calls, frame, callable, args, kwnames)
     if lent:
-        return _lending(calls, frame, callable, args, kwnames, lent)
-    return received(calls, callable, call_c(calls, frame, callable, args, kwnames))
-
-
-def _lending(
-    calls: "Calls",
-    frame: Frame,
-    callable: Any,
-    args: list[Any],
-    kwnames: tuple[str, ...] | None,
-    lent: Sequence[Lent],
-) -> Any:
-    """C code goes through iterators of the world, as far as it wants to, and does not keep them."""
-    try:
-        result = call_c(calls, frame, callable, args, kwnames)
-    finally:
-        for each in lent:
-            each.settle()
-    args.clear()
-    if any(each.is_kept() for each in lent):
-        raise IteratorInUse(f"{describe(callable)} keeps an iterator that existed before the call")
+        args.clear()
+        kept = [each for each, count in lent if sys.getrefcount(each.iterator) > count]
+        calls.tracer.ahead.kept += [(each, calls.tracer.steps - 1) for each in kept]
     return received(calls, callable, result)
+
+
+def _ready_lent(calls: "Calls", lent: Any, spec: Any, contract: Contract) -> None:
+    """C code will go through an iterator of the world: what it comes to is made ready."""
+    items = lent.ready()
+    depth = Depth.DEEP if spec.depth is Depth.DEEP else Depth.SHALLOW
+    calls.values.ready(items, depth, calls=contract.calls_back)
+    if spec.symint is not SymInt.PASS and calls.tensors.has_symbols(items, Depth.DEEP):
+        raise IteratorInUse("C code needs numbers of an iterator that existed before the call")
+    if contract.calls_back and depth is Depth.DEEP:
+        calls.values.compared(items)
+    if spec.hashed:
+        calls.world.hashed(items)
 
 
 def known_number(calls: "Calls", frame: Frame, value: Any, what: str) -> Any:
@@ -306,8 +307,11 @@ def call_c(
             making.pop()
 
 
-def callee(calls: "Calls", value: Any) -> Any:
-    """A callable that C code will call: what it does goes through the tracer, too."""
+def callee(calls: "Calls", value: Any, given: Any = MISSING) -> Any:
+    """A callable that C code will call: what it does goes through the tracer, too.
+
+    `given` is what the program has given to C code, if that is something else.
+    """
     function = value.__func__ if type(value) is types.MethodType else value
     plain = type(function) is types.FunctionType and not calls.is_special(function)
     if plain or value is None:
@@ -317,7 +321,7 @@ def callee(calls: "Calls", value: Any) -> Any:
         return value(*args, **kwargs)
 
     calls.made[id(call)] = call  # type: ignore[assignment]
-    calls.stand_ins[id(call)] = value
+    calls.stand_ins[id(call)] = value if given is MISSING else given
     return call
 
 

@@ -1,27 +1,26 @@
-"""Iterators that existed before the call, and have constants to give.
+"""Iterators that existed before the call.
 
 Stage: capture. In: an iterator of the world that tells what it holds (`effects/rest.py`). Out: its
 items, one by one as the program asks for them, and the guard that it would give the same again. The
 real one is advanced behind the graph, as often as it was asked (`Advanced`).
 
-Guards have no way to an item, so that it must be a constant, or a tuple of such. The container is
-not known to the trace, either: nothing of its kind may have been changed in the call before an item
-is taken. Behind the last one, it may.
+An item is a constant, and guarded by its value, or something else that guards can find, from the
+iterator, or a tuple of such. Where a loop goes through tensors, it does not matter at which one the
+iterator is: the next one is an input.
+
+The trace has an iterator of its own with the items, which C code gets in the place of the real one,
+and may keep. Nothing that the real one goes through may have been changed in the call before an
+item is taken. Behind the last one, it may.
 """
 
-import sys
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from stator.effects.ahead import END, LONGEST
-from stator.effects.rest import holders, rest
+from stator.effects.rest import Item, container, holders, is_constant, rest, same
 from stator.guards import Callback, Source, TypeIs
 from stator.world import MISSING, World
-from stator.world.kinds import CONSTANTS
-
-if TYPE_CHECKING:
-    from stator.capture.ahead import Ahead
 
 _VARIANTS: Final = 4  # of what one iterator has given, in calls of one function
 _found: Final[WeakKeyDictionary[CodeType, dict[str, set[Any]]]] = WeakKeyDictionary()
@@ -38,104 +37,122 @@ def forget(code: CodeType | None = None) -> None:
 class _Same:
     """Whether an iterator would give the same items."""
 
-    def __init__(self, items: tuple[Any, ...]) -> None:
-        self._items = items
+    def __init__(self, marks: tuple[Any, ...]) -> None:
+        self._marks = marks
 
     def __call__(self, iterator: Any) -> bool:
         found = rest(iterator)
-        return found is not None and all(_same(next(found, END), each) for each in self._items)
-
-
-def _same(one: Any, other: Any) -> bool:
-    """Whether two items are the same constant, or tuples of the same ones."""
-    if type(one) is not type(other):
-        return False
-    if type(one) is tuple:
-        return len(one) == len(other) and all(map(_same, one, other))
-    return one is other or (CONSTANTS.holds(type(one)) and repr(one) == repr(other))
-
-
-def _is_constant(item: Any) -> bool:
-    if type(item) is tuple:
-        return all(map(_is_constant, item))
-    return bool(CONSTANTS.holds(type(item)))
+        if found is None:
+            return False
+        for mark in self._marks:
+            item = next(found, None)
+            if not same(END if item is None else item.mark, mark):
+                return False
+        return True
 
 
 class Rest:
     """What one iterator has given in this trace, and will give."""
 
-    def __init__(self, world: World, iterator: Any, items: Any, seen: set[Any]) -> None:
+    def __init__(self, world: World, raw: Any, source: Source, items: Any, seen: set[Any]) -> None:
         self._world = world
-        self._kind = type(iterator)
-        self._holders = holders(iterator)
-        self._items = items
-        self._ahead: list[Any] = []  # what was looked at, and not yet given
-        self._given: list[Any] = []
+        self._raw = raw
+        self._source = source
+        self._holders = holders(raw)
+        self._rest = items
+        self._next: Item | None = None  # looked at, and not yet taken
+        self._items: list[Any] = []  # given, or about to be
+        self._marks: list[Any] = []
+        self._ended = False
         self._seen = seen
+        self.iterator: Any = iter(self._items)
+        world.origins[id(self.iterator)] = source
+        world.keep(self.iterator)
 
     @classmethod
-    def of(cls, world: World, code: CodeType | None, iterator: Any) -> "Rest | None":
+    def of(cls, world: World, code: CodeType | None, raw: Any) -> "Rest | None":
         """None if it can't be told, or has been something else in too many calls."""
-        items = rest(iterator)
+        items = rest(raw)
         if items is None:
             return None
+        source = world.origins[id(raw)]
         by_source = {} if code is None else _found.setdefault(code, {})
-        seen = by_source.setdefault(str(world.origins.get(id(iterator))), set())
-        return None if len(seen) >= _VARIANTS else cls(world, iterator, items, seen)
+        seen = by_source.setdefault(str(source), set())
+        return None if len(seen) >= _VARIANTS else cls(world, raw, source, items, seen)
 
     @property
     def asked(self) -> int:
-        return len(self._given)
+        """How often; once more if it has said that there is nothing left."""
+        state = self.iterator.__reduce__()
+        return int(state[2]) if len(state) > 2 else len(self._items) + 1
 
     def is_current(self) -> bool:
         """Whether nothing has been changed that the iterator might go through."""
-        for record in self._world.records.values():
-            if record.touched and any(issubclass(record.base, kind) for kind in self._holders):
-                return False
-            if record.touched and dict in self._holders and record.changed_names:
+        changed = [record for record in self._world.records.values() if record.touched]
+        if not any(self._may_be(each) for each in changed):
+            return True
+        found = container(self._raw)
+        if found is None:
+            return False
+        raw, way = found
+        assert callable(way)
+        shadow = self._world.wrap(raw, way(self._source))
+        record = self._world.records.get(id(shadow))
+        return record is not None and not record.touched
+
+    def _may_be(self, record: Any) -> bool:
+        if any(issubclass(record.base, kind) for kind in self._holders):
+            return True
+        return dict in self._holders and bool(record.changed_names)
+
+    def _look(self) -> bool:
+        """Whether there is another item."""
+        if self._next is None and not self._ended:
+            self._next = next(self._rest, None)
+            self._ended = self._next is None
+        return self._next is not None
+
+    def _take(self) -> bool:
+        """The next item is wrapped, for whoever asks; False if that can't be."""
+        item = self._next
+        assert item is not None
+        found = self._wrapped(item.value, item.way)
+        if found is MISSING:
+            return False
+        self._next = None
+        self._items.append(found)
+        self._marks.append(item.mark)
+        return True
+
+    def _wrapped(self, value: Any, way: Any) -> Any:
+        if way is None:
+            return value if is_constant(value) else MISSING
+        if type(way) is not tuple:
+            return self._world.wrap(value, way(self._source))
+        parts = [self._wrapped(*each) for each in zip(value, way, strict=True)]
+        return MISSING if any(each is MISSING for each in parts) else tuple(parts)
+
+    def next(self) -> Any:
+        """The next item, `END`, or MISSING if it can't be had."""
+        if self.asked == len(self._items) and self._look() and not self._take():
+            return MISSING
+        return next(self.iterator, END)
+
+    def all(self) -> bool:
+        """Whether all that is left can be had: then `iterator` has it."""
+        while self._look():
+            if len(self._items) > LONGEST or not self._take():
                 return False
         return True
 
-    def next(self) -> Any:
-        """The next item, `END`, or MISSING if it is no constant."""
-        item = self._ahead.pop(0) if self._ahead else next(self._items, END)
-        if item is not END and not _is_constant(item):
-            self._ahead.insert(0, item)
-            return MISSING
-        self._given.append(item)
-        return item
+    def ready(self) -> Any:
+        """What C code will come to that goes through it."""
+        return self._items
 
-    def all(self) -> list[Any] | None:
-        """All that is left; None if that is too much, or not all of it is constant."""
-        while len(self._ahead) <= LONGEST:
-            item = next(self._items, END)
-            if item is END:
-                return list(self._ahead) if all(map(_is_constant, self._ahead)) else None
-            self._ahead.append(item)
-        return None
-
-    def guard(self, source: Source) -> None:
+    def guard(self) -> None:
         """The iterator gives the same, in a later call."""
-        given = tuple(self._given)
-        self._seen.add(repr(given))
-        self._world.guard(source, TypeIs(self._kind))
-        text = f"gives {', '.join(map(repr, given[:4]))}{', …' if len(given) > 4 else ''} next"
-        self._world.guard(source, Callback(_Same(given), text))
-
-
-class Lent:
-    """An iterator that C code gets, and the one whose items it gives."""
-
-    def __init__(self, ahead: "Ahead", raw: Any, found: Rest, items: list[Any]) -> None:
-        self._ahead, self._raw, self._rest, self._items = ahead, raw, found, items
-        self.iterator = iter(items)
-
-    def is_kept(self) -> bool:
-        """Whether somebody else has it: C code has put it into something."""
-        return sys.getrefcount(self.iterator) > 2
-
-    def settle(self) -> None:
-        """C code has returned, or raised: the real one is advanced as far."""
-        state: Any = self.iterator.__reduce__()
-        times: int = state[2] if len(state) > 2 else len(self._items) + 1
-        self._ahead.taken(self._raw, self._rest, times)
+        marks = (*self._marks, END)[: self.asked]
+        self._seen.add(repr(marks))
+        self._world.guard(self._source, TypeIs(type(self._raw)))
+        text = f"gives {', '.join(map(repr, marks[:4]))}{', …' if len(marks) > 4 else ''} next"
+        self._world.guard(self._source, Callback(_Same(marks), text))

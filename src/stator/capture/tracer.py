@@ -99,7 +99,7 @@ class Tracer(Attributes):
         self.calls = Calls(self)
         self.instructions = Instructions(self)
         self.texts = Texts(self)
-        self.ahead = Ahead(world, lambda: self.base)
+        self.ahead = Ahead(self.calls, lambda: self.base)
         self.hooks: Hooks | None = None  # whose numbers are left open
         self.base: types.CodeType | None = None  # of the frame that began: below it are not ours
         self.performed: list[Perform] = []  # what is put off until the graph has run, in order
@@ -401,6 +401,8 @@ class Tracer(Attributes):
         if type(container) is types.MappingProxyType:
             (behind,) = gc.get_referents(container)
             container = behind if objects.is_subtype(type(behind), dict) else container
+        if id(container) in self.world.opaque:
+            container = self.ahead.given(container)
         record = self.world.records.get(id(container))
         if (
             record is not None
@@ -529,7 +531,10 @@ class Tracer(Attributes):
 
     def send(self, frame: Frame, receiver: Any, value: Any) -> tuple[bool, Any]:
         if id(receiver) in self.world.opaque:
-            raise unseen(self.world, receiver, "{} is advanced")
+            if value is not None or not self.ahead.iterates(receiver):
+                raise unseen(self.world, receiver, "{} is advanced")
+            item = self.ahead.next(frame, receiver)
+            return item is core.NULL, None if item is core.NULL else item
         return core.send(frame, receiver, value)
 
     # ------------------------------------------------------------------ calls

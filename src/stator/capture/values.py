@@ -5,6 +5,7 @@ their shadows filled (and guarded) as deep as C code reads. What it may not read
 """
 
 import gc
+import itertools
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
@@ -19,6 +20,13 @@ from stator.capture.operators import specials
 from stator.capture.refusals import unseen
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import OpaqueObject, UnknownCFunction
+from stator.effects.iterators import (
+    DEQUE_ITERATORS,
+    DICT_ITERATORS,
+    REDUCED,
+    SEQUENCE_ITERATORS,
+    SET_ITERATOR,
+)
 from stator.effects.texts import Text
 from stator.objects import TypeSet
 from stator.objects.types import module_of, name_of
@@ -39,6 +47,16 @@ SPECIALS: Final = specials(
 _PLAIN_KEYS: Final = TypeSet(str, int, bool, float, bytes, type, type(None))
 _WALKED: Final = TypeSet(list, tuple, set, frozenset, deque)
 _VIEWS: Final = TypeSet(type({}.keys()), type({}.values()), type({}.items()))
+_ITERATORS: Final = TypeSet(
+    *SEQUENCE_ITERATORS,
+    *DICT_ITERATORS,
+    *DEQUE_ITERATORS,
+    *(each for each in REDUCED if "__next__" in objects.type_dict(each)),
+    SET_ITERATOR,
+    reversed,
+)
+# They iterate over what their iterators give.
+_THROUGH: Final = TypeSet(itertools.chain, itertools.starmap)
 _ARGUMENTS: Final[Any] = objects.type_dict(BaseException)["args"]
 
 
@@ -103,6 +121,8 @@ class Values:
             if calls and cls is not Text and id(cls) not in classes:
                 classes.add(id(cls))
                 self.callbacks(cls)
+            if _THROUGH.holds(cls):
+                depth = Depth.DEEP
             if depth is Depth.DEEP:
                 base = objects.layout_base(cls)
                 if base is SimpleNamespace and record is not None:
@@ -141,7 +161,7 @@ def held(value: Any, base: type) -> list[Any]:
         return [value.__self__]
     if base is Context:
         return [*base.keys(value), *base.values(value)]
-    if base is MappingProxyType or _VIEWS.holds(base):
+    if base is MappingProxyType or _VIEWS.holds(base) or _ITERATORS.holds(base):
         return gc.get_referents(value)
     if base is slice:
         return [value.start, value.stop, value.step]

@@ -14,6 +14,7 @@ along the MRO, items with the layout base's own methods.
 
 from __future__ import annotations
 
+import gc
 import types
 import weakref
 from collections import deque
@@ -413,6 +414,53 @@ class DictKeyAt(Step):
     def text(self) -> str:
         return f"list({self.of})[{self.index}]"
 
+
+@reads("HELD", "index")
+@dataclass(slots=True, eq=False)
+class Held(Step):
+    """What a C object holds and tells nobody but the garbage collector, by its number there.
+
+    Which number something has is a matter of the object's type and state: a guard on both goes
+    with it.
+    """
+
+    index: int
+
+    def read(self, base: Any, call: Call) -> Any:
+        held = gc.get_referents(base)
+        if self.index >= len(held):
+            raise Missing
+        return held[self.index]
+
+    def text(self) -> str:
+        return f"held {self.index} of {self.of}"
+
+
+@reads("AHEAD", "index")
+@dataclass(slots=True, eq=False)
+class AheadOf(Step):
+    """What an iterator of a list or tuple will give when it has given `index` others."""
+
+    index: int
+
+    def read(self, base: Any, call: Call) -> Any:
+        if type(base) not in _SEQUENCE_ITERATORS:
+            raise Missing
+        _, (items,), *at = base.__reduce__()
+        kind = tuple if tuple in type(items).__mro__ else list
+        size = kind.__len__(items)
+        if not at or not 0 <= at[0] < size:
+            raise Missing
+        place = at[0] + (-self.index if type(base) is _SEQUENCE_ITERATORS[0] else self.index)
+        if not 0 <= place < size:
+            raise Missing
+        return kind.__getitem__(items, place)
+
+    def text(self) -> str:
+        return f"item {self.index} of {self.of}"
+
+
+_SEQUENCE_ITERATORS: Final[tuple[type, ...]] = (type(reversed([])), type(iter([])), type(iter(())))
 
 # -- compositions --
 

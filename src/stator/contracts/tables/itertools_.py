@@ -18,12 +18,12 @@ def _driver(arguments: str, *more: tuple[str, str]) -> Rows:
 FUNCTIONS: Functions = {"itertools": {"reads calls | si s": "tee"}}
 
 TYPES: Types = {
-    "itertools:accumulate": _driver("si c"),
+    "itertools:accumulate": _driver("di c"),  # it adds them
     "itertools:batched@3.12+": _driver("si s"),
-    "itertools:chain": _driver("si", ("reads calls | . si", "__new__ from_iterable")),
+    "itertools:chain": _driver("si", ("reads calls | . di", "from_iterable")),
     "itertools:combinations": _driver("si s"),
     "itertools:combinations_with_replacement": _driver("si s"),
-    "itertools:compress": _driver("si"),
+    "itertools:compress": _driver("si di"),
     "itertools:count": {
         "pure calls | sp": "()",
         "pure calls | . sp": "__new__",
@@ -49,7 +49,7 @@ TYPES: Types = {
             "reads calls identity | da": "__repr__",
         },
     ),
-    "itertools:starmap": _driver("c si"),
+    "itertools:starmap": _driver("c di"),
     "itertools:takewhile": _driver("c si"),
     "itertools:zip_longest": _driver("si"),
     "itertools:_grouper": _driver("s"),
