@@ -2,15 +2,23 @@
 
 Stage: capture. In: the list that the program sees. Out: the real one in its place, while C code
 runs that may warn.
+
+C code that warns asks nobody but the filters, which are not the trace's to decide about: in a later
+call there may be others, and a warning that was shown is not shown again. So it is a `Break` that
+C code warns, unless the program has filters of its own (`catch_warnings`, `assertWarns`). What C
+code shows is seen (`shown`); of what is known to warn, it does not matter whether it is shown
+(`Warns`).
 """
 
 import _warnings
 import contextlib
+import operator
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from stator.contracts import Depth
+from stator.diagnostics.catalogue import WarningControl
 
 if TYPE_CHECKING:
     from stator.capture.calls import Calls
@@ -61,6 +69,37 @@ def in_place(chosen: list[Any]) -> Iterator[None]:
     finally:
         warnings.filters = before
         mutated()
+
+
+def shown(calls: "Calls") -> None:
+    """C code has warned, and shows it."""
+    if chosen_filters(calls) is None:
+        raise WarningControl("C code warns")
+
+
+class Warns:
+    """Whether CPython warns of an operation on constants."""
+
+    def __init__(self, what: str, function: Callable[[Any], Any], example: Any) -> None:
+        self._what = what
+        self.it_does = False
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            with contextlib.suppress(TypeError):
+                function(example)
+            self.it_does = bool(found)
+
+    def carry_out(self, calls: "Calls", operation: Callable[..., Any], *args: Any) -> Any:
+        """With the filters of the program, if it has any of its own."""
+        chosen = chosen_filters(calls)
+        if chosen is None:
+            raise WarningControl(f"{self._what}, of which Python warns")
+        with in_place(chosen):
+            return operation(*args)
+
+
+TRUTH: Final = Warns("the truth of NotImplemented is asked", bool, NotImplemented)
+INVERSE: Final = Warns("a bool is inverted", operator.invert, True)
 
 
 def filters() -> list[Any]:

@@ -18,6 +18,7 @@ import torch
 from stator import contracts, objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
+from stator.capture import filters
 from stator.capture.arguments import is_functools_type
 from stator.capture.decimals import is_decimal
 from stator.capture.entered import note
@@ -185,6 +186,8 @@ def run(
         if CONSTANTS.holds(type(value)):
             if value is None and spec.called and id(callable) in TRUTH:
                 args[given] = callee(calls, bool, None)
+            elif value is NotImplemented and callable is bool and filters.TRUTH.it_does:
+                return filters.TRUTH.carry_out(calls, core.truth, frame, value)
             continue
         if spec.called and is_python_class(type(value)):
             calls.world.class_attribute(type(value), "__call__")  # C code asks whether there is one

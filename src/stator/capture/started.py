@@ -7,12 +7,14 @@ said what to do, an operator of a symbolic number.
 
 import copyreg
 import encodings
-from typing import TYPE_CHECKING, Final
+import warnings
+from typing import TYPE_CHECKING, Any, Final
 
 from stator._native._core import Frame
 from stator.capture import marks
 from stator.capture.arguments import arguments_of
 from stator.capture.entered import admit
+from stator.capture.filters import shown
 from stator.capture.special import SPECIAL
 from stator.diagnostics.catalogue import MarkMisfit
 from stator.graph import leaves
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _SYMBOL_MODULES: Final = frozenset({"torch", "torch.fx.experimental.sym_node"})
 _SYMBOL_NAMES: Final = ("SymInt.", "SymFloat.", "SymBool.", "_make_user_magic.")
 _DESCRIPTOR_METHODS: Final = frozenset({"__get__", "__set__", "__delete__"})
+_SHOWN: Final[Any] = warnings.__dict__["_showwarnmsg"]
 _SEARCH: Final = encodings.search_function
 _SLOTNAMES: Final = copyreg._slotnames  # type: ignore[attr-defined]
 
@@ -51,6 +54,8 @@ def answer_frame(calls: "Calls", frame: Frame) -> bool:
         frame.result = calls.tensors.apply(frame, rule, function, args, kwargs)
         frame.finish()
         return True
+    if function is _SHOWN:
+        shown(calls)
     if function is _SEARCH:
         # C code looks for a codec, and keeps what it finds for ever: that is to be the real one.
         # As with modules of the library, nobody can see that it is loaded a moment earlier.

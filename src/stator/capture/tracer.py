@@ -27,6 +27,7 @@ from stator.capture.blame import surrounding
 from stator.capture.calls import Calls
 from stator.capture.demanded import demanded, method
 from stator.capture.entered import note, ours
+from stator.capture.filters import INVERSE, TRUTH
 from stator.capture.hooks import Hooks, Number
 from stator.capture.instructions import Instructions
 from stator.capture.module_calls import ModuleCalls
@@ -323,6 +324,8 @@ class Tracer(Attributes):
         return self._unary(frame, "__pos__", core.positive, value)
 
     def invert(self, frame: Frame, value: Any) -> Any:
+        if type(value) is bool and INVERSE.it_does:
+            return INVERSE.carry_out(self.calls, core.invert, frame, value)
         return self._unary(frame, "__invert__", core.invert, value)
 
     def _unary(self, frame: Frame, name: str, plain: Any, value: Any) -> Any:
@@ -374,6 +377,8 @@ class Tracer(Attributes):
             objects.lookup(cls, "__bool__") or objects.lookup(cls, "__len__")
         ):
             return True
+        if value is NotImplemented and TRUTH.it_does:
+            return bool(TRUTH.carry_out(self.calls, core.truth, frame, value))
         length = self.length(value)
         if length is not None:
             return length > 0

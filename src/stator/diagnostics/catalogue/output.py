@@ -59,7 +59,8 @@ class WarningControl(Break):
     title = "a warning can't be put off, or its filters are changed for good"
     what = (
         "The program changes the warning filters for good, issues a warning with a registry of its "
-        "own or for a place that is not known, or a filter looks at a text that mentions a tensor."
+        "own or for a place that is not known, or a filter looks at a text that mentions a tensor. "
+        "Or C code warns, such as `bool(NotImplemented)`."
     )
     why = (
         "Whether a warning is shown, dropped or raised is decided while tracing, from the filters "
