@@ -28,6 +28,7 @@ from stator.capture.autograd_leaves import user_call
 from stator.capture.causes import DRAWN
 from stator.capture.drawn import Drawn
 from stator.capture.filling import drawn_into, fills, place_of
+from stator.capture.forked import Forked
 from stator.capture.known_draws import BEGINNINGS, DRAWS, PICKERS, KnownDraws
 from stator.capture.seeded import MOST_BYTES, Seeded
 from stator.contracts import Depth
@@ -105,9 +106,11 @@ class Draws:
         self._after: list[tuple[Any, tuple[Any, ...]]] = []  # calls behind the graph
         self._used_before = 0  # random operators in the graph when the first of them was made
         self.seeded = Seeded(tensors)
+        self.forked = Forked(self, tensors)
         self.drawn = Drawn(self, tensors.arrays)
         self.known = KnownDraws(tensors, self._constants)
         self._seeded: dict[int, Any] = {}  # twins of generators seeded in the call, by their id
+        self._seeds: dict[int, int | None] = {}  # of torch's generators of the world, if known
         self._made: dict[int, Made] = {}  # what steps have made, by id of the stand-in
         self._versions: dict[int, int | None] = {}  # of those
 
@@ -297,9 +300,16 @@ class Draws:
         if owner is torch.default_generator:
             raise RandomState("torch's default generator is used as an object")
         if name == "manual_seed" and len(args) == 1 and not kwargs and type(args[0]) is int:
-            user_call(_twin(owner).manual_seed, args[0])
+            self._seeds[id(owner)] = user_call(_twin(owner).manual_seed, args[0]).initial_seed()
             self._step(_call, (self._generator(owner), name, args, kwargs), None)
             return owner
+        if name == "initial_seed" and not args and not kwargs:
+            if id(owner) not in self._seeds:
+                seed = self._seeds[id(owner)] = owner.initial_seed()
+                check = Callback(lambda g: g.initial_seed() == seed, f"seeded with {seed}")
+                self._world.guard(self._world.origins[id(owner)], check)
+            if self._seeds[id(owner)] is not None:
+                return self._seeds[id(owner)]
         if name == "get_state" and not args and not kwargs:
             with disable_current_modes(), DisableTorchFunction():
                 real = _twin(owner).get_state()
@@ -311,6 +321,7 @@ class Draws:
         if name == "set_state" and len(args) == 1 and not kwargs and self._is_made(args[0]):
             made = self._made[id(args[0])]
             self._step(_set_state, (self._generator(owner), made), None)
+            self._seeds[id(owner)] = None
             return owner
         raise RandomState(f"Generator.{name} of a random number generator is called")
 
@@ -400,12 +411,13 @@ class Draws:
 
     def get_rng_state(self, frame: Frame | None) -> torch.Tensor:
         """`torch.get_rng_state`, before the graph."""
-        if self._after or self._is_random():
+        if self.is_used():
             raise RandomState("torch.get_rng_state after random numbers were drawn")
         with disable_current_modes(), DisableTorchFunction():
             real = torch.random.get_rng_state()
         fake = self._input(real)
         self._made[id(fake)] = self._step(torch.random.get_rng_state, (), real)
+        self.forked.asked = True
         self._versions[id(fake)] = version_unseen(fake)
         return fake
 
@@ -414,14 +426,14 @@ class Draws:
         if not self._is_made(state):
             raise RandomState("torch.set_rng_state with a state that is not asked for in the call")
         made = self._made[id(state)]
-        if self._after or self._is_random():
+        if self.is_used():
             self._behind(torch.random.set_rng_state, (state,))
             self.seeded.end()
         else:
             self._step(torch.random.set_rng_state, (made,), None)
 
     def _seed(self, run: Any, args: tuple[Any, ...], saved: Any) -> None:
-        if self._after or self._is_random():
+        if self.is_used():
             self._behind(run, args)
             return
         self._tensors.own.steps.append((Step(run, args, saved=saved), None))
@@ -441,6 +453,16 @@ class Draws:
             yield Perform(Fixed(run), args)
         for last in self.seeded.effects():
             yield Perform(Fixed(last), ())
+
+    def is_used(self) -> bool:
+        """Whether operators of the graph have drawn from torch's generator, or it was seeded."""
+        return bool(self._after) or self._is_random()
+
+    def drawn_before(self, draw: Any, args: tuple[Any, ...], real: torch.Tensor) -> torch.Tensor:
+        """What torch's generator draws, before the graph."""
+        fake = self._input(real)
+        self._tensors.own.steps.append((Step(draw, args, saved=_saved_torch), real))
+        return fake
 
     def _is_random(self) -> bool:
         return self._random_nodes() > 0

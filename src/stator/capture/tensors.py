@@ -206,6 +206,8 @@ class Tensors:
             return self.own.draws.operator(frame, target, args, kwargs)
         if self.own.draws.seeded.handles(target):
             return self.own.draws.seeded.draw(frame, target, args, kwargs or {})
+        if self.own.draws.forked.handles(target, args, kwargs or {}):
+            return self.own.draws.forked.draw(frame, target, args, kwargs or {})
         self.ready((args, kwargs), Depth.DEEP)
         args, kwargs = self.arrays.numbers((args, kwargs), target)
         if kwargs and kwargs.get("requires_grad") is True:
