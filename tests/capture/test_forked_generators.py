@@ -1,7 +1,7 @@
 """Draws between a state of torch's generator and the return to it.
 
-Programs with `fork_rng`, `get_rng_state` and `set_rng_state` around draws: results, the state that is
-left, and that it is one graph; in each call the generator is in another state.
+Programs with `fork_rng`, `get_rng_state` and `set_rng_state` around draws: results, the state that
+is left, and that it is one graph; in each call the generator is in another state.
 """
 
 # mypy: ignore-errors

@@ -51,6 +51,7 @@ _CONVERSIONS: Final = {
 _NEW_TENSOR: Final = ("method", "new_tensor")
 _NUMBER_TYPES: Final = frozenset(map(id, (bool, int, float, complex)))
 _BUILTIN: Final = {id(abs): operator.abs}
+_INDICES: Final[tuple[set[type], ...]] = ({int}, {bool})
 _COPY_HINT: Final = "return a copy of the array, or make the array before the compiled function"
 
 
@@ -316,15 +317,26 @@ class Arrays(ArrayMethods):
         return self.adopt("indexing", made, model, [entry])
 
     def _gathered(self, frame: Frame, entry: Symbolic, parts: tuple[Any, ...]) -> Any:
-        """An array indexed with arrays of integers. Whether they are in range the kernel checks."""
-        models, given, used = [], [], [entry]
+        """An array indexed with arrays of integers. Whether they are in range the kernel checks.
+
+        A mask whose values are known is as good as the places that it selects; of others it is not
+        known how many they are.
+        """
+        models: list[Any] = []
+        given: list[Any] = []
+        used = [entry]
         for part in parts:
             known = self.entry(part)
-            is_list = type(part) is list and part and all(type(each) is int for each in part)
-            index = self.numpy.asarray(part) if is_list else part
+            plain = type(part) is list and part and {type(each) for each in part} in _INDICES
+            index = self.numpy.asarray(part) if plain else part
             if is_simple_key(part):
                 models.append(part)
                 given.append(part)
+            elif type(index) is self.numpy.ndarray and index.dtype.kind == "b" and index.ndim:
+                if known is not None:
+                    raise ArrayFunction("how many items a mask selects depends on the values")
+                models.append(index)
+                given += (self.constant(each.copy()) for each in self.numpy.nonzero(index))
             elif type(index) is self.numpy.ndarray and index.dtype.kind == "i" and index.ndim:
                 symbolic = known is not None
                 models.append(self.numpy.zeros(index.shape, index.dtype) if symbolic else index)
