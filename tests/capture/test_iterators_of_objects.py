@@ -281,6 +281,45 @@ def test_two_that_are_one() -> None:
         assert results[0] == results[1]
 
 
+def test_functions_change_what_is_iterated_over() -> None:
+    items = []
+
+    def growing(a):
+        if len(items) < 6:
+            items.append(t(len(items)))
+        return a + 1
+
+    def listed(x, it):
+        return x + 1, list(it)
+
+    def unpacked(x, it):
+        return x + 1, [*it]
+
+    def looped(x, it):
+        for each in it:
+            x = x + each
+        return x
+
+    def until(x, it):
+        return x + 1, sum(1 for _ in it), len(items)
+
+    for program in (listed, unpacked, looped, until):
+        for make in (map, lambda f, it: zip(map(f, it), it, strict=False)):
+            stator.reset()
+            compiled = stator.compile(program, backend="eager")
+            for size in (3, 3, 6, 2):
+                results = []
+                for function in (compiled, program):
+                    items[:] = [t(n) for n in range(size)]
+                    it = make(growing, iter(items))
+                    try:
+                        found = repr(function(torch.ones(2), it))
+                    except TypeError as error:
+                        found = str(error)
+                    results.append((found, taken(it), repr(items)))
+                assert results[0] == results[1]
+
+
 def test_functions_that_are_mapped_run_once() -> None:
     log = []
 
@@ -301,3 +340,37 @@ def test_functions_that_are_mapped_run_once() -> None:
             log.clear()
             results.append((function(torch.ones(2), map(noted, some())).tolist(), list(log)))
         assert results[0] == results[1]
+
+
+LOOPS = {
+    "list": iter,
+    "reversed": reversed,
+    "values": lambda items: iter(dict(enumerate(items)).values()),
+    "map": lambda items: map(lambda m: m, items),
+    "filter": lambda items: filter(callable, items),
+    "filter of map": lambda items: filter(None, map(lambda m: m, items)),
+    "zip of one": lambda items: (each for (each,) in zip(items, strict=True)),
+    "chain": lambda items: itertools.chain(items[:3], items[3:]),
+    "islice": lambda items: itertools.islice(items, 12),
+    "generator": lambda items: (m for m in items),
+}
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_loop_with_a_break_is_one_graph_for_each_iteration(kind) -> None:
+    def loop(x, it):
+        for layer in it:
+            x = layer(x)
+            stator.graph_break()
+        return x
+
+    layers = [torch.nn.Linear(2, 2) for _ in range(12)]
+    stator.reset()
+    backend = Recording()
+    compiled = stator.compile(loop, backend=backend)
+    for _ in range(2):
+        expected = loop(torch.ones(2), LOOPS[kind](layers))
+        assert torch.equal(compiled(torch.ones(2), LOOPS[kind](layers)), expected)
+    # The first iteration, those behind a break; where a chain goes on with another list, one more.
+    assert len(backend.graphs) <= 2 + 2 * (kind == "chain")
+    assert all(graph == ["linear"] for graph in backend.graphs)

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
-from stator._native import _core as core
 from stator._native._core import NULL, Frame
 from stator.bytecode import decode
 from stator.bytecode.liveness import live
@@ -96,14 +95,10 @@ class Ahead:
     def _next_given(self, frame: Frame, iterator: Any) -> Any:
         """Of an iterator that was given to the call."""
         found = self._rest(iterator)
-        item = MISSING
-        if type(found) is Rest and found.is_current():
-            item = found.next()
-        elif type(found) is Driven and found.is_current() and found.all():
-            return core.next(frame, found.iterator)
+        item = found.next(frame) if found is not None and found.is_current() else MISSING
         if item is MISSING:
             raise unseen(self._world, iterator, "{} is advanced")
-        return NULL if item is END else item
+        return item
 
     def lent(self, value: Any) -> "Rest | Driven | None":
         """An iterator for C code, in the place of one of the world; None if there is none."""
@@ -112,13 +107,15 @@ class Ahead:
             return None
         return found
 
-    def given(self, value: Any) -> Any:
+    def given(self, value: Any, *, calls: bool = False) -> Any:
         """What C code is given that goes through a value, and does not keep it."""
         if not self.iterates(value):
             return value
         found = self.lent(value)
         if found is None:
             raise unseen(self._world, value, "{} is advanced")
+        if calls or type(found) is Driven:  # what is called may change what is iterated over
+            self.kept.append((found, self._calls.tracer.steps - 1))
         return found.iterator
 
     def next(self, frame: Frame, iterator: Any) -> Any:

@@ -230,11 +230,28 @@ def run(
                 f"{describe(callable)} changes an object of type {type(value).__qualname__} "
                 f"that existed before the call"
             )
-    result = call_c(calls, frame, callable, args, kwnames)
     if lent:
-        args.clear()
-        kept = [each for each, count in lent if sys.getrefcount(each.iterator) > count]
-        calls.tracer.ahead.kept += [(each, calls.tracer.steps - 1) for each in kept]
+        return _lending(calls, frame, callable, args, kwnames, lent)
+    return received(calls, callable, call_c(calls, frame, callable, args, kwnames))
+
+
+def _lending(
+    calls: "Calls",
+    frame: Frame,
+    callable: Any,
+    args: list[Any],
+    kwnames: tuple[str, ...] | None,
+    lent: list[tuple[Any, int]],
+) -> Any:
+    """C code goes through iterators of the world; how often each was referred to is given."""
+    try:
+        result = call_c(calls, frame, callable, args, kwnames)
+    finally:
+        if not all(each.is_current() for each, _ in lent):  # by functions that C code has called
+            raise IteratorInUse(f"{describe(callable)} iterates over what is changed meanwhile")
+    args.clear()
+    kept = [each for each, count in lent if sys.getrefcount(each.iterator) > count]
+    calls.tracer.ahead.kept += [(each, calls.tracer.steps - 1) for each in kept]
     return received(calls, callable, result)
 
 

@@ -17,6 +17,7 @@ from types import CodeType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from stator._native._core import NULL, Frame
 from stator.effects.ahead import END, LONGEST
 from stator.effects.rest import Item, container, holders, is_constant, rest, same
 from stator.guards import Callback, Source, TypeIs
@@ -132,11 +133,17 @@ class Rest:
         parts = [self._wrapped(*each) for each in zip(value, way, strict=True)]
         return MISSING if any(each is MISSING for each in parts) else tuple(parts)
 
-    def next(self) -> Any:
-        """The next item, `END`, or MISSING if it can't be had."""
-        if self.asked == len(self._items) and self._look() and not self._take():
-            return MISSING
-        return next(self.iterator, END)
+    def leaves(self) -> list[Any]:
+        """The iterators that are advanced: itself."""
+        return [self]
+
+    def prepare(self) -> bool:
+        """Whether `iterator` has the next item, if there is one."""
+        return self.asked != len(self._items) or not self._look() or self._take()
+
+    def next(self, frame: Frame) -> Any:
+        """The next item, `NULL` if there is none, MISSING if it can't be had."""
+        return next(self.iterator, NULL) if self.prepare() else MISSING
 
     def all(self) -> bool:
         """Whether all that is left can be had: then `iterator` has it."""

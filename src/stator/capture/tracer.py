@@ -407,7 +407,7 @@ class Tracer(Attributes):
             (behind,) = gc.get_referents(container)
             container = behind if objects.is_subtype(type(behind), dict) else container
         if id(container) in self.world.opaque:
-            container = self.ahead.given(container)
+            container = self.ahead.given(container, calls=True)
         record = self.world.records.get(id(container))
         if (
             record is not None

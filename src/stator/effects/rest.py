@@ -334,11 +334,13 @@ def _sliced(iterator: Any) -> Any:
 
 def _some(found: Iterator[Item], held: int, limits: tuple[int, int, int | None, int]) -> Any:
     count, wanted, stop, step = limits
+    passed = 0  # items of the iterator inside
     while True:
         while count < wanted:
             if next(found, None) is None:
                 return
             count += 1
+            passed += 1
         if stop is not None and count >= stop:
             return
         each = next(found, None)
@@ -348,8 +350,8 @@ def _some(found: Iterator[Item], held: int, limits: tuple[int, int, int | None, 
         wanted += step
         if stop is not None and wanted > stop:
             wanted = stop
-        place = (_AT, held, count, wanted, stop, step, each.mark)
-        yield Item(each.value, _below(_held(held), each.way), place)
+        yield Item(each.value, _below(_held(held), each.way), (_AT, held, passed, each.mark))
+        passed += 1
 
 
 def _repeated(iterator: Any) -> Any:
