@@ -50,10 +50,13 @@ class IteratorInUse(Break):
 
     id = "SB0018"
     title = "an iterator is advanced that existed before the call"
-    what = "The program takes items from an iterator or a generator that was made before the call."
+    what = (
+        "The program takes items from a generator that was made before the call, or from an "
+        "iterator that does not tell what it will give, or over something that the call changes."
+    )
     why = (
-        "How far it has come can't be guarded, and it can't be taken back if the trace is "
-        "abandoned. A generator runs code whose variables nobody can see."
+        "What it gives can't be guarded, and it can't be taken back if the trace is abandoned. To "
+        "leave a generator where the trace has come to, its code would have to run a second time."
     )
     fix = "pass a list, or make the iterator inside of the compiled function"
     example = """\
