@@ -75,10 +75,15 @@ ASKED = {
 }
 
 
+# A number that is only shown in a text is left open.
+SHOWN = ("repr", "str in a list", "f-string", "percent", "format", "partial", "exception")
+
+
 @pytest.mark.parametrize("change", [deeper, wider])
-@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
-def test_c_code_sees_whole_namespaces(ask, change) -> None:
-    play_scenario(told(ask, nested, change), 2)
+@pytest.mark.parametrize("name", ASKED)
+def test_c_code_sees_whole_namespaces(name, change) -> None:
+    graphs = 1 if name in SHOWN and change is deeper else 2
+    play_scenario(told(ASKED[name], nested, change), graphs)
 
 
 class Failure(Exception):
@@ -96,7 +101,8 @@ def inside(error):
 @pytest.mark.parametrize("change", [replaced, inside])
 @pytest.mark.parametrize("ask", [repr, str, lambda e: f"{e}", lambda e: str([e])])
 def test_c_code_sees_arguments_of_exceptions(ask, change) -> None:
-    play_scenario(told(ask, lambda: Failure(1, [2]), change), 2)
+    graphs = 1 if change is replaced else 2
+    play_scenario(told(ask, lambda: Failure(1, [2]), change), graphs)
 
 
 @scenario(graphs=2)
@@ -135,7 +141,7 @@ def a_proxy_of_a_dict_with_lists(compile):
     yield f(x())
 
 
-@scenario(graphs=2)
+@scenario(graphs=1)
 def attributes_that_a_text_does_not_show(compile):
     class Shown:
         def __init__(self):

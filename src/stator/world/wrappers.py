@@ -223,6 +223,10 @@ def _wrap_exception(world: "World", raw: Any, source: Source, base: Any) -> Any:
             return world.wrap_opaque(raw, source)
         if id(raw) in world.stand_ins:  # it is in the chain of one of its members
             return world.stand_ins[id(raw)]
+        message = fields.of_group(raw)[0][1]
+        if members[0] is not message and type(message) is str:  # it was to be left open
+            world.guard(Slot(source, fields.of_group(raw)[0][0]), Equal(message))
+            members[0] = message
         shadow = BaseExceptionGroup.__new__(cls, *members)
     else:
         shadow = base.__new__(cls)
