@@ -66,7 +66,7 @@ def sleep_in_a_loop(x):
 
 @cause("time.sleep", "SB0007")
 def an_iterator_by_hand(x):
-    numbers = map(abs, range(3))
+    numbers = (abs(i) for i in range(3))
     while True:
         try:
             i = next(numbers)
@@ -436,7 +436,7 @@ def test_so_is_that_of_the_error(name):
 def test_what_follows_from_a_split_says_so():
     told = stator.explain(an_iterator_by_hand)(torch.ones(4))
     _, second = told.breaks
-    assert "next reads an object of type map" in second.reason
+    assert "next reads an object of type generator" in second.reason
     assert "remove that break first" in second.hint
     assert f"begins at line {LINES.index('    time.sleep(0)  # cause') + 2} of " in second.hint
 

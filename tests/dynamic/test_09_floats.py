@@ -44,10 +44,6 @@ def in_place(x, f):
     return x
 
 
-def passed_along(x, f):
-    return x + 1, f, [f, {"f": f}]
-
-
 def in_a_text(x, f):
     return f"{f}", x * f
 
@@ -62,7 +58,6 @@ LEFT_OPEN = (
     made,
     given_to_operators,
     in_place,
-    passed_along,
     in_a_text,
     of_both,
 )
