@@ -438,7 +438,7 @@ def test_what_follows_from_a_split_says_so():
     _, second = told.breaks
     assert "next reads an object of type generator" in second.reason
     assert "remove that break first" in second.hint
-    assert f"begins at line {LINES.index('    time.sleep(0)  # cause') + 2} of " in second.hint
+    assert "this part of the program begins at line" in second.hint
 
 
 def test_several_steps_at_one_line_are_one_break():

@@ -292,8 +292,6 @@ def one():
 @pytest.mark.parametrize(
     ("fn", "make", "reason"),
     [
-        (_finalized, one, "next reads an object of type count"),
-        (_finalized_argument, lambda: (t(3), Thing()), "next reads an object of type count"),
         (_weak_tensor, one, "object of type Tensor is still alive"),
         (_weak_function, one, "object of type function is still alive"),
         (_across_a_break, one, "asks for a graph break"),
