@@ -110,6 +110,72 @@ written(
         return same(x) + 1, Alias.__name__, same.__type_params__[0].__name__
     """,
 )
+written(
+    (3, 12),
+    "generic_classes",
+    """
+    def generic_classes(x, kind=int):
+        class Box[T: kind, *Ts, **P]:
+            def __init__(self, value: T):
+                self.value = value
+            def get(self) -> T:
+                return self.value
+        class Named[T](Box[T, str, [int]]):
+            pass
+        box = Named[str](x + 1)
+        names = [each.__name__ for each in Box.__type_params__]
+        bound = Box.__type_params__[0].__bound__
+        # (Asked for twice: the second answer is kept from the first.)
+        same = bound is Box.__type_params__[0].__bound__ is kind
+        return box.get() * 2, names, same, Box[int, str, [int]].__origin__ is Box
+    """,
+    changes={"the bound": lambda: (t(3), float)},
+)
+written(
+    (3, 12),
+    "type_aliases",
+    """
+    def type_aliases(x, item=int):
+        type Pairs[K] = dict[K, item]
+        made = Pairs[str]
+        return x + 1, made.__origin__ is Pairs, Pairs.__value__.__args__[1] is item, str(Pairs)
+    """,
+    changes={"the item": lambda: (t(3), str)},
+)
+written(
+    (3, 13),
+    "type_parameters_with_defaults",
+    """
+    def type_parameters_with_defaults(x):
+        class Box[T = int]:
+            pass
+        (T,) = Box.__type_params__
+        return x + 1, T.has_default(), T.__default__ is int, repr(T)
+    """,
+)
+written(
+    (3, 15),
+    "frozen_dicts",
+    """
+    def frozen_dicts(x, key="a"):
+        made = frozendict(a=x, b=2)
+        both = made | {"c": key}
+        try:
+            hash(made | {"c": []})
+        except TypeError as error:
+            return made["a"] + 1, list(both), both["c"], made.get(key), len(both), str(error)
+    """,
+    changes={"the key": lambda: (t(3), "b")},
+)
+written(
+    (3, 15),
+    "sentinels",
+    """
+    def sentinels(x):
+        NONE = sentinel("NONE")
+        return x + 1, repr(NONE), NONE is NONE, NONE == sentinel("NONE"), NONE.__module__
+    """,
+)
 
 
 @programs(one)

@@ -14,7 +14,7 @@ from stator.contracts.registry import ATTRIBUTE_KINDS, own_members
 from stator.contracts.tables import ALL_FUNCTIONS, ALL_TYPES
 from stator.contracts.tables.rows import present, spread
 
-from .curated import CURATED, SELVES_BY_CALL
+from .curated import CLASSES, CURATED, SELVES_BY_CALL
 from .samples import PLAIN, POOL, SELVES, Maker, numbers, text
 
 MODULES = [*ALL_FUNCTIONS, *(o.partition(":")[0] for o in ALL_TYPES if isinstance(o, str))]
@@ -106,7 +106,7 @@ def type_cases(cls: type) -> list[Case]:
         elif type(member) is types.BuiltinFunctionType:
             selves = (lambda k: cls,) if name == "__new__" else ()
         elif type(member) is types.ClassMethodDescriptorType:
-            selves = (lambda k: cls,)
+            selves = (CLASSES.get(owner, lambda k: cls),)
         elif not selves or type(member) in ATTRIBUTE_KINDS:
             continue
         found.append(Case(owner, name, function, contract, selves, few))

@@ -7,9 +7,10 @@ import array
 import builtins
 import importlib
 import itertools
+import types
 from collections import deque
 from datetime import date, time, timedelta
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from .samples import Knobs, born, number, numbers, slotted, two_arguments
 
@@ -42,6 +43,7 @@ def _swapped(k: Knobs) -> Any:
     return born(list(reversed(numbers(k))))
 
 
+T = TypeVar("T")
 NAME = ("name",)
 CLASS = ("__class__",)
 EMPTY = ("",)
@@ -58,6 +60,15 @@ CURATED: dict[str, list[tuple[Any, ...]]] = {
     "*.fromisoformat": [(("2020-01-01",),), (("03:04",),)],
     **{f"KeyWrapper.__{name}__": [("self",)] for name in ("lt", "le", "eq", "ne", "gt", "ge")},
     "*.insert": [((1,), (2,))],
+    "math.fmax": [("float", "float")],
+    "binascii.a2b_base32": [((b"ME======",),)],
+    **{
+        f"unicodedata.{name}": [(("a",),)]
+        for name in (
+            *("block", "extended_pictographic", "grapheme_cluster_break", "indic_conjunct_break"),
+            *("isxidcontinue", "isxidstart"),
+        )
+    },
     "*.__setitem__": [((0,), (2,)), ((0,), "token"), (("abc",), "token")],
     "*.__add__": [("self",)],
     "*.__iadd__": [("self",)],
@@ -104,10 +115,10 @@ CURATED: dict[str, list[tuple[Any, ...]]] = {
     "Pattern.subn": [("text", "text")],
     "partial.__setstate__": [(lambda k: (two_arguments, tuple(numbers(k)), {}, None),)],
     "deque.__setitem__": [((0,), "token")],
-    "deque.index": [((1001,),)],
-    "deque.remove": [((1001,),)],
-    "list.index": [((1001,),)],
-    "list.remove": [((1001,),)],
+    "deque.index": [((2001,),)],
+    "deque.remove": [((2001,),)],
+    "list.index": [((2001,),)],
+    "list.remove": [((2001,),)],
     "OrderedDict.move_to_end": [(("abc",),)],
     "Struct.()": [(_format,)],
     "Struct.__init__": [(_format,)],
@@ -126,8 +137,8 @@ CURATED: dict[str, list[tuple[Any, ...]]] = {
     ],
     "array.()": [(("i",), "numbers")],
     "array.__new__": [(("i",), "numbers")],
-    "array.index": [((1002,),)],
-    "array.remove": [((1002,),)],
+    "array.index": [((2002,),)],
+    "array.remove": [((2002,),)],
     "struct_time.()": [(lambda k: tuple(range(9)),)],
     "struct_time.__new__": [(lambda k: tuple(range(9)),)],
     "_lru_cache_wrapper.()": [("function", (None,), (False,), (tuple,))],
@@ -149,9 +160,9 @@ CURATED: dict[str, list[tuple[Any, ...]]] = {
     "builtins.max": [("number", "number"), ("numbers",)],
     "builtins.sum": [("numbers", "number"), ("lists", lambda k: [])],
     "_operator._compare_digest": [("bytes", "bytearray"), ("text", "text")],
-    "_operator.indexOf": [("numbers", (1001,))],
-    "_operator.countOf": [("numbers", (1001,))],
-    "_operator.contains": [("numbers", (1001,)), ("mapping", "text")],
+    "_operator.indexOf": [("numbers", (2001,))],
+    "_operator.countOf": [("numbers", (2001,))],
+    "_operator.contains": [("numbers", (2001,)), ("mapping", "text")],
     "_operator.setitem": [("numbers", "index", "token"), ("mapping", "text", "token")],
     "_operator.delitem": [("numbers", "index"), ("mapping", ("abc",))],
     "_operator.getitem": [("numbers", "index"), ("mapping", ("abc",)), ("text", "slice")],
@@ -291,7 +302,7 @@ SELVES_BY_CALL: dict[str, list[Any]] = {
     "itemgetter": [((0,),), (("abc",),)],
     "methodcaller": [(("copy",),)],
     "Struct": [(("i",),)],
-    "array": [(("i",), lambda k: [1001, 1002, 1003][k.own :])],
+    "array": [(("i",), lambda k: [2001, 2002, 2003][k.own :])],
     "date": [((2020,), (1,), lambda k: 1 + k.own)],
     "datetime": [((2020,), (1,), lambda k: 1 + k.own)],
     "time": [((3,), "index")],
@@ -300,6 +311,18 @@ SELVES_BY_CALL: dict[str, list[Any]] = {
     "ReferenceType": [("plain",)],
     "struct_time": [((tuple(range(9)),),)],
     "_tuplegetter": [((0,), ("doc",))],
+    "TypeVar": [(("T",),)],
+    "TypeVarTuple": [(("Ts",),)],
+    "ParamSpec": [(("P",),)],
+    "ParamSpecArgs": [("plain",)],
+    "ParamSpecKwargs": [("plain",)],
+    "TypeAliasType": [(("Alias",), "class")],
+    "frozendict": [("mapping",), lambda k: vars(builtins)["frozendict"](enumerate(numbers(k)))],
+    "sentinel": [(("NAME",),)],
+}
+# The class that class methods get, where it is not the owner itself.
+CLASSES: dict[str, Any] = {
+    "Generic": lambda k: types.new_class("Box", (Generic[T],)),  # type: ignore[index]
 }
 # Besides all that is named __call__: arguments behind the first go to what is called.
 DELEGATES = {"_operator.call"}
@@ -339,6 +362,19 @@ NEVER_SUCCEED = {
             "array.tounicode",
             "Token.()",
             "Token.__new__",
+            *(
+                SINCE_12 := (
+                    *(
+                        f"{name}.__mro_entries__"
+                        for name in (
+                            *("TypeVar", "TypeVarTuple", "ParamSpec"),
+                            *("ParamSpecArgs", "ParamSpecKwargs"),
+                        )
+                    ),
+                    "TypeVarTuple.__typing_subst__",
+                    "TypeAliasType.__getitem__",
+                )
+            ),
             *(SINCE_14 := ("NotImplementedType.__bool__", "Union.__getitem__")),
             *(SINCE_14_ONLY := ("Union.__mro_entries__", "memoryview.index", "Struct.__new__")),
         ),
@@ -361,6 +397,12 @@ NEVER_SUCCEED = {
             "_tee_dataobject.__new__",
             "_grouper.()",
             "_grouper.__new__",
+            *(
+                PREPARED := tuple(
+                    f"{name}.__typing_prepare_subst__"
+                    for name in ("TypeVar", "TypeVarTuple", "ParamSpec")
+                )
+            ),
             "_tee.__setstate__",
             "chain.__setstate__",
             "cycle.__setstate__",
@@ -395,12 +437,21 @@ UNSEEN: dict[str, str] = {
             "batched.__next__",
             "SRE_Scanner.match",
             "SRE_Scanner.search",
+            "SRE_Scanner.prefixmatch",
             "OrderedDict.move_to_end",
             "_abc._abc_register",
             "_weakref._remove_dead_weakref",
         ),
         "the state does not show",
     ),
+    **dict.fromkeys(
+        LAZY := (
+            *("TypeVar.__bound__", "TypeVar.__constraints__", "TypeVar.__default__"),
+            *("TypeVarTuple.__default__", "ParamSpec.__default__", "TypeAliasType.__value__"),
+        ),
+        "it is there already, unless a type parameter list made the object",
+    ),
+    "Generic.__init_subclass__": "making the class has called it",
     "SimpleNamespace.__init__": "keywords only, before 3.13",
     "Struct.__init__": "__new__ has done it, since 3.14",
 }
@@ -426,6 +477,7 @@ OTHER_VERSIONS = {
     *(f"{cls.__name__}.__init__" for cls in ConnectionError.__subclasses__()),
     *("_grouper.__next__", "_tee.__setstate__", "chain.__setstate__", "cycle.__setstate__"),
     *("groupby.__setstate__", "permutations.__setstate__"),
+    *("SRE_Scanner.prefixmatch", "Generic.__init_subclass__", *SINCE_12, *PREPARED, *LAZY),
     *SINCE_14,
     *SINCE_14_ONLY,
 }

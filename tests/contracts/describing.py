@@ -11,6 +11,8 @@ import types
 from collections import OrderedDict, defaultdict, deque
 from typing import Any
 
+from stator.bytecode.tables import TABLES
+
 Labels = dict[int, str]
 
 _LIST_ITERATOR: type = type(iter([]))
@@ -104,7 +106,7 @@ def unmistakable(value: object) -> bool:
     """Whether an object can be told from all others: not a cached number or text."""
     cls = type(value)
     if cls is int:
-        return not -6 < value < 257  # type: ignore[operator]
+        return value not in TABLES.small_ints
     if cls in (str, bytes, tuple, frozenset):
         return len(value) > 1  # type: ignore[arg-type]
     return cls not in (bool, type(None)) and not is_class(value)

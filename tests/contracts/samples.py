@@ -79,7 +79,7 @@ def text(*words: str) -> list[str]:
 
 
 def numbers(k: Knobs) -> Any:
-    return born([born(number(1001 + place * 10 + 500 * k.items)) for place in range(2 + k.own)])
+    return born([born(number(2001 + place * 10 + 500 * k.items)) for place in range(2 + k.own)])
 
 
 def words(k: Knobs) -> Any:

@@ -54,6 +54,7 @@ def test_mistakes(text: str) -> None:
 
 def test_versions() -> None:
     assert present("f") and present("f@3.11+") and not present("f@3.99+") and not present("f@-3.10")
+    assert present("f@3.11-3.99") and not present("f@3.98-3.99") and not present("f@3.9-3.10")
     rows = {"pure | s": "f g@3.99+"}
     assert list(spread(rows)) == [("f", "pure | s")]
     assert list(spread(rows, absent=True)) == [("g", "pure | s")]

@@ -20,6 +20,7 @@ import torch
 
 from stator import objects
 from stator._native._core import Frame
+from stator.bytecode.tables import TABLES
 from stator.capture.assumed import Assumed, Mark, relation, within
 from stator.capture.autograd_leaves import user_call
 from stator.capture.decisions import Created
@@ -42,7 +43,7 @@ from stator.world import MISSING
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
 
-SMALL: Final = range(-5, 257)  # of these CPython has one object each
+SMALL: Final = TABLES.small_ints
 _STEPS: Final = (Index, Key)  # from an argument to what is given in it
 _HELD: Final = frozenset({"_buffers", "_parameters"})
 # Whole numbers give whole numbers.

@@ -33,7 +33,9 @@ def own_members(cls: type) -> dict[str, object]:
     for name, value in type_dict(cls).items():
         if type(value) in (staticmethod, classmethod):
             value = value.__func__
-        if type(value) in MEMBER_KINDS:
+        # `__dict__` and `__weakref__` of all classes made by Python are one object each since 3.15.
+        shared = type(value) is types.GetSetDescriptorType and value.__objclass__ is not cls
+        if type(value) in MEMBER_KINDS and not shared:
             found[name] = value
     return found
 

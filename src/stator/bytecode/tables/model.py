@@ -165,6 +165,8 @@ class Tables:
     iterator_slots: int = 1
     """How many values an iterator is on the stack. Since 3.15 there is a second one, NULL; if it is
     a number, the first is no iterator but a list or the like, and this is where it is iterated."""
+    small_ints: range = range(-5, 257)
+    """The ints of which there is one object each: `a is b` is `a == b`."""
 
     opmap: Mapping[str, int] = field(init=False)
     opname: Mapping[int, str] = field(init=False)

@@ -266,6 +266,7 @@ TABLES: Final = Tables(
     compare_to_bool=16,
     last_dies_first=True,
     iterator_slots=2,
+    small_ints=range(-5, 1025),
     intrinsics1=(
         "1_INVALID",
         "PRINT",

@@ -17,6 +17,7 @@ from . import (
     re_,
     system,
     text,
+    typing_,
     weakref_,
 )
 from .rows import Functions, Types, Unnamed
@@ -48,6 +49,7 @@ ALL_TYPES: Types = {
     **collections_.TYPES,
     **re_.TYPES,
     **weakref_.TYPES,
+    **typing_.TYPES,
     **data.TYPES,
     **io_.TYPES,
     **system.TYPES,

@@ -36,6 +36,6 @@ FUNCTIONS: Functions = {
         "forbidden output": "print",
         "forbidden io": "open input",
         "forbidden debug": "breakpoint",
-        "forbidden import": "__import__",
+        "forbidden import": "__import__ __lazy_import__@3.15+",
     },
 }

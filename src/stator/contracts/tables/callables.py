@@ -30,7 +30,7 @@ _BOUND: Rows = {
 # They copy the name and documentation of what they wrap.
 _WRAPPER: Rows = {
     "reads calls | a": "()",
-    "pure | . .": "__new__",
+    "reads calls | . a": "__new__",
     "mutates calls | am a": "__init__",
     "reads calls identity | da": "__repr__",
     "reads calls | asc .": "__get__",

@@ -77,6 +77,17 @@ TYPES: Types = {
         "mutates calls | sm dhi .": "__init__ update",
         "mutates calls | sm dhi": "__ior__",
     },
+    "builtins:frozendict@3.15+": {
+        "reads | s": "__len__ __iter__ __reversed__ __getnewargs__ keys values items",
+        "reads calls | s dh .": "__contains__ __getitem__ get",
+        "reads calls | dp": COMPARE,
+        "reads calls | s": "__or__ __ror__ copy",
+        "reads calls identity | da": "__repr__",
+        "reads calls identity | dh": "__hash__",
+        "reads calls | dhi .": "()",
+        "reads calls | . dhi .": "__new__",
+        "reads calls | c dhi .": "fromkeys",
+    },
     set: override(
         _SET,
         {

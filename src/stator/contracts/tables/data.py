@@ -9,6 +9,10 @@ _UNICODE = (
     "bidirectional category combining decimal decomposition digit east_asian_width is_normalized "
     "lookup mirrored name normalize numeric"
 )
+_UNICODE_3_15 = (
+    "block extended_pictographic grapheme_cluster_break indic_conjunct_break isxidcontinue "
+    "isxidstart iter_graphemes"
+)
 _ENCODINGS = "ascii latin_1 raw_unicode_escape unicode_escape utf_16_be utf_16_le utf_16 utf_32_be "
 _ENCODINGS += "utf_32_le utf_32 utf_7 utf_8"
 
@@ -22,16 +26,22 @@ FUNCTIONS: Functions = {
         "pure | s": "encode_basestring encode_basestring_ascii",
         "pure calls | s": "scanstring",
     },
-    "unicodedata": {"reads calls | s .": _UNICODE},
+    "unicodedata": {
+        "reads calls | s .": " ".join(
+            [_UNICODE, *(f"{name}@3.15+" for name in _UNICODE_3_15.split())]
+        ),
+    },
     "binascii": {
         "reads calls | s": "a2b_base64 a2b_hex a2b_qp a2b_uu b2a_base64 b2a_hex b2a_qp b2a_uu "
-        "crc32 crc_hqx hexlify unhexlify",
+        "crc32 crc_hqx hexlify unhexlify a2b_ascii85@3.15+ a2b_base32@3.15+ a2b_base85@3.15+ "
+        "b2a_ascii85@3.15+ b2a_base32@3.15+ b2a_base85@3.15+",
     },
     "_codecs": {
         "reads calls | s": " ".join(f"{name}_encode {name}_decode" for name in _ENCODINGS.split()),
         "forbidden codec": "charmap_build charmap_decode charmap_encode decode encode "
         "escape_decode escape_encode lookup lookup_error readbuffer_encode register "
-        "register_error unregister utf_16_ex_decode utf_32_ex_decode _unregister_error@3.14+",
+        "register_error unregister utf_16_ex_decode utf_32_ex_decode _unregister_error@3.14+ "
+        "_normalize_encoding@3.15+",
     },
     "array": {"reads calls | . s": "_array_reconstructor"},
     "zlib": {"forbidden codec": "adler32 compress compressobj crc32 decompress decompressobj"},

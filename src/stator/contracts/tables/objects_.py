@@ -86,6 +86,14 @@ TYPES: Types = {
     type(None): _SINGLETON,
     type(...): _SINGLETON,
     type(NotImplemented): _SINGLETON,
+    "builtins:sentinel@3.15+": {
+        "frame | s": "()",  # the module of its caller
+        "frame | . s": "__new__",
+        "pure identity | .": "__hash__",
+        "pure | .": f"{COMPARE} __copy__ __deepcopy__",
+        "reads | as": "__repr__ __reduce__",
+        "pure calls | s": "__or__ __ror__",
+    },
     types.ModuleType: {
         "pure | .": "()",
         "pure | . .": "__new__",

@@ -25,5 +25,5 @@ TYPES: Types = {
         "reads calls | s dh": "group groups groupdict __getitem__ start end span expand",
         "reads | s": "__copy__ __deepcopy__ __repr__ regs",
     },
-    _SCANNER: {"mutates | sm": "match search"},
+    _SCANNER: {"mutates | sm": "match search prefixmatch@3.15+"},
 }

@@ -1,7 +1,8 @@
 """What the tables are made of.
 
 A *row* is ``contract: names``: all callables that share a contract stand on one line. A name may
-carry the Pythons that have it: ``sumprod@3.12+``, ``_getquickenedcount@-3.11``.
+carry the Pythons that have it: ``sumprod@3.12+``, ``_getquickenedcount@-3.11``, or the first
+and the last one: ``_clear_type_descriptors@3.14-3.14``.
 
 In the rows of a type, ``()`` is the call of the type itself and ``*`` all members that no row
 names. `override` makes rows from other rows.
@@ -37,12 +38,16 @@ def present(name: str) -> bool:
     _, _, versions = name.partition("@")
     if not versions:
         return True
-    first, last = versions.endswith("+"), versions.startswith("-")
-    if first == last:
-        raise ValueError(f"{name}: say 3.12+ or -3.11")
-    major, minor = versions.strip("+-").split(".")
-    bound = (int(major), int(minor))
-    return sys.version_info[:2] >= bound if first else sys.version_info[:2] <= bound
+    first, dash, last = versions.partition("-")
+    if first.endswith("+") is bool(dash):
+        raise ValueError(f"{name}: say 3.12+, -3.11 or 3.12-3.14")
+    running = sys.version_info[:2]
+    after = not first or running >= _version(first.rstrip("+"))
+    return after and (not last or running <= _version(last))
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(map(int, text.split(".")))
 
 
 def spread(rows: Rows, *, absent: bool = False) -> Iterator[tuple[str, str]]:

@@ -52,7 +52,9 @@ FUNCTIONS: Functions = {
         "set_int_max_str_digits set_asyncgen_hooks get_asyncgen_hooks "
         "set_coroutine_origin_tracking_depth _clear_type_cache _clear_internal_caches@3.13+ "
         "_getquickenedcount@-3.11 _get_cpu_count_config@3.13+ _is_interned@3.13+ "
-        "_is_immortal@3.14+ _clear_type_descriptors@3.14+",
+        "_is_immortal@3.14+ _clear_type_descriptors@3.14-3.14",
+        "forbidden import": "get_lazy_imports@3.15+ get_lazy_imports_filter@3.15+ "
+        "set_lazy_imports@3.15+ set_lazy_imports_filter@3.15+",
         "forbidden threads": "_current_frames _current_exceptions",
         "forbidden memory": "getrefcount getsizeof getallocatedblocks getunicodeinternedsize@3.12+",
     },

@@ -60,7 +60,7 @@ TYPES: Types = {
             "pure | .": "__new__",
             "mutates calls | sm di s": "__init__ extend",
             "mutates calls | sm s": "append insert pop remove __delitem__ __iadd__ __imul__ "
-            "resize@3.14+",
+            "resize@3.14+ take_bytes@3.15+",
             "mutates calls | sm s di": "__setitem__",
             "mutates | sm": "clear reverse __release_buffer__@3.12+",
             "forbidden memory": "__alloc__ __sizeof__",
