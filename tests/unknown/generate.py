@@ -4,7 +4,8 @@ Comes in: a seed. Goes out: a `Generated`, the source of a function and the argu
 A program is a list of statements over variables whose kinds are known: tensors of one dimension
 (`a`), of two (`b`), of integers (`i`), ints (`n`), floats (`r`), lists (`l`). Sizes are not known,
 and operators are not asked whether they accept them: what eager raises must be raised, too.
-Programs from number `WIDE` on have more words (`wide`), and a `state` of their own.
+Programs from number `WIDE` on have more words (`wide`), and a `state` of their own; those from
+`DOMAINS` on consist for the most part of what real programs do (`domains`).
 """
 
 import math
@@ -18,9 +19,10 @@ import torch.nn.functional as F  # noqa: N812
 
 import stator
 
-from . import wide
+from . import domains, wide
 
 WIDE: Final = 1_000_000
+DOMAINS: Final = 2_000_000
 _INDENT: Final = "    "
 # kind of the result -> expressions; {a} is a variable of that kind, {c} a small number.
 EXPRESSIONS: Final[dict[str, tuple[str, ...]]] = {
@@ -253,6 +255,7 @@ class Vocabulary:
     expressions: dict[str, tuple[str, ...]]
     conditions: tuple[str, ...]
     blocks: tuple[tuple[str, ...], ...] = ()
+    share: float = 0.0  # of blocks among the statements
 
 
 _PLAIN: Final = Vocabulary(EXPRESSIONS, CONDITIONS)
@@ -261,6 +264,7 @@ _WIDE: Final = Vocabulary(
     (*CONDITIONS, *wide.CONDITIONS),
     wide.BLOCKS,
 )
+_DOMAINS: Final = Vocabulary(_WIDE.expressions, _WIDE.conditions, domains.BLOCKS, 0.6)
 
 
 class State:
@@ -275,6 +279,11 @@ class State:
 def doubled(gradient: torch.Tensor) -> torch.Tensor:
     """A hook."""
     return gradient * 2
+
+
+def squared(x: torch.Tensor) -> torch.Tensor:
+    """What a checkpoint computes again."""
+    return x * x.exp()
 
 
 @dataclass(frozen=True)
@@ -292,6 +301,7 @@ class Generated:
             "math": math,
             "stator": stator,
             "doubled": doubled,
+            "squared": squared,
             "state": State(),
         }
         exec(compile(self.source, f"<program {self.seed}>", "exec"), namespace)
@@ -300,13 +310,15 @@ class Generated:
     def calls(self, count: int = 8) -> Iterator[tuple[Any, ...]]:
         """Arguments: `x` and `y` floats, `k` integers, `m` a threshold, `p` an int."""
         draw = random.Random(self.seed)
-        rows, n = draw.randint(2, 6), draw.randint(3, 6)
+        rows, n, classes = draw.randint(2, 6), draw.randint(3, 6), 3
         for _ in range(count):
             if draw.random() < 0.15:
                 n = draw.randint(1, 6)
+            if self.seed >= DOMAINS:
+                rows = classes = n
             x = torch.tensor([float(draw.randint(-2, 4)) for _ in range(n)])
             y = torch.tensor([[float(draw.randint(-2, 4)) for _ in range(2)] for _ in range(rows)])
-            k = torch.tensor([draw.randint(0, 3) for _ in range(3)])
+            k = torch.tensor([draw.randint(0, 3) for _ in range(classes)])
             if self.grad:
                 x.requires_grad_()
             yield x, y, k, draw.choice((-9, 0, 1, 2, 3, 9)), draw.randint(0, 4)
@@ -322,7 +334,7 @@ class _Writer:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._draw = random.Random(seed)
-        self._words = _PLAIN if seed < WIDE else _WIDE
+        self._words = _PLAIN if seed < WIDE else _WIDE if seed < DOMAINS else _DOMAINS
         self._names = {"a": ["x"], "b": ["y"], "i": ["k"], "n": ["p"], "r": ["0.5"], "l": ["[p]"]}
         if self._words.blocks:
             self._names |= {"t": ["[x]"], "d": ["dict(a=p)"]}
@@ -342,6 +354,9 @@ class _Writer:
         return Generated(self._seed, "\n".join(self._lines) + "\n", grad)
 
     def _statement(self, depth: int) -> None:
+        if self._words.share and self._draw.random() < self._words.share:
+            self._block(depth)
+            return
         drawn = self._draw.random()
         if drawn < 0.62 or depth > 2:
             self._assignment(depth)
@@ -388,6 +403,8 @@ class _Writer:
         lines = self._draw.choice(self._words.blocks)
         names = {kind: self._pick(kind) for kind in self._names}
         fields = {**names, "m": self._draw.choice(("m", "1"))}
+        if self._words is _DOMAINS:
+            fields["c"] = str(self._draw.randint(0, 3))
         for line in lines:
             self._add(depth, line.format(**fields))
 

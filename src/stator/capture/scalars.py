@@ -63,6 +63,7 @@ _EQUALITY: Final = frozenset({operator.eq, operator.ne})
 _NEVER_EQUAL: Final = TypeSet(type(None), str, bytes, list, tuple, dict)  # to a number
 _DIVISIONS: Final = frozenset({operator.truediv, operator.floordiv, operator.mod})
 _LOGIC: Final = frozenset({operator.and_, operator.or_})
+_UNUSUAL: Final = "torch.tensor of numbers from tensors, with further arguments"
 _READERS: Final = frozenset({"item", "tolist", "__int__", "__float__", "__index__"})
 # How a symbolic number's own methods, which C code calls, are to be read.
 _METHODS: Final[dict[str, Any]] = {
@@ -107,7 +108,10 @@ class Scalars:
         name = leaves.tensor_method(function)
         if name is None:
             known = _TORCH.get(id(function))
-            if known is None or not self.tensors.has_symbols(args, Depth.DEEP):
+            if known is None:
+                return MISSING
+            self.tensors.ready((args, kwargs), Depth.DEEP)  # symbols may lie beside what is there
+            if not self.tensors.has_symbols((args, kwargs), Depth.DEEP):
                 return MISSING
             return known(self, frame, *args, **kwargs)
         if name not in _READERS or kwargs:
@@ -188,8 +192,20 @@ class Scalars:
             core.raise_user(TypeError(text))
         return self.item(frame, tensor)
 
-    def tensor(self, frame: Frame | None, data: Any, dtype: Any = None, device: Any = None) -> Any:
+    def tensor(self, frame: Frame | None, *given: Any, **options: Any) -> Any:
         """`torch.tensor` of numbers that were read from tensors."""
+        leaf, pinned = options.pop("requires_grad", False), options.pop("pin_memory", False)
+        if type(leaf) is not bool or pinned is not False:
+            raise ValueNeeded(_UNUSUAL)
+        made = self.as_tensor(frame, *given, **options)
+        return self.tensors.own.requires_grad_(frame, made) if leaf else made
+
+    def as_tensor(self, frame: Frame | None, *given: Any, **options: Any) -> Any:
+        """`torch.as_tensor` of numbers that were read from tensors."""
+        data = given[0] if given else options.pop("data", None)
+        dtype, device = options.pop("dtype", None), options.pop("device", None)
+        if len(given) > 1 or options:
+            raise ValueNeeded(_UNUSUAL)
         flat = list(_flattened(data))
         if any(not SYMBOLS.holds(type(each)) and not PLAIN.holds(type(each)) for each in flat):
             raise ValueNeeded("torch.tensor of numbers from tensors, and other things")
@@ -197,8 +213,7 @@ class Scalars:
             kinds = {_PYTHON_TYPES.get(type(each), type(each)) for each in flat}
             floats = torch.get_default_dtype() if float in kinds else None
             dtype = floats or (torch.int64 if int in kinds else torch.bool)
-        options = {"dtype": dtype, "device": device}
-        return self._nested(frame, data, options)
+        return self._nested(frame, data, {"dtype": dtype, "device": device})
 
     def _nested(self, frame: Frame | None, data: Any, options: dict[str, Any]) -> Any:
         if type(data) not in (list, tuple):
@@ -503,7 +518,7 @@ def _sym_float(scalars: Scalars, frame: Frame | None, value: Any) -> Any:
 
 _TORCH: Final[dict[int, Callable[..., Any]]] = {
     id(torch.tensor): Scalars.tensor,
-    id(torch.as_tensor): Scalars.tensor,
+    id(torch.as_tensor): Scalars.as_tensor,
     id(torch.sym_int): _sym_int,
     id(torch.sym_float): _sym_float,
     **SYM_FUNCTIONS,
