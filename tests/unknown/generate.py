@@ -346,7 +346,8 @@ class _Writer:
         self._lines = ["def f(x, y, k, m, p):", _INDENT + "kept = []"]
         if grad:
             self._lines.append(_INDENT + "x = x * 1.0")
-        for _ in range(self._draw.randint(2, 7)):
+        most = 7 if self._words is not _DOMAINS else 4  # blocks are long
+        for _ in range(self._draw.randint(2, most)):
             self._statement(1)
         kinds = self._draw.sample(sorted(self._names), 4)
         results = [self._names[kind][-1] for kind in kinds]
