@@ -14,7 +14,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, Final
 
-from stator._native._core import Frame
+from stator._native._core import Frame, frame_arguments
 from stator.diagnostics.places import Place, library
 from stator.evaluator import PACKAGE
 from stator.evaluator.loop import evaluate, evaluate_for
@@ -72,5 +72,5 @@ def surrounding() -> list[FrameType]:
 
 def _running(handler: Any) -> Frame | None:
     """The frame whose instruction a handler carries out: its first parameter."""
-    frame = handler.f_locals.get(handler.f_code.co_varnames[0])
-    return frame if type(frame) is Frame else None
+    given = frame_arguments(handler)  # not `f_locals`: that is a dict of all it has
+    return given[0] if given and type(given[0]) is Frame else None

@@ -15,6 +15,7 @@ from stator.torchlib.fakes import FakeTensor, FakeTensorMode, disable_fake_tenso
 from stator.torchlib.transforms import pytree
 from stator.torchlib.versions import SCATTERS_UNPLACED
 
+from .direct import direct
 from .layouts import FORGOTTEN, laid_out, rule_of, scattered
 
 
@@ -34,12 +35,14 @@ def fake_mode(shape_env: Any) -> FakeTensorMode:
     ) -> Any:
         own = found()
         assert own is not None
+        made: Any = direct(own, func, args, kwargs or {})
+        if made is not NotImplemented:
+            return made
         if _has_float(args) or (kwargs and _has_float(kwargs.values())):
             for tensor in pytree.tree_leaves((args, kwargs)):
                 if isinstance(tensor, FakeTensor) and tensor.constant is not None:
                     own.fake_tensor_converter.invalidate_constant_aliases(tensor.constant)
         rule = rule_of(func)
-        made: Any
         if func in FORGOTTEN:
             with disable_fake_tensor_cache(own):
                 made = FakeTensorMode.dispatch(own, func, types, args, kwargs or {})
