@@ -53,6 +53,19 @@ typedef _PyInterpreterFrame IFrame;
 #define HAS_ANNOTATE SINCE(14)         /* functions that make annotations */
 #define HAS_LAZY_IMPORTS SINCE(15)
 
+/* ---- types ---- */
+
+/* What a class has itself, a new reference. */
+static inline PyObject *
+type_attributes(PyTypeObject *type)
+{
+#if SINCE(12)
+    return PyType_GetDict(type); /* those of builtin types belong to the interpreter */
+#else
+    return Py_XNewRef(type->tp_dict);
+#endif
+}
+
 /* ---- slots of a frame: its variables, its value stack, what it runs ----
  *
  * Since 3.14 they are tagged: a reference may be borrowed from a variable that

@@ -3,6 +3,23 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+from stator._native._core import TypeSet, find_attribute, is_subtype
+
+__all__ = [
+    "Attribute",
+    "TypeSet",
+    "base",
+    "flags_of",
+    "is_subtype",
+    "lookup",
+    "module_of",
+    "mro",
+    "name_of",
+    "qualname_of",
+    "special",
+    "type_dict",
+]
+
 _MRO: Final = type.__dict__["__mro__"].__get__
 _DICT: Final = type.__dict__["__dict__"].__get__
 _BASE: Final = type.__dict__["__base__"].__get__
@@ -11,17 +28,6 @@ qualname_of: Final[Callable[[type], str]] = type.__dict__["__qualname__"].__get_
 module_of: Final[Callable[[type], Any]] = type.__dict__["__module__"].__get__
 """Whatever the class body has set: a string, as a rule."""
 flags_of: Final[Callable[[type], int]] = type.__dict__["__flags__"].__get__
-
-
-class TypeSet:
-    """A set of types compared by identity: `in` would ask a metaclass for `__eq__`."""
-
-    def __init__(self, *members: type) -> None:
-        self._ids = frozenset(map(id, members))
-        self._members = members  # kept alive, so that the ids stay theirs
-
-    def holds(self, cls: type) -> bool:
-        return id(cls) in self._ids
 
 
 class Attribute(NamedTuple):
@@ -51,25 +57,10 @@ def base(cls: type) -> type | None:
 
 def lookup(cls: type, name: str) -> Attribute | None:
     """As `_PyType_Lookup`: the first type of the MRO that has the attribute in its dict."""
-    for owner in _MRO(cls) or ():
-        attributes = _DICT(owner)
-        if name in attributes:
-            return Attribute(owner, attributes[name])
-    return None
+    found = find_attribute(cls, name)
+    return None if found is None else tuple.__new__(Attribute, found)
 
 
 def special(obj: Any, name: str) -> Attribute | None:
     """The special method an operation on `obj` uses: the type's, never the instance's."""
     return lookup(type(obj), name)
-
-
-def is_subtype(cls: type, ancestor: type) -> bool:
-    """As `PyType_IsSubtype`: by the MRO alone, no `__instancecheck__` or `__subclasscheck__`."""
-    order = _MRO(cls)
-    if order is None:  # the metaclass's `mro` is making it up
-        best = _BASE(cls)
-        return cls is ancestor or (best is not None and is_subtype(best, ancestor))
-    for entry in order:  # noqa: SIM110 - `any` takes three times as long
-        if entry is ancestor:
-            return True
-    return False
