@@ -109,8 +109,10 @@ def __getattr__(name: str) -> object:
     for module, names in _HOMES.items():
         if name in names.split():
             # All names at once: a trace that reads one of them sees them all in place.
+            from stator.torchlib.loading import loaded  # noqa: PLC0415
+
             try:
-                home = import_module(module)
+                home = loaded(module)
             except ModuleNotFoundError as error:
                 if error.name != "torch":
                     raise

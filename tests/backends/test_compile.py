@@ -9,7 +9,8 @@ from torch._guards import TracingContext
 
 from stator.backends import BackendError
 from stator.backends.compile import compile_graph
-from stator.backends.inductor import config_patches, inductor
+from stator.backends.inductor import inductor
+from stator.backends.inductor_settings import config_patches
 from stator.graph import OutputGraph, Recorded
 from stator.graph.state import State
 

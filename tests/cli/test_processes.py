@@ -63,12 +63,85 @@ if __name__ == "__main__":
 """
 
 
+IDLE = """\
+import multiprocessing
+def idle(number):
+    loaded = [name for name in ("stator.capture", "torch._dynamo") if name in sys.modules]
+    print(torch.ones(2).sum().item(), loaded, flush=True)
+def by_import(number):
+    import torch._dynamo
+    print(torch._dynamo.explain(step)(torch.ones(2)).graph_count, flush=True)
+def by_logs(number):
+    import torch._logging
+    torch._logging.set_logs(graph_code=True)
+    work(0)
+def by_wrapper(number):
+    original = torch.compile  # as libraries do
+    def wrapper(*args, **kwargs):
+        return original(*args, **kwargs)
+    wrapper.__wrapped__ = original
+    torch.compile = wrapper
+    work(0)
+def by_module(number):
+    model = torch.nn.Linear(2, 2)
+    model.compile(backend="eager")
+    print(model(torch.ones(1, 2)).shape[1], flush=True)
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=globals()[NAME], args=(0,))
+    process.start()
+    process.join()
+    assert not process.exitcode
+    print("done")
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "printed", "graphs"),
+    [
+        ("idle", "2.0 []\n", "0"),
+        ("by_import", "1\n", "1"),
+        ("by_logs", "", "1"),
+        ("by_wrapper", "", "1"),
+        ("by_module", "2\n", "1"),
+    ],
+)
+def test_a_spawned_process_loads_stator_when_it_uses_it(
+    name: str, printed: str, graphs: str, tmp_path: Path
+) -> None:
+    (tmp_path / "program.py").write_text(COMPILES + f"NAME = {name!r}\n" + IDLE)
+    found = run(["-m", "stator", "run", "program.py"], tmp_path)
+    assert found.recorded() == f"{printed}done\nexit status 0\n", found.errors
+    assert numbers(found.errors).get("graphs", "0") == graphs, found.errors
+    assert ("GRAPH" in found.errors.upper().partition("STATOR:")[0]) == (name == "by_logs")
+
+
+def test_what_is_forked_finds_what_a_trace_needs(tmp_path: Path) -> None:
+    """torch loads half of itself for the first trace: once, not in each child."""
+    text = """\
+import multiprocessing
+def ask(number):
+    before = "torch._dynamo" in sys.modules
+    work(0)
+    print(before, flush=True)
+if __name__ == "__main__":
+    compiled = COMPILED and torch.compile(step, backend="eager")
+    process = multiprocessing.get_context("fork").Process(target=ask, args=(0,))
+    process.start()
+    process.join()
+"""
+    for compiled in (True, False):
+        (tmp_path / "program.py").write_text(COMPILES + f"COMPILED = {compiled}\n" + text)
+        found = run(["-m", "stator", "run", "program.py"], tmp_path)
+        assert found.recorded() == f"{compiled}\nexit status 0\n", found.errors
+
+
 def ran(text: str, folder: Path, *options: str) -> Outcome:
     (folder / "program.py").write_text(COMPILES + text)
     (folder / "tmp").mkdir()
     arguments = ["-m", "stator", "run", *options, "program.py"]
     found = run(arguments, folder, TMPDIR=str(folder / "tmp"))
     assert found.recorded() == "done\nexit status 0\n", found.errors
+    assert "ResourceWarning" not in found.errors
     left = [each.name for each in (folder / "tmp").iterdir() if "stator" in each.name]
     assert not left
     return found

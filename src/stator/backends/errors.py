@@ -25,3 +25,11 @@ class BackendError(RuntimeError):
 
 class UnknownBackendError(LookupError):
     """No backend has this name."""
+
+
+class NotCompiledError(RuntimeError):
+    """A layer that should run as it is; `reason` says why."""
+
+    def __init__(self, text: str, reason: str) -> None:
+        super().__init__(text)
+        self.reason = reason

@@ -16,6 +16,7 @@ from stator.torchlib.modes import is_any_autocast_enabled
 BYTES: Final = 8e3  # that are written in a microsecond
 NUMBERS: Final = 40e3  # multiplications in a microsecond
 STEP: Final = {"lstm": 6.0, "gru": 20.0, "rnn_tanh": 6.0, "rnn_relu": 6.0}  # of one layer, in µs
+FEW_STEPS: Final = 4  # of a recurrent layer, in all layers and directions: it is taken apart
 VIEWS: Final = frozenset(
     [
         "T",

@@ -21,20 +21,13 @@ from stator.graph.recurrent import KINDS, Call, bound
 from stator.torchlib.settings import mkldnn_enabled, set_mkldnn_enabled
 from stator.torchlib.versions import STACKED_STATES
 
+from .errors import NotCompiledError
+from .estimates import FEW_STEPS
 from .recurrent_operator import RECURRENT, name_of
 
-FEW: Final = 4  # steps, in all layers and directions
 _LONG: Final = "to compile it would take very long"
 _WRONG: Final = "torch's decomposition of it is wrong"
 _MOST: Final = 128  # steps that are taken apart where there is no other way
-
-
-class NotCompiledError(RuntimeError):
-    """A layer that should run as it is; `reason` says why."""
-
-    def __init__(self, text: str, reason: str) -> None:
-        super().__init__(text)
-        self.reason = reason
 
 
 def as_operators(module: fx.GraphModule) -> None:
@@ -75,7 +68,7 @@ def _change(node: fx.Node, call: Call, *, whole: bool, outermost: bool) -> bool:
     results = node.meta.get("example_value", ())
     data = call.data.meta.get("example_value")
     steps = _steps(call, data)
-    if whole and (steps is None or steps > FEW):
+    if whole and (steps is None or steps > FEW_STEPS):
         dtypes = [name_of(each.dtype) for each in results]
         tensors = (call.data, call.batch_sizes, list(call.states), list(call.params))
         rest = (layers.has_biases, layers.num_layers, layers.dropout, layers.train)

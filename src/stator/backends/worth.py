@@ -26,6 +26,7 @@ from stator.graph.recurrent import KINDS, bound
 
 from .estimates import (
     BYTES,
+    FEW_STEPS,
     NUMBERS,
     STEP,
     VIEWS,
@@ -39,7 +40,6 @@ from .estimates import (
     name_of,
     steps_of,
 )
-from .recurrent import FEW
 
 NOTHING: Final = "there is nothing in it to fuse"
 OPAQUE: Final = "nearly all of its time is spent in {}, which Inductor calls as they are"
@@ -108,7 +108,7 @@ class _Costs:
         name = name_of(node)
         size = bytes_of(node)
         call = bound(node.target, node.args, node.kwargs) if node.target in KINDS else None
-        if call is not None and (count := steps_of(call)) > FEW:
+        if call is not None and (count := steps_of(call)) > FEW_STEPS:
             self.opaque.add(_RECURRENT)
             self.fixed += count * (STEP[call.layers.kind] + multiplications(call) / NUMBERS)
         elif name in _OPAQUE:

@@ -2,18 +2,18 @@
 
 A forked process has inherited everything. A spawned one is a new interpreter, which is sent what
 `multiprocessing` calls the preparation data before it imports the program: an object in it is
-unpickled there, and installs stator when torch is imported; what is compiled there is told to the
-process that shows the summary. Loads no torch.
+unpickled there, and sees to it that stator is installed when torch is there, and is to compile
+something. What is compiled is told to the process that shows the summary. Loads no torch.
 """
 
 import multiprocessing.spawn
 from collections.abc import Callable
-from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
 from stator.cli.processes import listen_in_child
 from stator.dropin.arrival import Arrivals
+from stator.dropin.first_use import install_at_first_use
 
 _arrivals: Final = Arrivals()
 
@@ -54,7 +54,7 @@ def _arrived(name: str, options: dict[str, Any], folder: str | None) -> str:
     """Called in the new process; answers with its name."""
 
     def install(torch: ModuleType) -> None:
-        import_module("stator.dropin.switch").install(**options)
+        install_at_first_use(torch, options)
 
     _arrivals.expect("torch", install)
     if folder is not None:

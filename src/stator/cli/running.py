@@ -20,6 +20,7 @@ from stator.cli.errors import NO_TORCH, UsageError
 from stator.cli.processes import Ranks, Together, tell_the_end
 from stator.cli.program import Program
 from stator.diagnostics import journal
+from stator.torchlib.loading import loaded
 
 
 def main(given: argparse.Namespace) -> int:
@@ -45,7 +46,7 @@ def main(given: argparse.Namespace) -> int:
 
 def _install(options: dict[str, Any]) -> None:
     try:
-        install: Callable[..., None] = import_module("stator.dropin.switch").install
+        install: Callable[..., None] = loaded("stator.dropin.switch").install
     except ModuleNotFoundError as missing:
         if missing.name != "torch":
             raise

@@ -13,14 +13,16 @@ import sys
 import threading
 import time
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 FORMAT: Final = 1
 """Of traces. A change that readers must know of makes it another."""
 VARIABLE: Final = "STATOR_TRACE"
 
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
 Event = dict[str, Any]
 Listener = Callable[[Event], object]
 
@@ -111,29 +113,35 @@ class TraceFile:
     def __call__(self, event: Event) -> None:
         text = json.dumps(event, separators=(",", ":"), default=str) + "\n"
         if self._process != os.getpid():
-            # The parent's file stays open: closing it could write what the parent has still to.
             self._lock = threading.Lock()
             self._process = os.getpid()
             self._file = self._opened()
         with self._lock:
-            self._file.write(text)
-            self._file.flush()
+            _write(self._file, text)
 
-    def _opened(self) -> TextIO:
+    def _opened(self) -> int:
+        # A number, not a file object: events come until the very end of the process, where nobody
+        # could close one in time, and Python would warn of it.
         file = self._new()
-        file.write(json.dumps(header(), default=str) + "\n")
-        file.flush()
+        weakref.finalize(self, os.close, file).atexit = False
+        _write(file, json.dumps(header(), default=str) + "\n")
         return file
 
-    def _new(self) -> TextIO:
+    def _new(self) -> int:
         """A file that did not exist: another program in this folder may have had the number."""
         name, again = f"stator-{self._process}", 1
         while True:
             try:
-                return (self._folder / f"{name}.jsonl").open("x", encoding="utf-8")
+                return os.open(self._folder / f"{name}.jsonl", _NEW, 0o666)
             except FileExistsError:
                 again += 1
                 name = f"stator-{self._process}-{again}"
+
+
+def _write(file: int, text: str) -> None:
+    left = text.encode()
+    while left:
+        left = left[os.write(file, left) :]
 
 
 def header() -> Event:

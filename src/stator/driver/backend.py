@@ -21,8 +21,8 @@ from stator import config
 from stator.backends import BackendError
 from stator.backends.compile import compile_graph, depends_on_values
 from stator.backends.eager import eager
+from stator.backends.errors import NotCompiledError
 from stator.backends.patience import Patience, patience
-from stator.backends.recurrent import NotCompiledError
 from stator.backends.registry import backend_name, is_built_in, load
 from stator.backends.shortcut import NO_ASSERTS, only_torch_operators, shortcut
 from stator.backends.worth import own_operators

@@ -45,6 +45,7 @@ from stator.driver.errors import (
     SpecializedError,
 )
 from stator.driver.first_steps import runs_once
+from stator.driver.forking import expect_traces
 from stator.driver.ledger import (
     Compilation,
     Label,
@@ -85,6 +86,7 @@ def compiled_function(
     of one class may be alike, or all different. An isolated one takes, but does not give: also not
     what would be compiled behind an entry that it takes. The label is what messages call it.
     """
+    expect_traces()
     label = label or Label.of(function, options.name)
     code = function.__code__
     shared = shared_ledger(code, options)

@@ -12,7 +12,7 @@ from types import FunctionType, MethodType
 from typing import Any, Final
 
 from stator.backends import check
-from stator.backends.inductor import check_settings
+from stator.backends.inductor_settings import check_settings
 from stator.backends.registry import announce, takes_settings
 
 _LOG: Final = logging.getLogger("stator")

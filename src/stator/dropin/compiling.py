@@ -9,6 +9,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, wraps
 from types import FrameType, FunctionType, MethodType
@@ -19,8 +20,8 @@ from torch import nn
 from stator import api
 from stator._native._core import CompiledFunction
 from stator.backends import list_backends
-from stator.backends.inductor import check_settings
-from stator.backends.registry import takes_settings
+from stator.backends.inductor_settings import check_settings
+from stator.backends.registry import is_built_in, takes_settings
 from stator.capture import marks
 from stator.capture.marks import Kind, Mark
 from stator.driver.modules import copied
@@ -180,11 +181,12 @@ def _chosen(
 
 def _known(backend: Backend) -> Backend:
     """A name that stator does not know may be in torch's own registry, if that is loaded."""
-    if isinstance(backend, str) and backend not in list_backends():
+    if isinstance(backend, str) and not is_built_in(backend) and backend not in list_backends():
         registry: Any = sys.modules.get("torch._dynamo.backends.registry")
-        if registry is not None and backend in registry.list_backends(None):
-            found: Backend = registry.lookup_backend(backend)
-            return found
+        if registry is not None:
+            with suppress(sys.modules["torch._dynamo.exc"].InvalidBackend):
+                found: Backend = registry.lookup_backend(backend)
+                return found
     return backend
 
 

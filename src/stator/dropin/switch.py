@@ -70,7 +70,8 @@ class _Installed:
         for name, ours in _COMPILER.items():
             self._replace(torch.compiler, name, ours)
         if logging is not None:
-            both = for_both(logging.set_logs)
+            cell = _innermost(logging.set_logs)
+            both = for_both(logging.set_logs if cell is None else cell.cell_contents)
             for owner in (logging, logging._internal):
                 self._replace(owner, "set_logs", both)
         counting.start()

@@ -25,4 +25,5 @@ The modules are by subject, so that what is imported late in torch is imported l
 | `inductor`, `arrays` | Inductor, and torch's numpy functions, which are loaded late |
 | `tracers` | other tracers, and what they leave behind |
 | `attributes` | private attributes of torch's objects |
+| `loading` | modules that bring torch along; loads none itself |
 """
