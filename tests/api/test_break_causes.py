@@ -219,15 +219,15 @@ def a_name(x):
     return x + 1, len(str(uuid.uuid4()))  # cause
 
 
-@cause("getcwd", "SB0006")
-def a_folder(x):
-    return x + 1, os.getcwd()  # cause
-
-
-@cause("putenv", "SB0006")
-def an_environment_variable(x):
-    os.environ["STATOR_TEST_OF_CAUSES"] = "1"  # cause
+@cause("umask", "SB0006")
+def a_mask(x):
+    os.umask(os.umask(0o22))  # cause
     return x + 1
+
+
+@cause("getloadavg", "SB0006")
+def a_load(x):
+    return x + 1, len(os.getloadavg())  # cause
 
 
 @cause("Popen", "SB0019")

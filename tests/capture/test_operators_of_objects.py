@@ -152,3 +152,28 @@ def test_a_tensor_of_a_subclass(left):
         made = compiled(Unit(), metres) if left else compiled(metres, Unit())
         assert type(made) is Metres and made.tolist() == [2.0, -4.0, 6.0]
     assert shapes == [(Metres, (3,))] * 2
+
+
+class Hooked(str):
+    __slots__ = ()
+
+    def __rmod__(self, template):
+        return f"{str(self)} in {template}"
+
+
+class Unhooked(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize("cls", [Hooked, Unhooked])
+def test_a_subclass_of_str_behind_percent(cls):
+    """Its `__rmod__` comes before `str.__mod__`, if it has one."""
+
+    def program(a, b):
+        return len(a), "<%s>" % b
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    for text in ("a", "a", "b"):
+        assert outcome(compiled, x(), cls(text)) == outcome(program, x(), cls(text))
+    cls.__rmod__ = lambda self, template: "another"
+    assert outcome(compiled, x(), cls("a")) == outcome(program, x(), cls("a"))

@@ -17,7 +17,8 @@ from stator.contracts.tables.rows import present, spread
 from .curated import CLASSES, CURATED, SELVES_BY_CALL
 from .samples import PLAIN, POOL, SELVES, Maker, numbers, text
 
-MODULES = [*ALL_FUNCTIONS, *(o.partition(":")[0] for o in ALL_TYPES if isinstance(o, str))]
+MODULES = [module for module, rows in ALL_FUNCTIONS.items() if any(spread(rows))]
+MODULES += [o.partition(":")[0] for o in ALL_TYPES if isinstance(o, str) and present(o)]
 RUNS = (Verdict.PURE, Verdict.READS, Verdict.MUTATES)
 
 
@@ -131,7 +132,11 @@ GROUPS: dict[str, Callable[[], list[Case]]] = {
         f"{cls.__module__}.{cls.__qualname__}": (lambda cls=cls: type_cases(cls))  # type: ignore[misc]
         for cls in registry.types
     },
-    **{module: (lambda module=module: module_cases(module)) for module in ALL_FUNCTIONS},  # type: ignore[misc]
+    **{
+        module: (lambda module=module: module_cases(module))  # type: ignore[misc]
+        for module in MODULES
+        if module in ALL_FUNCTIONS
+    },
 }
 
 

@@ -5,9 +5,12 @@ A string names a sample of the pool, a 1-tuple holds a constant.
 
 import array
 import builtins
+import hashlib
 import importlib
 import itertools
+import struct
 import types
+import zlib
 from collections import deque
 from datetime import date, time, timedelta
 from typing import Any, Generic, TypeVar
@@ -15,6 +18,20 @@ from typing import Any, Generic, TypeVar
 from .samples import Knobs, born, number, numbers, slotted, two_arguments
 
 _abc_init = importlib.import_module("_abc")._abc_init
+
+
+_STRUCTURES = {
+    "struct_time": 9,
+    "stat_result": 10,
+    "terminal_size": 2,
+    "uname_result": 5,
+    "float_info": 11,
+    "hash_info": 9,
+}
+
+
+def _digest(k: Knobs) -> bytes:
+    return (b"abc", b"abd")[k.own]
 
 
 def _format(k: Knobs) -> str:
@@ -139,8 +156,13 @@ CURATED: dict[str, list[tuple[Any, ...]]] = {
     "array.__new__": [(("i",), "numbers")],
     "array.index": [((2002,),)],
     "array.remove": [((2002,),)],
-    "struct_time.()": [(lambda k: tuple(range(9)),)],
-    "struct_time.__new__": [(lambda k: tuple(range(9)),)],
+    **{
+        f"{name}.{way}": [(lambda k, size=size: tuple(range(size)),)]
+        for name, size in _STRUCTURES.items()
+        for way in ("()", "__new__")
+    },
+    "IsoCalendarDate.()": [("number", (1,), (1,))],
+    "IsoCalendarDate.__new__": [("number", (1,), (1,))],
     "_lru_cache_wrapper.()": [("function", (None,), (False,), (tuple,))],
     "_lru_cache_wrapper.__new__": [("function", (None,), (False,), (tuple,))],
     "_tuplegetter.()": [("index", "text")],
@@ -240,6 +262,14 @@ CURATED: dict[str, list[tuple[Any, ...]]] = {
     "_abc._abc_register": [(_abstract, "class")],
     "_weakref._remove_dead_weakref": [("mapping", ("zzz",))],
     "_struct.calcsize": [(_format,)],
+    "_codecs.utf_32_ex_decode": [(lambda k: "abc"[k.own :].encode("utf-32"),)],
+    "_hashlib.new": [(("sha1",), _digest)],
+    "_hashlib.hmac_new": [(_digest, _digest, ("sha1",))],
+    "_hashlib.hmac_digest": [(_digest, _digest, ("sha1",))],
+    "_hashlib.pbkdf2_hmac": [(("sha1",), _digest, _digest, (2,))],
+    "_hashlib.compare_digest": [(_digest, _digest)],
+    "Decompress.decompress": [(lambda k: zlib.compress(b"abc", wbits=15 - k.own),)],
+    "zlib.decompress": [(lambda k: zlib.compress(_digest(k)),)],
     "_struct.iter_unpack": [(("i",), _packed)],
     "_struct.pack": [(_format, "number")],
     "_struct.unpack": [(("i",), _packed)],
@@ -273,6 +303,14 @@ CURATED: dict[str, list[tuple[Any, ...]]] = {
 }
 
 SELVES_BY_CALL: dict[str, list[Any]] = {
+    **{f"sha3_{size}": [(_digest,)] for size in (224, 256, 384, 512)},
+    **{f"blake2{kind}": [(_digest,)] for kind in "bs"},
+    "HASH": [lambda k: hashlib.sha1(_digest(k))],
+    "HMAC": [lambda k: importlib.import_module("_hashlib").hmac_new(_digest(k), b"", "sha1")],
+    "Compress": [lambda k: zlib.compressobj(1 + k.own)],
+    "Decompress": [lambda k: zlib.decompressobj(15 - k.own)],
+    "unpack_iterator": [lambda k: struct.iter_unpack("b", _digest(k))],
+    "IsoCalendarDate": [lambda k: date(2020 + k.own, 1, 1).isocalendar()],
     "enumerate": [("numbers",)],
     "reversed": [("numbers",)],
     "zip": [("numbers", "iterator")],
@@ -309,7 +347,7 @@ SELVES_BY_CALL: dict[str, list[Any]] = {
     "timedelta": [("index",)],
     "Decimal": [("number",)],
     "ReferenceType": [("plain",)],
-    "struct_time": [((tuple(range(9)),),)],
+    **{name: [((tuple(range(size)),),)] for name, size in _STRUCTURES.items()},
     "_tuplegetter": [((0,), ("doc",))],
     "TypeVar": [(("T",),)],
     "TypeVarTuple": [(("Ts",),)],
@@ -333,6 +371,11 @@ SYMBOLIC_ANYWAY = {"_operator.mul", "_operator.imul"}
 NEVER_SUCCEED = {
     **dict.fromkeys(
         (
+            "unpack_iterator.()",
+            "unpack_iterator.__new__",
+            "flags.()",
+            "version_info.()",
+            "_hashlib.scrypt",  # takes a keyword
             "type.__abstractmethods__",
             "BaseException.__delattr__",
             "OSError.characters_written",
@@ -418,6 +461,13 @@ NEVER_SUCCEED = {
 }
 # Mutations that the samples do not bring about, or that can not be seen from outside.
 UNSEEN: dict[str, str] = {
+    **{
+        f"{name}.update": "a digest shows what it was given when it is asked"
+        for name in ("HASH", "HMAC", "blake2b", "blake2s", "sha3_224", "sha3_256")
+    },
+    **{f"sha3_{size}.update": "the same" for size in (384, 512)},
+    **dict.fromkeys(("Compress.compress", "Compress.flush"), "kept where nobody sees it"),
+    **dict.fromkeys(("Decompress.decompress", "Decompress.flush"), "kept where nobody sees it"),
     "type.__annotations__": "left out of the description",
     "BaseException.with_traceback": "tracebacks are left out of the description",
     "property.__set_name__": "the name is not kept before 3.13",

@@ -91,7 +91,7 @@ def test_every_builtin_type_is_known() -> None:
     assert unknown == set()
 
 
-@pytest.mark.parametrize("module", ALL_FUNCTIONS)
+@pytest.mark.parametrize("module", [m for m, rows in ALL_FUNCTIONS.items() if any(spread(rows))])
 def test_functions_exist(module: str) -> None:
     namespace = vars(importlib.import_module(module))
     assert [name for name, _ in spread(ALL_FUNCTIONS[module]) if name not in namespace] == []
@@ -109,7 +109,7 @@ def test_methods_exist() -> None:
         else:
             module, _, name = owner.partition("@")[0].partition(":")
             loaded = importlib.import_module(module)
-            find = UNNAMED.get(owner)
+            find = UNNAMED.get(f"{module}:{name}")
             cls = getattr(loaded, name) if find is None else find(loaded)
         for name, _ in spread(rows):
             listed[name] = listed.get(name, False) or name in ("()", "*") or name in vars(cls)

@@ -19,6 +19,7 @@ from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture import changes, marks, scripted
 from stator.capture.abandoned import Abandoned
 from stator.capture.arguments import field, is_functools_type, pack, split, unpack_partial
+from stator.capture.asked import ASKED
 from stator.capture.autograd_nodes import NODES
 from stator.capture.behind import cached_behind, compiled_behind
 from stator.capture.cached import CACHED, Answer, Answers, Once, known, once
@@ -91,6 +92,7 @@ SPECIAL.update(CONTEXTS)
 SPECIAL.update(CONTROLS)
 SPECIAL.update(COROUTINES)
 SPECIAL.update(FILES)
+SPECIAL.update(ASKED)
 SPECIAL.update(VMAP)
 SPECIAL.update(TRANSFORMS)
 SPECIAL.update(NUMBER_TENSORS)

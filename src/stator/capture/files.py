@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from stator._native import _core as core
 from stator._native._core import Frame
+from stator.capture.asked import may_have_written
 from stator.capture.native_calls import by_contract
 from stator.capture.special import Handler
 from stator.diagnostics.catalogue import InputOutput
@@ -120,7 +121,7 @@ def _open(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
     unbuffered = given["buffering"] == 0 and _MODES.get(given["mode"]) is True
     buffering = {"buffering": 0} if unbuffered else {}
     plain = plain and all(given[name] == value for name, value in (_PLAIN | buffering).items())
-    if not plain or given["mode"] not in _MODES or calls.tracer.performed:
+    if not plain or given["mode"] not in _MODES or may_have_written(calls):
         return by_contract(calls, frame, function, args, kwargs)
     path = given["file"]
     if type(path) is not str:

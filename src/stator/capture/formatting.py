@@ -48,6 +48,10 @@ def percent(calls: "Calls", frame: Frame, template: Any, given: Any) -> Any:
         return MISSING
     if objects.is_subtype(type(given), tuple) and type(given) is not tuple:
         return MISSING
+    if objects.is_subtype(type(given), str) and type(given) is not str:
+        reflected = calls.world.class_attribute(type(given), "__rmod__")
+        if reflected is None or reflected.owner is not str:  # it comes first (`binary_op1`)
+            return MISSING
     if type(given) is dict:
         calls.values.ready(given, Depth.SHALLOW)
         if any(type(key) is not str for key in given):

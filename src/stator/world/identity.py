@@ -99,7 +99,8 @@ class Identity(Store):
 
     def know(self, raw: Any) -> Any:
         """Takes a world object as it is: its identity is guarded, or follows from other guards."""
-        if id(raw) not in self.stand_ins and id(raw) not in self.made:
+        made = id(raw) in self.made or id(raw) in self.made_classes
+        if id(raw) not in self.stand_ins and not made:
             self.remember(raw, raw, Fixed(raw))
             if type(raw) is types.FunctionType:
                 for name, cell in variables(raw):

@@ -6,6 +6,7 @@ from . import (
     collections_,
     containers,
     data,
+    digests,
     functools_,
     io_,
     iterators,
@@ -33,6 +34,7 @@ ALL_FUNCTIONS: Functions = {
     **weakref_.FUNCTIONS,
     **text.FUNCTIONS,
     **data.FUNCTIONS,
+    **digests.FUNCTIONS,
     **io_.FUNCTIONS,
     **system.FUNCTIONS,
 }
@@ -51,10 +53,16 @@ ALL_TYPES: Types = {
     **weakref_.TYPES,
     **typing_.TYPES,
     **data.TYPES,
+    **digests.TYPES,
     **io_.TYPES,
     **system.TYPES,
 }
-UNNAMED: Unnamed = {**data.UNNAMED, **weakref_.UNNAMED}
+UNNAMED: Unnamed = {
+    **data.UNNAMED,
+    **digests.UNNAMED,
+    **system.UNNAMED,
+    **weakref_.UNNAMED,
+}
 WHOLE_MODULES = system.WHOLE_MODULES
 
 __all__ = ["ALL_FUNCTIONS", "ALL_TYPES", "UNNAMED", "WHOLE_MODULES"]

@@ -1,9 +1,9 @@
-"""Data formats: struct, json, unicodedata, binascii, codecs, datetime, decimal, array, zlib."""
+"""Data formats: struct, json, unicodedata, binascii, codecs, datetime, decimal, array."""
 
 from typing import Any
 
 from .iterators import ITERATOR
-from .rows import COMPARE, Functions, Types, Unnamed, override
+from .rows import COMPARE, Functions, Rows, Types, Unnamed, override
 
 _UNICODE = (
     "bidirectional category combining decimal decomposition digit east_asian_width is_normalized "
@@ -38,13 +38,14 @@ FUNCTIONS: Functions = {
     },
     "_codecs": {
         "reads calls | s": " ".join(f"{name}_encode {name}_decode" for name in _ENCODINGS.split()),
-        "forbidden codec": "charmap_build charmap_decode charmap_encode decode encode "
-        "escape_decode escape_encode lookup lookup_error readbuffer_encode register "
-        "register_error unregister utf_16_ex_decode utf_32_ex_decode _unregister_error@3.14+ "
-        "_normalize_encoding@3.15+",
+        "reads calls | s s dh": "charmap_decode charmap_encode",
+        "pure | s": "charmap_build",
+        "reads calls | s s .": "escape_decode escape_encode readbuffer_encode utf_16_ex_decode "
+        "utf_32_ex_decode",
+        "forbidden codec": "decode encode lookup lookup_error register register_error unregister "
+        "_unregister_error@3.14+ _normalize_encoding@3.15+",
     },
     "array": {"reads calls | . s": "_array_reconstructor"},
-    "zlib": {"forbidden codec": "adler32 compress compressobj crc32 decompress decompressobj"},
     "marshal": {"forbidden codec": "dump dumps load loads"},
     # The context's flags change with every operation.
     "_decimal": {"forbidden hidden_state": "getcontext setcontext localcontext"},
@@ -54,6 +55,7 @@ _DATE = (
     f"{COMPARE} __hash__ __repr__ __str__ ctime isocalendar isoformat isoweekday toordinal "
     "weekday timetuple __reduce__ day month year"
 )
+_PARTS: Rows = {"reads | s": "__iter__", "mutates | sm": "__next__"}
 _MOVED = "__add__ __radd__ __sub__ __rsub__"
 _ZONED = "utcoffset dst tzname"
 
@@ -87,7 +89,8 @@ TYPES: Types = {
         f"timetz timetuple utctimetuple replace __replace__@3.13+ {_MOVED} {_ZONED} __reduce__ "
         "__reduce_ex__",
         "reads calls | . s": "__new__ combine fromisoformat",
-        "forbidden time": "now utcnow fromtimestamp utcfromtimestamp astimezone timestamp",
+        "reads calls | . s .": "utcfromtimestamp",
+        "forbidden time": "now utcnow fromtimestamp astimezone timestamp",
         "forbidden import": "strptime",
     },
     "_datetime:time": {
@@ -132,6 +135,17 @@ TYPES: Types = {
         "forbidden io": "tofile fromfile",
         "reads | as": "tounicode",
     },
+    "_struct:unpack_iterator": {
+        "reads | s": "__iter__ __length_hint__",
+        "mutates | sm": "__next__",
+        "pure | .": "() __new__",  # refuses
+    },
+    "_datetime:IsoCalendarDate": {
+        "pure calls | s": "() __repr__ __reduce__",
+        "pure calls | . s": "__new__",
+    },
+    "_string:formatteriterator": _PARTS,
+    "_string:fieldnameiterator": _PARTS,
     "array:arrayiterator": override(ITERATOR, {"reads | s": "__iter__ __reduce__"}),
 }
 
@@ -140,4 +154,10 @@ def _array_iterator(module: Any) -> type:
     return type(iter(module.array("b")))
 
 
-UNNAMED: Unnamed = {"array:arrayiterator": _array_iterator}
+UNNAMED: Unnamed = {
+    "array:arrayiterator": _array_iterator,
+    "_struct:unpack_iterator": lambda module: type(module.iter_unpack("b", b"")),
+    "_datetime:IsoCalendarDate": lambda module: type(module.date(1, 1, 1).isocalendar()),
+    "_string:formatteriterator": lambda module: type(module.formatter_parser("")),
+    "_string:fieldnameiterator": lambda module: type(module.formatter_field_name_split("")[1]),
+}

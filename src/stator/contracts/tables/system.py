@@ -3,7 +3,10 @@
 `sys`, `gc`, `time`, `random`, `os`, `io`, threads, signals, warnings, imports.
 """
 
-from .rows import Functions, Types
+from collections.abc import Callable
+from typing import Any
+
+from .rows import Functions, Rows, Types, Unnamed
 
 # Modules of which every function is forbidden: the reason, instead of rows.
 WHOLE_MODULES = {
@@ -67,13 +70,24 @@ FUNCTIONS: Functions = {
     "importlib.metadata": {
         "constant | s": "version distribution metadata packages_distributions requires"
     },
-    "_stat": {"pure calls | s": "S_IFMT S_IMODE S_ISDIR S_ISREG S_ISLNK filemode"},
+    "_stat": {
+        "pure calls | s": "S_IFMT S_IMODE S_ISBLK S_ISCHR S_ISDIR S_ISDOOR "
+        "S_ISFIFO S_ISLNK S_ISPORT S_ISREG S_ISSOCK S_ISWHT filemode"
+    },
 }
 
 _LOCK = (
     "() __new__ __enter__ __exit__ acquire release locked acquire_lock release_lock locked_lock "
     "_at_fork_reinit _is_owned _recursion_count _acquire_restore _release_save __repr__"
 )
+
+_STRUCTURE: Rows = {
+    "reads calls | di": "()",
+    "reads calls | . di": "__new__",
+    "reads | s": "__reduce__ __replace__@3.13+",
+    "reads calls identity | da": "__repr__",
+}
+_FACTS = ("flags", "float_info", "hash_info", "int_info", "thread_info", "version_info")
 
 TYPES: Types = {
     "_thread:LockType": {"forbidden lock": _LOCK},
@@ -86,10 +100,14 @@ TYPES: Types = {
         "reads calls | . dh": "__new__",
         "forbidden random": "__init__ random seed getrandbits getstate setstate",
     },
-    "time:struct_time": {
-        "reads calls | di": "()",
-        "reads calls | . di": "__new__",
-        "reads | s": "__reduce__ __replace__@3.13+",
-        "reads calls identity | da": "__repr__",
-    },
+    "time:struct_time": _STRUCTURE,
+    **{f"posix:{name}": _STRUCTURE for name in ("stat_result", "terminal_size", "uname_result")},
+    **{f"sys:{name}": _STRUCTURE for name in _FACTS},
 }
+
+
+def _of(name: str) -> Callable[[Any], type]:
+    return lambda module: type(getattr(module, name))
+
+
+UNNAMED: Unnamed = {f"sys:{name}": _of(name) for name in _FACTS}

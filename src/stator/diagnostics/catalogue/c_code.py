@@ -21,24 +21,23 @@ call it outside of the compiled function, and pass the result in
 Or wrap the call in a function with `stator.assume_constant_result`, if it always answers the same;
 or use Python or torch code that does the same."""
     example = """\
-import hashlib
 import torch
+from xml.etree import ElementTree
 
 def program(x):
-    digest = hashlib.sha256(b"layer 1").digest()
-    return x * digest[0]
+    return x * float(ElementTree.fromstring("<scale>2</scale>").text)
 
 def arguments():
     return (torch.ones(3),)
 """
     fixed = """\
-import hashlib
 import torch
+from xml.etree import ElementTree
 
-DIGEST = hashlib.sha256(b"layer 1").digest()
+SCALE = float(ElementTree.fromstring("<scale>2</scale>").text)
 
 def program(x):
-    return x * DIGEST[0]
+    return x * SCALE
 
 def arguments():
     return (torch.ones(3),)
@@ -51,8 +50,10 @@ class InputOutput(Break):
     id = "SB0006"
     title = "files, devices or the operating system are used"
     what = (
-        "The program opens, reads or writes a file or a socket, lists a folder, asks for input, "
-        "changes the environment, starts a process, loads or saves tensors."
+        "The program opens, reads or writes a file or a socket, makes a folder, asks for input, "
+        "starts a process, loads or saves tensors. What it only asks with constants (whether there "
+        "is a file, what a small one holds, the working folder) is captured, and asked again in "
+        "later calls, unless the answer was found to change."
     )
     why = (
         "It must happen in every call, and only then. Nothing happens while a program is traced, "

@@ -51,8 +51,7 @@ class RandomState(Break):
     what = (
         "The program keeps a generator that it has made, asks for its seed or gives it a state "
         "from elsewhere, draws what depends on values of tensors, or something else than numbers, "
-        "such as a shuffled list. With `fullgraph`, what Python's generators draw may be anything, "
-        "as long as they are in the state of the first call."
+        "such as a shuffled list, unless a constant has seeded the generator in the call."
     )
     why = (
         "Numbers are drawn at run time: by the operations of a graph, or before it, from the real "
