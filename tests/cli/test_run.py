@@ -24,7 +24,7 @@ class Here: pass
 print(json.dumps({
     "argv": sys.argv, "path": sys.path[0], "name": __name__, "file": __file__,
     "spec": None if __spec__ is None else __spec__.name, "package": __package__,
-    "doc": __doc__, "annotations": __annotations__, "main": sys.modules["__main__"].Here is Here,
+    "doc": __doc__, "names": sorted(globals()), "main": sys.modules["__main__"].Here is Here,
     "loader": type(__loader__).__name__, "loaded": "torch" in sys.modules,
 }))
 """

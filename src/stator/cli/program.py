@@ -13,6 +13,7 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any, Final, NamedTuple
 
+from stator.bytecode.tables import TABLES
 from stator.cli.errors import UsageError
 
 # The modules that were `__main__` before: functions of theirs may still run.
@@ -78,10 +79,10 @@ class Program(NamedTuple):
             path, loader = spec.origin or "", spec.loader
             if self.module != "__main__":
                 sys.argv[0] = path
+        given = {"__annotations__": {}, "__cached__": None if spec is None else spec.cached}
         main.__dict__.update(
-            __annotations__={},
+            {name: given[name] for name in TABLES.main_names},
             __builtins__=sys.modules["builtins"],
-            __cached__=None if spec is None else spec.cached,
             __file__=path,
             __loader__=loader,
             __package__=None if spec is None else spec.parent,

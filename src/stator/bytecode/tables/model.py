@@ -167,6 +167,8 @@ class Tables:
     a number, the first is no iterator but a list or the like, and this is where it is iterated."""
     small_ints: range = range(-5, 257)
     """The ints of which there is one object each: `a is b` is `a == b`."""
+    main_names: frozenset[str] = frozenset({"__annotations__", "__cached__"})
+    """What the module `__main__` begins with, beside what all modules have."""
 
     opmap: Mapping[str, int] = field(init=False)
     opname: Mapping[int, str] = field(init=False)

@@ -261,6 +261,7 @@ TABLES: Final = Tables(
     compare_shift=5,
     compare_to_bool=16,
     last_dies_first=True,
+    main_names=frozenset({"__cached__"}),
     intrinsics1=(
         "1_INVALID",
         "PRINT",

@@ -267,6 +267,7 @@ TABLES: Final = Tables(
     last_dies_first=True,
     iterator_slots=2,
     small_ints=range(-5, 1025),
+    main_names=frozenset(),
     intrinsics1=(
         "1_INVALID",
         "PRINT",
