@@ -79,7 +79,10 @@ class Program(NamedTuple):
             path, loader = spec.origin or "", spec.loader
             if self.module != "__main__":
                 sys.argv[0] = path
-        given = {"__annotations__": {}, "__cached__": None if spec is None else spec.cached}
+        given: dict[str, Any] = {
+            "__annotations__": {},
+            "__cached__": None if spec is None else spec.cached,
+        }
         main.__dict__.update(
             {name: given[name] for name in TABLES.main_names},
             __builtins__=sys.modules["builtins"],
