@@ -49,6 +49,7 @@ from stator.diagnostics.catalogue import (
     OpaqueObject,
     UnknownCFunction,
 )
+from stator.effects.texts import Text
 from stator.guards import Attr, AttrKeys, Fixed, NoAttr, TypeIs
 from stator.objects.attributes import is_data_descriptor, is_descriptor
 from stator.objects.tracebacks import TRACEBACK
@@ -70,6 +71,11 @@ _FUNCTION_FIELDS: Final = frozenset({"__closure__", "__code__", "__name__", "__q
 _FUNCTION_PARTS: Final = frozenset(
     {"__defaults__", "__kwdefaults__", "__dict__", "__annotations__"}
 )
+
+
+def _is_field(found: Any) -> bool:
+    """Whether what a class has by a name is a field of C, whose setter is particular."""
+    return found is not None and type(found.value) is types.GetSetDescriptorType
 
 
 def is_c_method(hook: Any) -> bool:
@@ -481,9 +487,10 @@ class Attributes(Names):
             self.calls.native(frame, hook.value, [obj, name, value], None)
             return
         if self.tensors.types.holds(type(value)):
-            found = objects.lookup(cls, name)
-            if found is not None and type(found.value) is types.GetSetDescriptorType:
+            if _is_field(objects.lookup(cls, name)):
                 value = known_number(self.calls, frame, value, f"{cls.__qualname__}.{name}")
+        elif type(value) is Text and _is_field(objects.lookup(cls, name)):
+            raise unseen(self.world, value, f"{cls.__qualname__}.{name} reads {{}}")
         self.store_ready(obj, name)
         core.setattr(frame, obj, name, value)
         self.stored(obj, name)

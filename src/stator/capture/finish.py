@@ -136,10 +136,17 @@ def _suspension(tracer: Tracer) -> Suspension | None:
     if tracer.suspended is None:
         return None
     middle = suspension(tracer.suspended)
-    if middle is None:
+    if middle is None or (middle.step.later and _begins(tracer, middle)):
         tracer.unfit = True
         raise NotRebuilt("the program can't be split here")
     return middle
+
+
+def _begins(tracer: Tracer, middle: Suspension) -> bool:
+    """Whether the trace began where the program would go on: nothing would ever run there."""
+    begun, _ = tracer.resumed
+    next_one = middle.way.points[-1]
+    return bool(begun) and begun[-1].code is next_one.code and begun[-1].unit == next_one.unit
 
 
 def _planned(

@@ -213,6 +213,8 @@ def _join(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
     separator, given = args
     if type(given) is list or type(given) is tuple:
         calls.values.ready(given, Depth.SHALLOW)
+    elif CONSTANTS.holds(type(given)):
+        return _unbound(calls, frame, function, args, {})
     else:
         given = calls.tracer.texts.collected(frame, given)
     if type(separator) is not Text and not any(type(item) is Text for item in given):
@@ -237,11 +239,11 @@ def _format(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs
     return by_contract(calls, frame, function, args, kwargs)
 
 
-def _of_text(asked: Handler) -> Handler:
-    """A question about the type of a text: it is a string's."""
+def _of_text(asked: Handler, count: int) -> Handler:
+    """A question about the type of a text, by so many arguments: it is a string's."""
 
     def handler(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-        if args and type(args[0]) is Text:
+        if len(args) == count and type(args[0]) is Text:
             args = ["", *args[1:]]
         return asked(calls, frame, function, args, kwargs)
 
@@ -252,7 +254,7 @@ FORMATTING: Final[dict[int, Handler]] = {
     id(objects.type_dict(str)["format"]): _str_format,
     id(objects.type_dict(str)["join"]): _join,
     id(builtins.format): _format,
-    id(builtins.isinstance): _of_text(SPECIAL[id(builtins.isinstance)]),
-    id(type): _of_text(SPECIAL[id(type)]),
+    id(builtins.isinstance): _of_text(SPECIAL[id(builtins.isinstance)], 2),
+    id(type): _of_text(SPECIAL[id(type)], 1),
     id(_converted): _convert,
 }

@@ -18,7 +18,7 @@ from stator.torchlib.fakes import FakeTensor
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
 
-_NAMES: Final = re.compile(r"\b(FakeTensor|SymInt|SymFloat|SymBool)\b")
+_NAMES: Final = re.compile(r"\b(FakeTensor|SymInt|SymFloat|SymBool|Text)\b")
 
 
 def renamed(tracer: "Tracer", frame: Frame, error: BaseException) -> BaseException:

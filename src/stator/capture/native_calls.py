@@ -23,7 +23,7 @@ from stator.capture.arguments import is_functools_type
 from stator.capture.decimals import is_decimal
 from stator.capture.entered import note
 from stator.capture.filters import chosen_filters, in_place
-from stator.capture.refusals import FORBIDDEN
+from stator.capture.refusals import FORBIDDEN, unseen
 from stator.capture.text import makes_text
 from stator.capture.values import is_torch_value
 from stator.contracts import Contract, Depth, SymInt, Verdict
@@ -35,6 +35,7 @@ from stator.diagnostics.catalogue import (
     UnknownCFunction,
     ValueNeeded,
 )
+from stator.effects.texts import Text
 from stator.objects import TypeSet
 from stator.objects.types import flags_of
 from stator.world import MISSING
@@ -321,6 +322,11 @@ def call_c(
             with in_place(chosen):
                 return core.call(frame, callable, args, kwnames)
         return core.call(frame, callable, args, kwnames)
+    except (TypeError, AttributeError):
+        for value in args:
+            if type(value) is Text:  # a string would have been right, perhaps
+                raise unseen(calls.world, value, f"{describe(callable)} reads {{}}") from None
+        raise
     finally:
         calls.tensors.frame = outer
         if name is not None:

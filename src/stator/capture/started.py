@@ -68,7 +68,9 @@ def answer_frame(calls: "Calls", frame: Frame) -> bool:
         frame.result = SPECIAL[id(function)](calls, frame, function, args, kwargs)
         frame.finish()
         return True
-    if function.__module__ in _SYMBOL_MODULES and function.__qualname__.startswith(_SYMBOL_NAMES):
+    if leaves.module_of(function) in _SYMBOL_MODULES and function.__qualname__.startswith(
+        _SYMBOL_NAMES
+    ):
         args, _ = arguments_of(frame)
         frame.result = calls.tensors.scalars.method(frame, function, args)
         frame.finish()

@@ -7,6 +7,7 @@ variables or the frame, and can always be captured): `step` answers None.
 """
 
 import operator
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
@@ -57,6 +58,8 @@ class Step:
     iterates: bool = False
     raises: bool = False
     """It has no result: nothing comes behind it, perhaps no instruction at all."""
+    later: bool = False
+    """Nothing runs: the continuation begins with the instruction itself."""
     objects: dict[str, Any] = field(default_factory=dict)
 
 
@@ -290,9 +293,21 @@ def _next(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
 NOTHING: Final[set[int]] = set()
 """Ids of functions that do nothing and return None, such as `stator.graph_break`."""
 
+FRAME_READERS: Final[dict[int, int]] = {
+    id(locals): 1,
+    id(vars): 1,
+    id(dir): 1,
+    id(eval): 2,
+    id(exec): 2,
+    id(breakpoint): 99,
+    id(sys._getframe): 99,
+}
+"""What looks at the variables of its caller, if it is given fewer arguments than this. The residual
+function has others than the program: only a continuation, which has the program's, can call it."""
+
 
 @_opcode("CALL", "CALL_KW")
-def _call(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
+def _call(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step | None:
     stack = list(stack)
     if instruction.name == "CALL_KW":
         kwnames: tuple[str, ...] = stack.pop()
@@ -307,6 +322,8 @@ def _call(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
     if id(operands[callee]) in NOTHING and instruction.arg <= 1 and not kwnames:
         return Step("", (), Way(instruction.next, (*stack[: len(stack) - count], None)))
     given = list(range(start, count))
+    if len(given) < FRAME_READERS.get(id(operands[callee]), 0):
+        return None if kwnames else _later(decoded, instruction, stack)
     named = given[len(given) - len(kwnames) :] if kwnames else []
     texts = [f"{{{i}}}" for i in given[: len(given) - len(named)]]
     texts += [f"{key}={{{i}}}" for key, i in zip(kwnames, named, strict=True)]
@@ -315,12 +332,21 @@ def _call(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
     return Step(text, tuple(operands), way)
 
 
+def _later(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
+    before = decoded.at(instruction.start - 1)
+    begin = before if before.name == "PRECALL" else instruction
+    return Step("", (), Way(begin.start, tuple(stack)), later=True)
+
+
 @_opcode("CALL_FUNCTION_EX")
-def _call_ex(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step:
+def _call_ex(decoded: Decoded, instruction: Instruction, stack: list[Any]) -> Step | None:
     keywords = stack[-1] is not NULL if KEYWORDS_OR_NULL else instruction.arg & 1
     callee = 1 if TABLES.null_first else 0
+    count = 4 if KEYWORDS_OR_NULL else 3 + keywords
+    if id(stack[callee - count]) in FRAME_READERS:
+        return _later(decoded, instruction, stack)
     text = f"{{{callee}}}(*{{2}}, **{{3}})" if keywords else f"{{{callee}}}(*{{2}})"
-    return _made(instruction, stack, 4 if KEYWORDS_OR_NULL else 3 + keywords, text, Result())
+    return _made(instruction, stack, count, text, Result())
 
 
 @_opcode("LOAD_SPECIAL")

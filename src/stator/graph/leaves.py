@@ -184,7 +184,7 @@ def tensor_method(function: Any) -> str | None:
         return function.__name__ if isinstance(function.__self__, torch.Tensor) else None
     if kind is types.MethodType:
         return tensor_method(function.__func__)
-    if kind is types.FunctionType and function.__module__ in {
+    if kind is types.FunctionType and module_of(function) in {
         "torch._tensor",
         "torch.nn.parameter",
     }:
@@ -207,8 +207,14 @@ def method(name: str) -> Rule:
     return RECORD
 
 
+def module_of(function: Any) -> str:
+    """The name of a function's module: a program can set it to anything, whose methods are its."""
+    found = function.__module__
+    return found if type(found) is str else ""
+
+
 def _python_function(function: types.FunctionType) -> Rule | None:
-    module = function.__module__ or ""
+    module = module_of(function)
     if dict.get(function.__globals__, "__name__") == _DYNAMO:
         module = _DYNAMO  # what torch.compile returns says that it is of the program's module
     if not _within(module, "torch"):
@@ -224,7 +230,7 @@ def _python_function(function: types.FunctionType) -> Rule | None:
 
 
 def _c_function(function: types.BuiltinFunctionType) -> Rule | None:
-    module = function.__module__ or ""
+    module = module_of(function)
     if not _within(module, "torch"):
         return None
     if module in tables.RECORDED_C_MODULES:
@@ -235,7 +241,9 @@ def _c_function(function: types.BuiltinFunctionType) -> Rule | None:
 
 
 def _class(cls: type) -> Rule | None:
-    module = cls.__module__
+    module = _class_module(cls)
+    if type(module) is not str:
+        return None
     if not _within(module, "torch"):
         return None
     if issubclass(cls, torch.Tensor) or cls in tensor_classes:
@@ -249,6 +257,9 @@ def _class(cls: type) -> Rule | None:
     if is_indexing_mode(cls):
         return EVALUATE
     return _by_module(cls.__qualname__, module) or EVALUATE
+
+
+_class_module: Final[Any] = type.__dict__["__module__"].__get__
 
 
 def is_indexing_mode(cls: type) -> bool:
