@@ -71,7 +71,10 @@ def _runs(name, how):
 
 
 METHODS = {label: rest for label, *rest in signatures()}
-KINDS = "add_ copy_ addcmul_ index_copy_ index_put_ scatter_ masked_fill_ put_ lerp_ fill_".split()
+KINDS = (
+    *"add_ copy_ addcmul_ masked_scatter_ masked_fill_ lerp_ fill_".split(),
+    *"index_copy_ index_put_ scatter_ put_".split(),
+)
 CHOSEN = [
     label
     for label, (name, *_) in METHODS.items()
@@ -201,6 +204,37 @@ def test_functions_that_write(name, backend) -> None:
 
     compared(program, at(torch.float32, 5, 0, 2, 8, 3), backend, None)
     compared(program, at(torch.float32, 0, 5, 2), backend, True)
+
+
+# ---------------------------------------------------------------------------- all of it
+
+WHOLE = {
+    "masked_scatter": lambda x: x.masked_scatter_(x > 2, x),
+    "addmm": lambda x: x.view(3, 4)[:, :3].addmm_(x.view(3, 4)[:, :3], x.view(3, 4)[:, :3]),
+    "matmul": lambda x: torch.matmul(x[:4].view(2, 2), x[:4].view(2, 2), out=x[:4].view(2, 2)),
+    "mul": lambda x: x.mul_(x),
+    "imul": lambda x: x.__imul__(x),
+    "out": lambda x: torch.add(x, x, out=x),
+    "copy": lambda x: x.copy_(x),
+    "masked_fill": lambda x: x.masked_fill_(x > 2, 0.0),
+    "foreach": lambda x: torch._foreach_mul_([x], [x]),
+}
+OF_ITS_ELEMENT = {"mul", "imul", "out", "copy", "masked_fill"}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", WHOLE)
+def test_all_elements_are_read_and_written(name, backend) -> None:
+    def program(x):
+        x = x + 1
+        WHOLE[name](x)
+        return x
+
+    worlds = [lambda n=n: (torch.arange(12.0).roll(n) % 5,) for n in range(4)]
+    compared(program, worlds, backend, None)
+    compared(program, worlds, backend, True)
+    breaks = stator.explain(program)(*worlds[0]()).breaks
+    assert bool(breaks) is (name not in OF_ITS_ELEMENT)
 
 
 # ---------------------------------------------------------------------------- what is captured

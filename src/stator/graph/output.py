@@ -53,7 +53,7 @@ from .memory import storage_of
 from .named_sizes import name_sizes
 from .naming import Names
 from .origins import ModuleStack, note_origin
-from .overlaps import Answer, Overlap, overlap_of
+from .overlaps import Answer, Overlap, is_elementwise, overlap_of
 from .overwritten import keep_what_is_read
 from .packed import PACKED, packed_results
 from .purity import KEEP, UNCOUNTED, WRITTEN, has_effect, is_torch_function, may_drop, may_write
@@ -506,8 +506,9 @@ class OutputGraph:
             elif _bare_name(target) in ("setitem", "__setitem__"):
                 found = overlap.answer_of_items(run, args, self._part(*args[:2]))
             else:
-                lists = changed_lists(_bare_name(target), args, kwargs)
-                found = overlap.answer(run, args, kwargs, written, lists)
+                name = _bare_name(target)
+                lists, even = changed_lists(name, args, kwargs), is_elementwise(name)
+                found = overlap.answer(run, args, kwargs, written, lists, elementwise=even)
         if found is Answer.FINE:
             return
         forget(self.shape_env, tensors_in((args, kwargs)))

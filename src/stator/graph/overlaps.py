@@ -4,7 +4,9 @@ In: the tensors of a call, before it runs on fakes, and which of them it has wri
 whether eager refuses it. Real kernels refuse many a partial overlap; fake ones don't look, and
 backends that make the graph functional compute something. So eager is asked, with real tensors of
 zeros that lie in memory as the fakes do. Where it does not refuse, what it computes depends on the
-order in which a kernel goes through its elements: that is for eager alone.
+order in which a kernel goes through its elements: that is for eager alone. Operators that make
+each element of those at its own place (`x.mul_(x)`) may read what they write; one that reads other
+places (`x.masked_scatter_(mask, x)`, `x.addmm_(x, x)`) reads what it has written already.
 
 Where a tensor begins and how far it reaches may be open. What is decided with the numbers of this
 call is guarded: that two tensors are apart, or else each of the numbers. Of numbers that depend on
@@ -12,6 +14,7 @@ values, only what is proven counts: two tensors are apart, or they are the same 
 """
 
 import enum
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +31,47 @@ from .memory import expression, extent, storage_of
 from .replay import LARGEST, NotReplayableError, eager_error, hint_of, sample
 
 _REFUSED: Final = "single memory location"  # any other error may be about the zeros
+
+# Those that torch does not say it of.
+_ELEMENTWISE: Final[frozenset[str]] = frozenset(
+    [
+        "arctan2",
+        "copy",
+        "copysign",
+        "divide",
+        "eq",
+        "floor_divide",
+        "gcd",
+        "ge",
+        "greater",
+        "greater_equal",
+        "gt",
+        "heaviside",
+        "lcm",
+        "le",
+        "less",
+        "less_equal",
+        "lt",
+        "masked_fill",
+        "multiply",
+        "ne",
+        "not_equal",
+        "subtract",
+        "true_divide",
+        "iadd",
+        "iand",
+        "ifloordiv",
+        "ilshift",
+        "imod",
+        "imul",
+        "ior",
+        "ipow",
+        "irshift",
+        "isub",
+        "itruediv",
+        "ixor",
+    ]
+)
 
 Run = Callable[[tuple[Any, ...], dict[str, Any]], object]
 
@@ -88,16 +132,19 @@ class Overlap:
         kwargs: dict[str, Any],
         written: Sequence[torch.Tensor],
         in_turn: Sequence[torch.Tensor] = (),
+        *,
+        elementwise: bool,
     ) -> Answer | OperatorError:
         """What eager does with such a call, which has written to these tensors.
 
-        Some it writes `in_turn`, one after the other: they must be apart.
+        Some it writes `in_turn`, one after the other: they must be apart. Elements of tensors that
+        are the same are read where they are written, or anywhere.
         """
         targets = [each for each in self._places if any(each.tensor is one for one in written)]
         places = [each for each in self._places if any(each.tensor is one for one in in_turn)]
         if not all(_are_apart(a, b) for a, b in itertools.combinations(places, 2)):
             return Answer.MIXED
-        return self._answer(run, args, kwargs, targets, self._places)
+        return self._answer(run, args, kwargs, targets, self._places, anywhere=not elementwise)
 
     def answer_of_items(
         self, run: Run, args: tuple[Any, ...], part: torch.Tensor | None
@@ -118,6 +165,7 @@ class Overlap:
         places: Sequence[_Place],
         others: Sequence[_Place] | None = None,
         always: bool = False,
+        anywhere: bool = False,
     ) -> Answer | OperatorError:
         pairs = [
             (target, place)
@@ -129,7 +177,9 @@ class Overlap:
         repeating = any(target.repeats for target in targets)
         if not close and not repeating and not always:
             return Answer.FINE
-        same = not always and not repeating and all(_are_same_or_apart(a, b) for a, b in close)
+        same = not (always or repeating or anywhere) and all(
+            _are_same_or_apart(a, b) for a, b in close
+        )
         unknown = not all(map(_is_known, (*_numbers_of(places), *_numbers_in((args, kwargs)))))
         if unknown and not same:
             return Answer.MIXED
@@ -147,10 +197,26 @@ class Overlap:
                     return Answer.MIXED if unknown else OperatorError(error)
                 if unknown and error is not None:
                     return Answer.MIXED
-                mixed = not same and any(_reads(a, b, _twins(places, {})) for a, b in close)
+                mixed = not same and any(
+                    _reads(a, b, _twins(places, {}), anywhere) for a, b in close
+                )
         except NotReplayableError:
             mixed = not same
         return Answer.MIXED if mixed else Answer.FINE
+
+
+@functools.cache
+def is_elementwise(name: str) -> bool:
+    """Whether the function makes each element of those at the same place in all of its operands."""
+    plain = name.partition(".")[0].strip("_").removeprefix("foreach_")
+    if plain in _ELEMENTWISE:
+        return True
+    for each in (plain, f"{plain}_"):
+        packet = getattr(torch.ops.aten, each, None)
+        overloads = () if packet is None else (getattr(packet, n) for n in packet.overloads())
+        if any(torch.Tag.pointwise in overload.tags for overload in overloads):
+            return True
+    return False
 
 
 def overlap_of(operands: Sequence[torch.Tensor]) -> Overlap | None:
@@ -210,9 +276,9 @@ def _are_same_or_apart(one: _Place, other: _Place) -> bool:
     return int(reach) <= math.gcd(*map(int, parts))
 
 
-def _reads(one: _Place, other: _Place, twins: dict[int, torch.Tensor]) -> bool:
+def _reads(one: _Place, other: _Place, twins: dict[int, torch.Tensor], anywhere: bool) -> bool:
     """Whether the other has elements of this one, but not all, or in another order."""
-    if one.is_at(other):
+    if one.is_at(other) and not anywhere:
         return False
     twins[id(one.tensor)].fill_(1)
     return bool(twins[id(other.tensor)].any())
