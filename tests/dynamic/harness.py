@@ -59,19 +59,19 @@ def outcome(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
         found: Any = ("returns", function(*args))
     except Exception as error:
         found = ("raises", type(error).__name__, str(error))
-    _forget_marks((found, *args))
+    forget_marks((found, *args))
     return "\n".join(describe((found, args)))
 
 
-def _forget_marks(value: Any) -> None:
+def forget_marks(value: Any) -> None:
     """AOTAutograd writes on its results which sizes are symbolic, each version in its own way."""
     if isinstance(value, torch.Tensor):
         for name in _WRITTEN:
             value.__dict__.pop(name, None)
-        _forget_marks(value.grad if value.is_leaf and not value.is_inference() else None)
+        forget_marks(value.grad if value.is_leaf and not value.is_inference() else None)
     elif isinstance(value, list | tuple):
         for item in value:
-            _forget_marks(item)
+            forget_marks(item)
 
 
 def compare(

@@ -22,13 +22,15 @@ import torch
 import stator
 from stator.driver.errors import RecompileLimitError
 from tests.capture.describe import describe
-from tests.dynamic.harness import outcome
+from tests.dynamic.harness import forget_marks, outcome
 
 from .generate import WIDE, Generated, generate
 
 _OURS: Final = (stator.CaptureError, RecompileLimitError)
 _FAILURE: Final = re.compile(r"failed here|InternalError|failed to compile")
 _LAYOUT: Final = re.compile(r"\(([^()]*)\)( requires_grad[^()]*?)strides=\(([^()]*)\)")
+_GRADIENT: Final = re.compile(r"^gradient .*", re.MULTILINE)
+_NUMBER: Final = re.compile(r"-?\d+\.\d+(e-?\d+)?")
 _NODE: Final = re.compile(r"grad_fn=(?!None)\S+")  # a backend's graph is a node of its own
 
 
@@ -67,7 +69,13 @@ def differences(
 
 
 def _comparable(text: str) -> str:
-    """AOTAutograd lays out dimensions of size 0 and 1 in its own way."""
+    """AOTAutograd lays out dimensions of size 0 and 1, and adds gradients up, in its own way."""
+
+    def rounded(match: re.Match[str]) -> str:
+        return f"{float(match[0]):.4g}"
+
+    def gradient(match: re.Match[str]) -> str:
+        return _NUMBER.sub(rounded, match[0])
 
     def plain(match: re.Match[str]) -> str:
         sizes, between, strides = match[1].split(","), match[2], match[3].split(",")
@@ -75,7 +83,7 @@ def _comparable(text: str) -> str:
             return f"({match[1]}){between}strides"
         return f"({match[1]}){between}strides=({','.join(strides)})"
 
-    return _LAYOUT.sub(plain, text)
+    return _GRADIENT.sub(gradient, _LAYOUT.sub(plain, text))
 
 
 def _ran(function: Any, args: tuple[Any, ...]) -> str:
@@ -98,6 +106,7 @@ def _ran(function: Any, args: tuple[Any, ...]) -> str:
         return f"{type(error).__name__} afterwards"
     text += f"\n{shown.getvalue()}"
     state = getattr(function, "__wrapped__", function).__globals__["state"]
+    forget_marks(state.memory)
     text += "\n".join(describe((state.count, state.seen, state.memory)))
     leaf = args[0]
     if leaf.requires_grad:
