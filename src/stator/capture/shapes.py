@@ -11,6 +11,7 @@ follow from it are `capture.reals`.
 """
 
 import operator
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -39,6 +40,7 @@ from stator.objects import TypeSet
 from stator.torchlib.fakes import FakeTensor
 from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import MISSING
+from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
@@ -320,20 +322,26 @@ class Shapes:
         `seen` are those that it is in, by id.
         """
         kind = type(value)
-        if kind is list or kind is dict:
+        if kind is torch.Size or CONSTANTS.holds(kind):
+            return self.plain(frame, value)
+        base = objects.layout_base(kind)
+        mapping = objects.is_subtype(base, dict)
+        if mapping or base is list or base is deque:
             if id(value) in seen:
                 return value
             seen |= {id(value)}
-            pairs = list(enumerate(value) if kind is list else dict.items(value))
+            pairs = list(dict.items(value) if mapping else enumerate(base.__iter__(value)))
             for key, item in pairs:
                 number = self.fixed(frame, item, seen)
                 if number is not item:
-                    kind.__setitem__(value, key, number)
+                    (dict if mapping else base).__setitem__(value, key, number)
                     self._filled_with(value, item, number)
             return value
-        if kind is tuple:
-            items = tuple(self.fixed(frame, item, seen) for item in value)
-            return value if all(map(operator.is_, items, value)) else items
+        if base is tuple and not objects.instance_dict(value):
+            items = tuple(self.fixed(frame, item, seen) for item in tuple.__iter__(value))
+            if all(map(operator.is_, items, tuple.__iter__(value))):
+                return value
+            return items if kind is tuple else tuple.__new__(kind, items)
         return self.plain(frame, value)
 
     def _filled_with(self, shadow: Any, symbol: Any, number: Any) -> None:
@@ -341,7 +349,7 @@ class Shapes:
         record = self._world.records.get(id(shadow))
         if record is None or type(record.initial) is not list:
             return
-        pairs = type(shadow) is dict
+        pairs = objects.is_subtype(type(shadow), dict)
         for index, held in enumerate(record.initial):
             if pairs and held[1] is symbol:
                 record.initial[index] = held[0], number

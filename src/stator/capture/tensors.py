@@ -43,7 +43,7 @@ from stator.capture.strided import check_resized, check_strided, placing, sizes_
 from stator.capture.subclasses import Subclasses
 from stator.capture.tensor_attributes import TensorAttributes
 from stator.capture.tensor_state import TensorState
-from stator.capture.values import is_result_type
+from stator.capture.values import held, is_result_type
 from stator.capture.wanted import Wanted
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break
@@ -416,12 +416,13 @@ class Tensors:
             kind = type(item)
             if SYMBOLS.holds(kind):
                 return True
-            if depth is Depth.DEEP and id(item) not in seen:
+            known = CONSTANTS.holds(kind) or kind is FakeTensor
+            if depth is Depth.DEEP and not known and id(item) not in seen:
                 seen.add(id(item))
-                if kind is dict:
-                    waiting += [*dict.keys(item), *dict.values(item)]
-                elif _HOLDERS.holds(kind):
+                if kind is torch.Size:
                     waiting += item
+                else:
+                    waiting += held(item, objects.layout_base(kind))
         return False
 
     # ------------------------------------------------------------------ operations
@@ -552,7 +553,6 @@ _HAS_TORCH_FUNCTION: Final = frozenset(
         ),
     )
 )
-_HOLDERS: Final = TypeSet(list, tuple, torch.Size, set, frozenset)
 # What C code asks a tensor for when it needs a number.
 _CONVERSIONS: Final = frozenset({"__index__", "__int__", "__float__", "__complex__", "__bool__"})
 _OPERANDS: Final = TypeSet(
