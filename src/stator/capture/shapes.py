@@ -324,7 +324,7 @@ class Shapes:
         kind = type(value)
         if kind is torch.Size or CONSTANTS.holds(kind):
             return self.plain(frame, value)
-        base = objects.layout_base(kind)
+        base: Any = objects.layout_base(kind)
         mapping = objects.is_subtype(base, dict)
         if mapping or base is list or base is deque:
             if id(value) in seen:
