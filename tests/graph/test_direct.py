@@ -164,6 +164,10 @@ def test_symbols_constants_and_other_devices_are_left_to_torch() -> None:
     assert kernels.direct(mode, add, (here, 1j), {}) is NotImplemented
     assert kernels.direct(mode, add, (here, torch.ones(2)), {}) is NotImplemented
     assert there is None or kernels.direct(mode, add, (here, there), {}) is NotImplemented
+    for operator in kernels.KERNELS:  # numbers where tensors are meant, as torch gives them
+        required = [each for each in operator._schema.arguments if not each.has_default_value()]
+        given = [[2] if str(each.type).startswith("List") else 2 for each in required]
+        assert kernels.direct(mode, operator, given, {}) is NotImplemented
     other = modes.fake_mode(Environment())
     with other:
         stranger = torch.ones(2)

@@ -19,25 +19,20 @@ from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture import changes, marks, scripted
 from stator.capture.abandoned import Abandoned
 from stator.capture.arguments import field, is_functools_type, pack, split, unpack_partial
-from stator.capture.asked import ASKED
-from stator.capture.autograd_nodes import NODES
 from stator.capture.behind import cached_behind, compiled_behind
-from stator.capture.cached import CACHED, Answer, Answers, Once, known, once
-from stator.capture.contexts import CONTEXTS, Contexts
-from stator.capture.controls import CONTROLS, Errors, function_behind, is_for_dynamo
-from stator.capture.copies import COPIES
-from stator.capture.coroutines import COROUTINES, Coroutines
+from stator.capture.cached import Answer, Answers, Once, known, once
+from stator.capture.contexts import Contexts
+from stator.capture.controls import Errors, function_behind, is_for_dynamo
+from stator.capture.coroutines import Coroutines
 from stator.capture.deaths import Deaths
 from stator.capture.decimals import Decimals
 from stator.capture.dispatching import implementation, is_dispatch, registry
+from stator.capture.draws import is_generator_method
 from stator.capture.entered import evaluate, stand_in, standing
-from stator.capture.files import FILES, Files
-from stator.capture.formatting import FORMATTING
+from stator.capture.files import Files
 from stator.capture.getters import GETTERS, twin
-from stator.capture.hooks import HANDLERS as HOOKS
-from stator.capture.library import LIBRARY
+from stator.capture.handlers import HANDLERS
 from stator.capture.locks import Locks, is_lock
-from stator.capture.logged import LOGGING
 from stator.capture.native_calls import (
     NATIVE,
     call_c,
@@ -47,19 +42,9 @@ from stator.capture.native_calls import (
     describe,
     run,
 )
-from stator.capture.number_methods import IN_BASES, METHODS
-from stator.capture.number_tensors import NUMBER_TENSORS
-from stator.capture.overridden import OVERRIDDEN
-from stator.capture.printing import PRINTING
 from stator.capture.refusals import MARKED
-from stator.capture.scalar_calls import SCALARS
 from stator.capture.scripted import SCRIPT, scripted_behind
-from stator.capture.settings import DEVICES
-from stator.capture.special import SPECIAL
-from stator.capture.transformed import TRANSFORMS
-from stator.capture.vmapped import VMAP
-from stator.capture.warned import WARNINGS
-from stator.capture.weakly import WEAK, check_forgotten, is_reference, referent
+from stator.capture.weakly import check_forgotten, is_reference, referent
 from stator.contracts import Contract, Depth
 from stator.diagnostics.catalogue import (
     Finalizer,
@@ -76,29 +61,6 @@ from stator.world.kinds import BUILTIN_METHOD, CONSTANTS
 if TYPE_CHECKING:
     from stator.capture.tracer import Tracer
 
-SPECIAL.update(LIBRARY)
-SPECIAL.update(COPIES)
-SPECIAL.update(DEVICES)
-SPECIAL.update(WARNINGS)
-SPECIAL.update(FORMATTING)
-SPECIAL.update(PRINTING)
-SPECIAL.update(CACHED)
-SPECIAL.update(WEAK)
-SPECIAL.update(LOGGING)
-SPECIAL.update(SCALARS)
-SPECIAL.update(METHODS)
-SPECIAL.update(IN_BASES)
-SPECIAL.update(CONTEXTS)
-SPECIAL.update(CONTROLS)
-SPECIAL.update(COROUTINES)
-SPECIAL.update(FILES)
-SPECIAL.update(ASKED)
-SPECIAL.update(VMAP)
-SPECIAL.update(TRANSFORMS)
-SPECIAL.update(NUMBER_TENSORS)
-SPECIAL.update(OVERRIDDEN)
-SPECIAL.update(HOOKS)
-SPECIAL.update(NODES)
 _TEMPLATES: Final = vars(re).get("_compile_repl")  # of `re.sub`, up to Python 3.11
 _wrapper_class: Final = types.MethodWrapperType.__dict__["__objclass__"].__get__
 
@@ -155,7 +117,7 @@ class Calls:
             if mark is not None:
                 return self.marked(frame, mark, callable, args, kwnames)
             cls = type(callable)
-            if self.tensors.own.draws.handles(callable):
+            if is_generator_method(callable):
                 return self.tensors.own.draws.call(frame, callable, *split(args, kwnames))
             if self.arrays.handles(callable, args):
                 return self.arrays.call(frame, callable, *split(args, kwnames))
@@ -306,7 +268,7 @@ class Calls:
 
     def is_special(self, function: Any) -> bool:
         """Whether a handler of ours stands for a function."""
-        return id(function) in SPECIAL
+        return id(function) in HANDLERS
 
     def evaluate_always(self, function: Any) -> None:
         """From now on it is no leaf, but Python code as any other."""
@@ -324,7 +286,7 @@ class Calls:
         """What torch's rule or a handler of ours makes of a call; MISSING if neither is for it."""
         if rule is not None and rule.kind is not leaves.Kind.EVALUATE:
             return self.tensors.apply(frame, rule, callable, *split(args, kwnames))
-        handler = SPECIAL.get(id(callable))
+        handler = HANDLERS.get(id(callable))
         if handler is not None:
             return handler(self, frame, callable, *split(args, kwnames))
         return MISSING
@@ -392,7 +354,7 @@ class Calls:
             return answered
         if is_bound:
             member = _method(bound, callable.__name__)
-            handler = None if member is None else SPECIAL.get(id(member.value))
+            handler = None if member is None else HANDLERS.get(id(member.value))
             if handler is not None:
                 positional, keywords = split(args, kwnames)
                 answered = handler(self, frame, callable, [bound, *positional], keywords)

@@ -97,6 +97,19 @@ _NUMPY: Final = frozenset(
 _LARGEST: Final = 2**63 - 1
 
 
+def is_generator_method(callable: Any) -> bool:
+    """Whether a callable is a method of a random number generator, or makes one."""
+    cls = type(callable)
+    if cls is not types.MethodType and cls is not types.BuiltinFunctionType:
+        if callable is torch.Generator:
+            return True
+        numpy = sys.modules.get("numpy.random")  # these are functions, the others methods
+        if numpy is None or cls is not _cython():
+            return False
+        return callable is numpy.mtrand.seed or callable is numpy._generator.default_rng
+    return _kind(type(callable.__self__)) is not None
+
+
 class Draws:
     """The random numbers of one trace."""
 
@@ -115,18 +128,6 @@ class Draws:
         self._versions: dict[int, int | None] = {}  # of those
 
     # ------------------------------------------------------------------ generators
-
-    def handles(self, callable: Any) -> bool:
-        """Whether a callable is a method of a random number generator."""
-        cls = type(callable)
-        if cls is not types.MethodType and cls is not types.BuiltinFunctionType:
-            if callable is torch.Generator:
-                return True
-            numpy = sys.modules.get("numpy.random")  # these are functions, the others methods
-            if numpy is None or cls is not _cython():
-                return False
-            return callable is numpy.mtrand.seed or callable is numpy._generator.default_rng
-        return _kind(type(callable.__self__)) is not None
 
     def method(self, generator: Any, found: Any) -> Any:
         """A method of a generator of the world, from what its class has; None if it is none."""

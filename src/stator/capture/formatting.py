@@ -17,7 +17,7 @@ from stator._native._core import Frame
 from stator.capture import autograd
 from stator.capture.entered import stand_in
 from stator.capture.native_calls import by_contract
-from stator.capture.special import SPECIAL, Handler
+from stator.capture.special import Handler, asked_isinstance, called_type
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import TextOfTensor
 from stator.effects.texts import Text
@@ -254,7 +254,7 @@ FORMATTING: Final[dict[int, Handler]] = {
     id(objects.type_dict(str)["format"]): _str_format,
     id(objects.type_dict(str)["join"]): _join,
     id(builtins.format): _format,
-    id(builtins.isinstance): _of_text(SPECIAL[id(builtins.isinstance)], 2),
-    id(type): _of_text(SPECIAL[id(type)], 1),
+    id(builtins.isinstance): _of_text(asked_isinstance, 2),
+    id(type): _of_text(called_type, 1),
     id(_converted): _convert,
 }

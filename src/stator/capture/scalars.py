@@ -64,7 +64,7 @@ _NEVER_EQUAL: Final = TypeSet(type(None), str, bytes, list, tuple, dict)  # to a
 _DIVISIONS: Final = frozenset({operator.truediv, operator.floordiv, operator.mod})
 _LOGIC: Final = frozenset({operator.and_, operator.or_})
 _UNUSUAL: Final = "torch.tensor of numbers from tensors, with further arguments"
-_READERS: Final = frozenset({"item", "tolist", "__int__", "__float__", "__index__"})
+READERS: Final = frozenset({"item", "tolist", "__int__", "__float__", "__index__"})
 # How a symbolic number's own methods, which C code calls, are to be read.
 _METHODS: Final[dict[str, Any]] = {
     **{f"__{name}__": getattr(operator, f"__{name}__") for name in ARITHMETIC},
@@ -114,7 +114,7 @@ class Scalars:
             if not self.tensors.has_symbols((args, kwargs), Depth.DEEP):
                 return MISSING
             return known(self, frame, *args, **kwargs)
-        if name not in _READERS or kwargs:
+        if name not in READERS or kwargs:
             return MISSING
         _, first = leaves.target_of(function)
         args = [*first, *args]

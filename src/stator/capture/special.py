@@ -170,7 +170,7 @@ def _type_delattr(calls: "Calls", frame: Frame, function: Any, args: list[Any], 
     return _plain(calls, frame, function, args, kwargs)
 
 
-def _type(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+def called_type(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     if len(args) == 1 and not kwargs:
         value = args[0]
         if calls.tensors.holds(type(value)):
@@ -310,7 +310,9 @@ def _iter(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
     return by_contract(calls, frame, function, args, kwargs)
 
 
-def _isinstance(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+def asked_isinstance(
+    calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any
+) -> Any:
     """A fake tensor is an instance of what the tensor it stands for is; a symbol of a number."""
     if len(args) == 2 and not kwargs and calls.tensors.is_symbol(args[0]):
         stand_in = scalars.python_type(args[0])(0)
@@ -514,7 +516,6 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(builtins.delattr): _delattr,
     id(builtins.hash): _identity,
     id(builtins.id): _identity,
-    id(builtins.isinstance): _isinstance,
     id(builtins.issubclass): _issubclass,
     id(_INSTANCE): _abstract,
     id(_SUBCLASS): _abstract,
@@ -529,7 +530,6 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(builtins.globals): _globals,
     id(builtins.exec): _exec,
     id(builtins.eval): _exec,
-    id(type): _type,
     id(objects.type_dict(object)["__getattribute__"]): _object_getattribute,
     id(objects.type_dict(object)["__setattr__"]): _object_setattr,
     id(objects.type_dict(object)["__delattr__"]): _object_delattr,

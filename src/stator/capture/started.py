@@ -15,7 +15,7 @@ from stator.capture import marks
 from stator.capture.arguments import arguments_of
 from stator.capture.entered import admit
 from stator.capture.filters import shown
-from stator.capture.special import SPECIAL
+from stator.capture.handlers import HANDLERS
 from stator.diagnostics.catalogue import MarkMisfit
 from stator.graph import leaves
 
@@ -65,7 +65,7 @@ def answer_frame(calls: "Calls", frame: Frame) -> bool:
         return True
     if function is _SLOTNAMES:  # asked by `object.__reduce_ex__`
         args, kwargs = arguments_of(frame)
-        frame.result = SPECIAL[id(function)](calls, frame, function, args, kwargs)
+        frame.result = HANDLERS[id(function)](calls, frame, function, args, kwargs)
         frame.finish()
         return True
     if leaves.module_of(function) in _SYMBOL_MODULES and function.__qualname__.startswith(

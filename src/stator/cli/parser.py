@@ -81,6 +81,7 @@ what to change, and a program before and after. Without a number: all of them.
 
   stator why SB0013       as in the messages; 13 and sb13 will do
   stator why sleep        reasons that speak of it
+  stator why torch.relu   what happens to a call of it: in the graph, evaluated, run, a break
   stator why              the list
 """
 _DOCTOR: Final = """\
@@ -200,7 +201,7 @@ def made() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]
     )
 
     why = command("why", "the page of a reason", _WHY)
-    why.add_argument("reason", nargs="?", help="its number, or a word")
+    why.add_argument("reason", nargs="?", help="its number, a word, or the name of a callable")
 
     command("doctor", "look at this installation", _DOCTOR)
 

@@ -311,8 +311,10 @@ def _copied(mode: Any, operator: Any, args: Sequence[Any], kwargs: Mapping[str, 
     (given,) = args
     if kwargs and (len(kwargs) > 1 or "dtype" not in kwargs):
         return NotImplemented
+    if not _agree(mode, [given], _ANY) or not is_new(given):
+        return NotImplemented
     dtype = kwargs.get("dtype", given.dtype)
-    if dtype not in _ANY or not _agree(mode, [given], _ANY) or not is_new(given):
+    if dtype not in _ANY:
         return NotImplemented
     return _new(mode, given, given.shape, dtype=dtype)
 
