@@ -56,6 +56,44 @@ def test_a_cache_of_sizes(function):
     assert same(function, *((t(n, 2, 3),) for n in (2, 3, 4, 3, 7, 5))) == 2
 
 
+class Recipe:
+    """As einops' TransformRecipe: an object that one cache answers with, and another is asked by."""
+
+    def __init__(self, sizes):
+        self.sizes = sizes
+
+
+@functools.lru_cache(256)
+def recipe_of(pattern):
+    return Recipe([len(part) for part in pattern.split()])
+
+
+@functools.lru_cache(1024)
+def applied(recipe, shape, names):
+    return tuple(size * shape[0] for size in recipe.sizes), (recipe.sizes, names)
+
+
+def by_recipes(x):
+    first, _ = applied(recipe_of("a bb"), tuple(x.shape), ("n",))
+    again, _ = applied(recipe_of("a bb"), tuple(x.shape), ("n",))
+    other, _ = applied(recipe_of("a bbb"), tuple(x.shape), ())
+    return x * first[1] + again[0] - other[1]
+
+
+def test_a_cache_that_is_asked_by_the_answer_of_another():
+    """Nobody keeps the answer, though the second cache would: one graph, and no other later."""
+    for filled in (False, True):
+        recipe_of.cache_clear()
+        applied.cache_clear()
+        x = t(3)
+        expected = by_recipes(x) if filled else x * 6 + 3 - 9
+        backend = Recording()
+        compiled = stator.compile(by_recipes, backend=backend, fullgraph=True)
+        for _ in range(3):
+            torch.testing.assert_close(compiled(x), expected, rtol=0, atol=0)
+        assert len(backend.graphs) == 1
+
+
 LENGTH = torch.tensor(3)
 
 

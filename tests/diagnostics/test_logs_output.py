@@ -130,6 +130,25 @@ def test_handlers_of_the_program() -> None:
     assert "n: 5" in found[0].getMessage()
 
 
+def test_messages_of_the_program_are_not_ours(caplog: pytest.LogCaptureFixture) -> None:
+    """`logging.basicConfig(level=logging.INFO)` asks for those of the program."""
+    root, guards = logging.getLogger("stator"), logging.getLogger("stator.guards")
+    before = root.level, guards.level
+    try:
+        with caplog.at_level(logging.DEBUG):
+            run()
+            assert not caplog.records
+            for logger in (guards, root):
+                caplog.clear()
+                stator.reset()
+                logger.setLevel(logging.INFO)
+                run()
+                assert "stator.guards" in {record.name for record in caplog.records}
+    finally:
+        root.setLevel(before[0])
+        guards.setLevel(before[1])
+
+
 @pytest.mark.parametrize(
     ("variables", "wanted"),
     [

@@ -113,10 +113,13 @@ def known(calls: "Calls", cache: Any, args: Any, kwargs: Any) -> Any:
     changed; MISSING if the function is to be evaluated.
     """
     again = _again(calls, cache, args, kwargs)
+    key = _same_call(calls, cache, args, kwargs)
     if again in calls.answers:
-        ask(calls, cache, args, kwargs)
+        # What was made anew stays so: if the cache held it, the next call would be another one.
+        if key is None or not _is_lent(calls, calls.answers[again]):
+            ask(calls, cache, args, kwargs)
         return calls.answers[again]
-    if _same_call(calls, cache, args, kwargs) is None:
+    if key is None:
         return MISSING
     raw, named = _raw(calls, args), {name: _raw(calls, each) for name, each in kwargs.items()}
     held = _held(cache, raw, named)
@@ -293,11 +296,13 @@ def ask(calls: "Calls", cache: Any, args: Any, kwargs: Any, *, held: bool = Fals
     """The real cache is asked when the graph has run: it counts, and keeps its answer.
 
     It may have to run the function then. So that is done only if the program changes nothing
-    (`asked`), and if it is asked for something that is there without the graph.
+    (`asked`), and if it is asked for something that is there without the graph. An answer of another
+    cache, which is made anew in each call, is none: this cache would never find it again.
     """
     inside = bool(calls.once) or type(calls.tensors.graph.arguments) is not Arguments
     given = (*args, *kwargs.values())
     known = all(_is_open(calls, each) or calls.world.is_world(each) for each in given)
+    known = known and not any(_is_lent(calls, each) for each in given)
     if inside or not known or _is_of_library(cache) or not all(map(str.isidentifier, kwargs)):
         return
     effect = Ask(Fixed(cache, "cached"), tuple(args), tuple(kwargs.items()), held)
@@ -349,6 +354,12 @@ def _is_open(calls: "Calls", value: Any) -> bool:
     if type(value) is tuple or type(value) is torch.Size:
         return all(_is_open(calls, each) for each in tuple.__iter__(value))
     return calls.tensors.is_symbol(value) or _is_plain(calls, value)
+
+
+def _is_lent(calls: "Calls", value: Any) -> bool:
+    if type(value) is tuple:
+        return any(_is_lent(calls, each) for each in value)
+    return id(value) in calls.lent
 
 
 def _symbols(value: Any) -> frozenset[Any]:

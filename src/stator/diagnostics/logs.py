@@ -46,8 +46,15 @@ class About(Protocol):
 
 
 def on(name: str, *about: About, verbose: bool = False) -> bool:
-    """Whether anyone reads this log and, with `about`, what it says of one of these."""
-    if not _LOGGERS[name].isEnabledFor(logging.DEBUG if verbose else logging.INFO):
+    """Whether anyone reads this log and, with `about`, what it says of one of these.
+
+    It must have been asked for: a program that shows its own messages (`logging.basicConfig(
+    level=logging.INFO)`) has not, though levels are inherited from the root.
+    """
+    logger = _LOGGERS[name]
+    if logger.level == ROOT.level == logging.NOTSET:
+        return False
+    if not logger.isEnabledFor(logging.DEBUG if verbose else logging.INFO):
         return False
     return not _filters or not about or _wanted(name, about)
 
