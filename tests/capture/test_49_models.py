@@ -57,7 +57,7 @@ def test_a_cache_of_sizes(function):
 
 
 class Recipe:
-    """As einops' TransformRecipe: an object that one cache answers with, and another is asked by."""
+    """As that of einops: one cache answers with it, another is asked by it."""
 
     def __init__(self, sizes):
         self.sizes = sizes

@@ -7,6 +7,7 @@ from torch.utils.checkpoint import checkpoint
 
 import stator
 from tests.capture.functions import SquareAtOnce
+from tests.unknown import networks
 
 from .harness import Counting, compare, tensor
 
@@ -115,3 +116,65 @@ def test_what_torch_can_not_map_is_for_one_size():
 
     calls = [lambda n=n: (tensor(n, n + 1),) for n in (3, 4, 5)]
     compare(program, calls, dynamic=True, fullgraph=True)
+
+
+# ---------------------------------------------------------------------- numbers that nobody knows
+
+
+REGIONS_OF_VALUES = [
+    networks.reversed_by_a_value,
+    networks.functions_of_what_is_kept,
+    networks.checkpoint_of_what_is_kept,
+    networks.checkpoint_with_a_count,
+    networks.mapped_with_a_value,
+]
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("function", REGIONS_OF_VALUES, ids=lambda each: each.__name__)
+def test_regions_with_numbers_from_tensors(function, backend):
+    """The numbers are computed outside, and are inputs of the region: one graph, with gradients."""
+    counting = Counting(backend)
+    compiled = stator.compile(function, backend=counting, fullgraph=True)
+    for kept in (3, 1, 0, 4):
+        box, score = tensor(4, 4), (torch.arange(4.0) < kept) * 0.9
+        found = []
+        for call in (function, compiled):
+            given = [each.clone().requires_grad_() for each in (box, score)]
+            results = call(*given)
+            results = results if isinstance(results, tuple) else (results,)
+            total = sum((each * each).sum() + each.sum() for each in results)
+            grads = torch.autograd.grad(total, given, allow_unused=True, materialize_grads=True)
+            found.append([*results, *grads])
+        torch.testing.assert_close(found[1], found[0])
+    assert len(counting.graphs) == 1
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_a_number_for_the_backward_that_changes(backend):
+    """A weight that is scheduled, as that of a gradient reversal: two graphs, not one per step."""
+
+    def adversarial(x, weight):
+        return networks.Reversed.apply(x.sin(), weight).sum()
+
+    counting = Counting(backend)
+    compiled = stator.compile(adversarial, backend=counting, fullgraph=True)
+    for step in range(6):
+        x, y = (torch.ones(3, requires_grad=True) for _ in range(2))
+        compiled(x, 2 / (1 + step)).backward()
+        adversarial(y, 2 / (1 + step)).backward()
+        torch.testing.assert_close(x.grad, y.grad, rtol=0, atol=0)
+    assert len(counting.graphs) == 2
+
+
+def test_a_number_that_is_read_in_a_region():
+    """It is known only inside: no graph with it."""
+
+    def inside(x):
+        return checkpoint(lambda y: y * y.detach().sum().item(), x + 1, use_reentrant=False)
+
+    with pytest.raises(stator.CaptureError, match="a number depends on values, in a region"):
+        stator.compile(inside, backend="eager", fullgraph=True)(tensor(3))
+    torch.testing.assert_close(
+        stator.compile(inside, backend="eager")(tensor(3)), inside(tensor(3))
+    )

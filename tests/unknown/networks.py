@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - as everybody calls it
+from torch.utils.checkpoint import checkpoint
 
 PROGRAMS: list[tuple[Callable[..., Any], list[Callable[[], tuple[Any, ...]]]]] = []
 NODES = 6
@@ -211,3 +212,58 @@ def masked_language_loss(x, lengths):
     logits = x.reshape(-1, 2)
     kept = labels.reshape(-1) != -100
     return F.cross_entropy(logits[kept], labels.reshape(-1)[kept])
+
+
+class Reversed(torch.autograd.Function):
+    """A gradient that is reversed, and scaled by a number that only the graph knows."""
+
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.scale = scale
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return -ctx.scale * gradient, None
+
+
+class Clipped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, bound):
+        ctx.save_for_backward(x)
+        ctx.bound = bound
+        return x.clamp(-bound, bound)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (x,) = ctx.saved_tensors
+        return gradient * (x.abs() < ctx.bound) / (ctx.bound * 2 + 1), None
+
+
+@program(boxes)
+def reversed_by_a_value(box, score):
+    return Reversed.apply(box * 2, score.detach().sum().item()) * 3
+
+
+@program(boxes)
+def functions_of_what_is_kept(box, score):
+    kept = box[score > 0.5]
+    return Clipped.apply(kept, 0.7) * 2, Reversed.apply(kept.reshape(-1), kept.shape[0] / 2) * 2
+
+
+@program(boxes)
+def checkpoint_of_what_is_kept(box, score):
+    return checkpoint(lambda kept: (kept @ kept.t()).tanh(), box[score > 0.3], use_reentrant=False)
+
+
+@program(boxes)
+def checkpoint_with_a_count(box, score):
+    count = int((score > 0.3).sum())
+    scale = float(score.detach().max()) / 2
+    return checkpoint(lambda x: (x * scale).sin()[:count] * count, box, use_reentrant=False)
+
+
+@program(boxes)
+def mapped_with_a_value(box, score):
+    scale = score.detach().max().item()
+    return torch.vmap(lambda row: (row * scale).sin() / (scale + 1))(box)

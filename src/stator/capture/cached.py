@@ -296,8 +296,8 @@ def ask(calls: "Calls", cache: Any, args: Any, kwargs: Any, *, held: bool = Fals
     """The real cache is asked when the graph has run: it counts, and keeps its answer.
 
     It may have to run the function then. So that is done only if the program changes nothing
-    (`asked`), and if it is asked for something that is there without the graph. An answer of another
-    cache, which is made anew in each call, is none: this cache would never find it again.
+    (`asked`), and if it is asked for something that is there without the graph. An answer of
+    another cache, made anew in each call, is none: this cache would never find it again.
     """
     inside = bool(calls.once) or type(calls.tensors.graph.arguments) is not Arguments
     given = (*args, *kwargs.values())

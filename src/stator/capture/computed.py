@@ -120,14 +120,12 @@ class Computed:
     def call(self, frame: Frame | None, name: str, kind: str, operands: Sequence[Any]) -> Any:
         """The number that a function makes, which is of this kind."""
         assert name in FUNCTIONS, name
+        scalars, doubles = self._scalars, self._scalars.doubles
         given = [self._operand(frame, value) for value in operands]
-        value, made = self._tensors.record(frame, NUMBER, (name, kind, given))
-        scalars = self._scalars
+        value, made = doubles.record(frame, NUMBER, name, kind, given)
         if name not in _TOTAL:
-            scalars.require(scalars.item(frame, made), f"{name} has no result of this kind")
-        return (
-            scalars.doubles.number(frame, value) if kind == "float" else scalars.item(frame, value)
-        )
+            scalars.require(doubles.item(frame, made), f"{name} has no result of this kind")
+        return doubles.number(frame, value) if kind == "float" else doubles.item(frame, value)
 
     def _operand(self, frame: Frame | None, value: Any) -> torch.Tensor:
         kind = type(value)
@@ -138,7 +136,8 @@ class Computed:
                 raise ValueNeeded("a condition on numbers from tensors is used as a number")
             bit = self._scalars.to_int(frame, value)
             as_int = self._scalar(frame, bit, KINDS["int"])
-            made: torch.Tensor = self._tensors.record(frame, ("method", "to"), (as_int, torch.bool))
+            doubles = self._scalars.doubles
+            made: torch.Tensor = doubles.record(frame, ("method", "to"), as_int, torch.bool)
             return made
         if kind is int and not -_LARGEST <= value < _LARGEST:
             raise ValueNeeded("an operator between a number from a tensor and a long integer")
@@ -146,7 +145,8 @@ class Computed:
 
     def _scalar(self, frame: Frame | None, value: Any, dtype: torch.dtype) -> torch.Tensor:
         options = {"dtype": dtype, "device": _CPU}
-        made: torch.Tensor = self._tensors.record(frame, torch.scalar_tensor, (value,), options)
+        doubles = self._scalars.doubles
+        made: torch.Tensor = doubles.record(frame, torch.scalar_tensor, value, **options)
         return made
 
 

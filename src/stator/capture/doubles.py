@@ -66,23 +66,28 @@ class Doubles:
                 self._scalars.require(inside, "an integer is too large for a float")
         elif type(value) is int:
             value = float(value)
-        made: torch.Tensor = self._tensors.record(
-            frame, torch.scalar_tensor, (value,), {"dtype": torch.float64, "device": _CPU}
-        )
+        options = {"dtype": torch.float64, "device": _CPU}
+        made: torch.Tensor = self.record(frame, torch.scalar_tensor, value, **options)
         if symbol is not None:
             self._doubles[symbol] = made
         return made
 
     def number(self, frame: Frame | None, double: torch.Tensor) -> Any:
         """The number in a tensor of float64."""
-        number = self._scalars.item(frame, double)
+        number = self.item(frame, double)
         if type(number) is torch.SymFloat:
             self._doubles[number.node.expr] = double
         return number
 
-    def record(self, frame: Frame | None, function: Any, *args: Any) -> Any:
-        """An operation of the graph on such tensors."""
-        return self._tensors.record(frame, function, args)
+    def item(self, frame: Frame | None, tensor: torch.Tensor) -> Any:
+        """The number, or the bool, in a tensor that was recorded here."""
+        with self._tensors.graph.outside_of_regions():
+            return self._scalars.item(frame, tensor)
+
+    def record(self, frame: Frame | None, function: Any, *args: Any, **options: Any) -> Any:
+        """An operation of the graph on such tensors: they are none of a region's."""
+        with self._tensors.graph.outside_of_regions():
+            return self._tensors.record(frame, function, args, options or None)
 
     def operate(self, frame: Frame | None, function: Any, operands: tuple[Any, ...]) -> Any:
         """An operator between numbers, one of which is such a float or becomes one."""
@@ -99,7 +104,7 @@ class Doubles:
             raise ValueNeeded(f"the operator {name} on a float that is read from a tensor")
         result = self.record(frame, target, *(self.of(frame, each) for each in operands))
         compared = function in COMPARE
-        number = self._scalars.item(frame, result) if compared else self.number(frame, result)
+        number = self.item(frame, result) if compared else self.number(frame, result)
         self._tensors.shapes.floats.define(number, function, operands)
         return number
 
@@ -169,7 +174,7 @@ class Doubles:
         if has_value(value):
             return function is torch.isfinite
         double = self.of(frame, self._scalars.to_float(frame, value))
-        return self._scalars.item(frame, self.record(frame, function, double))
+        return self.item(frame, self.record(frame, function, double))
 
 
 def _is_wide(number: Any) -> bool:

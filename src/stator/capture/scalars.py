@@ -240,10 +240,11 @@ class Scalars:
         double = self.doubles.of(frame, value)
         size = self.doubles.record(frame, torch.abs, double)
         fits = self.doubles.record(frame, torch.lt, size, _LONG)
-        self.require(self.item(frame, fits), "a float is not an integer")  # nan, inf, too large
+        fitting = self.doubles.item(frame, fits)
+        self.require(fitting, "a float is not an integer")  # nan, inf, too large
         rounded = self.doubles.record(frame, rounding, double)
-        whole = self.tensors.record(frame, ("method", "to"), (rounded, torch.int64))
-        return self.item(frame, whole)
+        whole = self.doubles.record(frame, ("method", "to"), rounded, torch.int64)
+        return self.doubles.item(frame, whole)
 
     def _rounded(self, frame: Frame | None, rounding: Any, value: Any) -> Any:
         """An int from a float that follows from sizes."""

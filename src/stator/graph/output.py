@@ -10,7 +10,8 @@ node of each; tensors inside a tuple or list get a `getitem` node when they are 
 
 import functools
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
@@ -358,6 +359,19 @@ class OutputGraph:
         if self.shape_env.pending_fresh_unbacked_symbols:
             self._bind_symbols(node, result, produced)
         return result
+
+    @contextmanager
+    def outside_of_regions(self) -> Iterator[None]:
+        """For what is computed from numbers alone: it is in the whole graph, where numbers are.
+
+        A region that uses the result gets it as an input.
+        """
+        before = self.graph, self.arguments
+        self.graph, self.arguments = self._whole, self._outermost
+        try:
+            yield
+        finally:
+            self.graph, self.arguments = before
 
     def _as_new(self, tensor: torch.Tensor) -> Any:
         """The tensor, or a copy that lies in memory as a new one does."""

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 import torch.fx as fx
 
-from stator.diagnostics.catalogue import RegionContents
 from stator.torchlib.tensors import DisableTorchFunction
 
 from .arguments import Arguments, Handle
@@ -77,8 +76,6 @@ class Subgraph:
     """While it is open (`with`), the outer graph records into it."""
 
     def __init__(self, outer: OutputGraph) -> None:
-        if outer.symbols.unbacked:
-            raise RegionContents("a region of its own inside of a graph with values of tensors")
         self._outer = outer
         self.graph = fx.Graph()
         self.arguments = InnerArguments(self.graph, outer.symbols, outer.arguments)
