@@ -244,9 +244,9 @@ def a_thread(x):
     return x + 1
 
 
-@cause("gc.collect", "SB0010")
+@cause("gc.freeze", "SB0010")
 def the_collector(x):
-    gc.collect()  # cause
+    gc.freeze()  # cause
     return x + 1
 
 

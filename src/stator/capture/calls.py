@@ -91,6 +91,7 @@ class Calls:
         self.contexts = Contexts(self)
         self.coroutines = Coroutines()
         self.files = Files()
+        self.whole = False  # there is to be one graph: a break is an error
         self._rules: dict[int, leaves.Rule | None] = {}
         self.contracts: dict[int, Contract | None] = {}
         self.called: set[int] = set()  # ids of functions about which all is guarded

@@ -16,6 +16,7 @@ from stator.capture.copies import COPIES
 from stator.capture.coroutines import COROUTINES
 from stator.capture.files import FILES
 from stator.capture.formatting import FORMATTING
+from stator.capture.garbage import GARBAGE
 from stator.capture.hooks import HANDLERS as HOOKS
 from stator.capture.library import LIBRARY
 from stator.capture.logged import LOGGING
@@ -62,6 +63,7 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     COROUTINES,
     FILES,
     ASKED,
+    GARBAGE,
     VMAP,
     TRANSFORMS,
     NUMBER_TENSORS,

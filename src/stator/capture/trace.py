@@ -100,6 +100,7 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
             if task.wanted.held:
                 world.symbolic[str] = Held(tracer, task.wanted.held).wrap
             tensors.budget = Budget(task.splits, patient=task.whole)
+            tracer.calls.whole = task.whole
             tensors.scalars.careful = task.trust is Trust.NOTHING
             if task.trust is not Trust.NOTHING:
                 tensors.scalars.speculation.start = state_before

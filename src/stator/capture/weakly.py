@@ -37,6 +37,7 @@ _NEW: Final = objects.type_dict(weakref.ref)["__new__"]
 CALLBACK: Final[Any] = objects.type_dict(weakref.ref)["__callback__"]
 _LISTS: Final = objects.TypeSet(list, set, deque)
 _WALKED: Final = objects.TypeSet(list, tuple, dict)
+_PROXIES: Final = objects.TypeSet(*weakref.ProxyTypes)
 _DEEPEST: Final = 4  # how far objects that were let go are looked into
 
 
@@ -128,6 +129,13 @@ def _gone(calls: "Calls", record: Record) -> Iterator[Any]:
     for each in before:
         if id(calls.world.stand_ins.get(id(each), each)) not in held:
             yield each
+
+
+def let_go(calls: "Calls") -> Iterator[Any]:
+    """What objects of the world do not hold any more."""
+    for record in list(calls.world.records.values()):
+        if _is_changed(record):
+            yield from _gone(calls, record)
 
 
 def _may_hold(calls: "Calls", raw: Any, target: Any, depth: int) -> bool:
@@ -232,7 +240,7 @@ def _make(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
     contract = lookup(function)
     assert contract is not None
     result = run(calls, frame, function, [*args, *kwargs.values()], tuple(kwargs), contract)
-    if made and objects.is_subtype(type(result), weakref.ref):
+    if made and (objects.is_subtype(type(result), weakref.ref) or _PROXIES.holds(type(result))):
         calls.references.append(weakref.ref(target))
     return result
 

@@ -19,6 +19,7 @@ from stator.backends import BackendError
 from stator.backends.registry import is_built_in
 from stator.capture import CaptureError, Trace
 from stator.capture.assumed import UnknownSymbolError
+from stator.capture.garbage import COLLECTOR
 from stator.capture.lifetime import compiling
 from stator.capture.restart import ReplayError
 from stator.capture.task import Task, Trust
@@ -205,7 +206,9 @@ class Compiler:
         if not self._may_compile(compiled, function, ledger, bound):
             return CALL_ORIGINAL
         with interruptible(), compiling():
-            return self._compiled_or_not(function, ledger, bound)
+            made = self._compiled_or_not(function, ledger, bound)
+        COLLECTOR.settle()
+        return made
 
     def _compiled_or_not(self, function: FunctionType, ledger: Ledger, bound: Any) -> Any:
         """An entry, or an error; or the decision to run the call as it is, after one."""

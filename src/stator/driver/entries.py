@@ -17,6 +17,7 @@ from stator._native._core import Entry, GuardTree
 from stator.backends import BackendError
 from stator.capture import CaptureError, Trace
 from stator.capture.assumed import UnknownSymbolError
+from stator.capture.garbage import collects
 from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
 from stator.driver import announcements, profiling, same_graph
@@ -264,7 +265,7 @@ def _checked_tree(
     progress.stage("guards")
     tree = guards.compile(kept, outputs=sources)
     bound, function = tuple(found.task.bound), found.task.function
-    if not tree.check(bound, function):
+    if not (tree.check(bound, function) or (collects(kept) and tree.check(bound, function))):
         shapes = found.trace.shapes
         if shapes is not None and shapes.unbacked:
             raise UnknownSymbolError("the usual is assumed, which is otherwise in this call")

@@ -17,6 +17,7 @@ from typing import Final
 
 from stator.bytecode import decode
 from stator.capture import CaptureError, Trace
+from stator.capture.garbage import COLLECTOR
 from stator.capture.restart import split
 from stator.capture.task import Task, Trust
 from stator.capture.trace import failure, trace
@@ -69,6 +70,7 @@ def captured(task: Task, label: Label, options: Options, ledger: Ledger) -> Capt
     Raises why not, if there is to be one graph, or if the program forbids breaks where it breaks.
     """
     began = time.perf_counter()
+    COLLECTOR.begin()
     watch = announcements.Watch(label)
     task, whole, failed = _opened(task, label, options, ledger.dynamics)
     if isinstance(whole.broken, LoopUnrolled) and not options.fullgraph:
@@ -212,7 +214,7 @@ def _traced(task: Task, options: Options, limit: int = sys.maxsize) -> Trace:
     while True:
         with _now_tracing():
             found = trace(task, limit)
-        if not load_library(found):
+        if not load_library(found) and not COLLECTOR.provide():
             return found
 
 
@@ -233,7 +235,7 @@ def _split(task: Task, first: Trace) -> Trace | None:
 
 @contextlib.contextmanager
 def _now_tracing() -> Iterator[None]:
-    collects = gc.isenabled()
+    collects = COLLECTOR.enabled = gc.isenabled()
     try:
         gc.disable()  # the program's finalizers would run in the middle, on fake tensors
         TRACING.now = True

@@ -208,7 +208,8 @@ class InterpreterState(Break):
     what = (
         "The program steers the garbage collector, counts references, changes settings of the "
         "interpreter, enters a debugger, ends the process, asks for the address (`id`) of a new "
-        "object that it keeps, or lists the names of something that it has changed."
+        "object that it keeps, or lists the names of something that it has changed. With "
+        "`fullgraph`, `gc.collect()` is captured where nothing of the call could be garbage."
     )
     why = (
         "While a program is traced, the state of the interpreter is that of the tracer: other "
@@ -222,7 +223,7 @@ import torch
 
 def program(x):
     y = x.sin()
-    gc.collect()
+    gc.freeze()
     return y
 
 def arguments():
@@ -231,7 +232,7 @@ def arguments():
     fixed = """\
 import torch
 
-def program(x):  # whoever calls it can collect afterwards
+def program(x):  # whoever calls it can do so afterwards
     return x.sin()
 
 def arguments():
