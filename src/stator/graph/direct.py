@@ -100,14 +100,15 @@ def _view(mode: Any, operator: Any, args: Sequence[Any], kwargs: Mapping[str, An
             return NotImplemented
     device = args[0].fake_device
     with in_kernel_invocation_manager(mode):
-        made = (_VIEW if operator is _UNSAFE_VIEW else operator)(*args)
+        made = operator(*args)
         if type(made) is list:
             return [FakeTensor(mode, each, device) for each in made]
         return FakeTensor(mode, made, device)
 
 
-_VIEW: Final = torch.ops.aten.view.default
-_UNSAFE_VIEW: Final = torch.ops.aten._unsafe_view.default
+def _reshaped(mode: Any, operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """A view that autograd is not told about; torch has no code of C for it."""
+    return _view(mode, torch.ops.aten.view.default, args, kwargs)
 
 
 def _elementwise(
@@ -330,7 +331,8 @@ _SHAPES_OF_GELU: Final[Sequence[Mapping[str, Any]]] = (
     {"approximate": "tanh"},
 )
 _KINDS: Final[Mapping[Kernel, str]] = {
-    _view: "view _unsafe_view unsqueeze transpose.int t permute expand select.int slice.Tensor "
+    _reshaped: "_unsafe_view",
+    _view: "view unsqueeze transpose.int t permute expand select.int slice.Tensor "
     "squeeze squeeze.dim split.Tensor unbind.int as_strided",
     _elementwise(_FLOATS): f"{_UNARY} div.Tensor minimum maximum",
     _elementwise(_FLOATS, options=_SHAPES_OF_GELU): "gelu",
