@@ -376,6 +376,8 @@ int tensors_are_native(void);
 int tensor_spec_is_native(const TensorSpec *s);
 int tensor_spec_may_be_native(const TensorSpec *s); /* ... if torch is one that we can read */
 int tensor_is_native(PyObject *tensor);
+/* Whether torch warns if it is asked for the gradient: a tensor that is no leaf. */
+int grad_warns(PyObject *o);
 int tensor_extent(PyObject *tensor, int strides, Py_ssize_t dim, int64_t *out);
 int tensor_offset(PyObject *tensor, int64_t *out);
 /* APART: can it be checked without running Python, and does it hold? */

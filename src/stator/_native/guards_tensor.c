@@ -254,6 +254,16 @@ tensor_spec_may_be_native(const TensorSpec *s)
 }
 
 int
+grad_warns(PyObject *o)
+{
+    if (!torch_api.native || torch_api.leaf == 0 || torch_api.base == NULL
+        || !PyObject_TypeCheck(o, torch_api.base) || impl_of(o) == NULL)
+        return 0;
+    const char *meta = *(char *const *)(impl_of(o) + torch_api.autograd);
+    return meta != NULL && meta[torch_api.leaf] != 1 && torch_api.requires_grad(impl_of(o));
+}
+
+int
 tensor_is_native(PyObject *tensor)
 {
     if (torch_api.base == NULL || !PyObject_TypeCheck(tensor, torch_api.base))

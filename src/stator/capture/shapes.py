@@ -114,6 +114,8 @@ class Shapes:
         marks = marks_of(raw)
         if wanted.never or not (wanted or any(marks)):
             return None
+        if plain(raw).is_nested:
+            return None  # it has no sizes, and can't be an input
         text = str(source)
         shape = plain(raw).shape
         dims = range(len(shape))

@@ -5,6 +5,7 @@ may change a fake input in place (its version, its shape, whether it requires gr
 must see the inputs as they are at the start of the graph: `Fakes.pristine` gives them.
 """
 
+import warnings
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -219,10 +220,13 @@ def _fake(
     context: StatefulSymbolicContext | None,
 ) -> torch.Tensor:
     try:
-        if context is None:
-            # No source: with one, a zero-dimensional tensor's value would become a symbol.
-            return mode.from_tensor(real, static_shapes=True)
-        return mode.from_tensor(real, source=source, symbolic_context=context)
+        # torch looks at the gradient of each tensor, and warns of itself where it is no leaf.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if context is None:
+                # No source: with one, a zero-dimensional tensor's value would become a symbol.
+                return mode.from_tensor(real, static_shapes=True)
+            return mode.from_tensor(real, source=source, symbolic_context=context)
     except (UnsupportedFakeTensorException, RuntimeError, AssertionError) as error:
         if is_interrupt(error):
             raise

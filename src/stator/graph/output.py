@@ -718,7 +718,8 @@ class OutputGraph:
 def _check_capturable(tensor: torch.Tensor) -> None:
     """Only plain memory with strides is followed."""
     if tensor.layout is not torch.strided or tensor.is_nested:
-        raise Unsupported(f"a tensor with layout {tensor.layout} can't be a graph input")
+        kind = "a nested tensor" if tensor.is_nested else f"a tensor with layout {tensor.layout}"
+        raise Unsupported(f"{kind} can't be a graph input")
     if tensor.is_quantized:
         raise Unsupported("a quantized tensor can't be a graph input")
     if is_functorch_wrapped_tensor(tensor):

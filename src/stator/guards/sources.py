@@ -324,8 +324,11 @@ class Field(Step):
     descriptor: types.GetSetDescriptorType
 
     def read(self, base: Any, call: Call) -> Any:
-        if self.descriptor.__objclass__ not in type(base).__mro__:
+        owner = self.descriptor.__objclass__
+        if owner not in type(base).__mro__:
             raise Missing
+        if self.descriptor.__name__ == "grad" and not owner.__dict__["is_leaf"].__get__(base):
+            raise Missing  # torch would warn
         return self.descriptor.__get__(base)
 
     def text(self) -> str:

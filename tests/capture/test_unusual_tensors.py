@@ -1,0 +1,68 @@
+# mypy: ignore-errors
+"""Tensors that a graph can't take, whatever is left open; tensors that guards must not ask."""
+
+import warnings
+
+import pytest
+import torch
+
+import stator
+
+from .harness import Recording
+from .scenarios import x
+
+MAKERS = {
+    "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+    "jagged": lambda: torch.nested.nested_tensor(
+        [torch.ones(2), torch.ones(3)], layout=torch.jagged
+    ),
+    "sparse": lambda: torch.eye(3).to_sparse(),
+    "sparse_rows": lambda: torch.eye(3).to_sparse_csr(),
+    "quantized": lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.quint8),
+    "mkldnn": lambda: torch.ones(3).to_mkldnn(),
+}
+
+
+def copied(given):
+    return given.clone(), given.dtype, given.layout, given.dim()
+
+
+@pytest.mark.parametrize("dynamic", [None, True, False])
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.filterwarnings("ignore")
+def test_unusual_tensors(kind, dynamic):
+    if kind == "mkldnn" and not torch.backends.mkldnn.is_available():
+        pytest.skip("no mkldnn")
+    stator.reset()
+    compiled = stator.compile(copied, backend="eager", dynamic=dynamic)
+    for _ in range(2):
+        given = MAKERS[kind]()
+        assert repr(compiled(given)) == repr(copied(given))
+
+
+def trained(given):
+    given.requires_grad_()
+    loss = (given * 2).sum()
+    loss.backward()
+    return loss.detach()
+
+
+@pytest.mark.parametrize("action", ["always", "error"])
+def test_guards_ask_no_result_for_its_gradient(action):
+    """torch would warn of that, where the program itself does not ask."""
+    backend = Recording()
+    compiled = stator.compile(trained, backend=backend)
+    leaf = x()
+    compiled(leaf)
+    compiled(leaf)
+    count = len(backend.graphs)
+    for function in (trained, compiled):
+        source = x().requires_grad_()
+        with warnings.catch_warnings(record=True) as given:
+            warnings.simplefilter(action)
+            assert function(source * 2) == 12
+        assert [each.message for each in given] == []
+        assert source.grad.tolist() == [4, 4, 4]
+    compiled(leaf)
+    assert leaf.grad.tolist() == [6, 6, 6]
+    assert count == 2
