@@ -3,6 +3,7 @@
 
 import asyncio
 import contextlib
+import sys
 
 import pytest
 import torch
@@ -215,3 +216,26 @@ def cancelled(x):
 @pytest.mark.parametrize("program", programs, ids=str)
 def test_program(program: Program) -> None:
     check(program)
+
+
+class _Sized:
+    def __len__(self):
+        stator.graph_break()
+        return 2
+
+    def __iter__(self):
+        yield 1
+        yield 2
+
+
+def test_generators_that_die_with_a_trace_are_not_shown(monkeypatch, capfd):
+    """C code has made one, asks for the length, which ends the trace, and lets it go."""
+
+    def listed(x):
+        return list(_Sized()), x * 2
+
+    monkeypatch.setattr(sys, "unraisablehook", sys.__unraisablehook__)
+    compiled = stator.compile(listed, backend="eager")
+    x = torch.ones(2)
+    assert repr(compiled(x)) == repr(listed(x))
+    assert "Exception ignored" not in capfd.readouterr().err

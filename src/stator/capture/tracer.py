@@ -91,6 +91,11 @@ def resume(start: Any) -> Any:
     return start()
 
 
+def _given_up(frame: Frame) -> BaseException | None:
+    """A generator that dies with the trace simply ends: anything else would be shown as ignored."""
+    return frame.thrown if type(frame.thrown) is GeneratorExit else None
+
+
 class Tracer(Attributes):
     """The `Operations` of one trace."""
 
@@ -130,11 +135,11 @@ class Tracer(Attributes):
         if frame.thrown is not None and _has_left_us(frame.thrown):
             self.outside(frame, frame.thrown)
         if self.interrupted is not None:
-            frame.result = Interrupted()
+            frame.result = _given_up(frame) or Interrupted()
             frame.finish()
             return False
         if self.stopped is not None or self.suspended is not None:
-            frame.result = self.stopped or Suspended()
+            frame.result = _given_up(frame) or self.stopped or Suspended()
             frame.finish()
             return False
         if frame.thrown is None:
