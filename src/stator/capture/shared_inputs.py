@@ -42,6 +42,10 @@ def guard_changed(tracer: "Tracer", given: Sequence[FakeInput]) -> list[list[Fak
         ]
         if any(has_internal_overlap(each.real) == _OVERLAPS for each in changed):
             raise SharedMemory("an input is changed whose elements share memory (expand)")
+        for each in changed:
+            # AOTAutograd hides from autograd what it writes to a leaf, and not for others.
+            if each.real.requires_grad and not each.real.is_leaf:
+                tracer.tensors.own.guard_leaf(each.fake)
         if not changed or len(given) < 2:
             return []
         by_memory: dict[int, list[FakeInput]] = defaultdict(list)
