@@ -6,6 +6,10 @@ others, against eager: results, what is left of the iterator, graphs where captu
 
 # mypy: ignore-errors
 
+import collections
+import itertools
+import operator
+
 import pytest
 import torch
 
@@ -314,3 +318,62 @@ def test_an_iterator_that_is_an_attribute() -> None:
     assert [compiled(X, ours).sum().item() for _ in range(3)] == [3.0, 6.0, 9.0]
     with pytest.raises(StopIteration):
         compiled(X, ours)
+
+
+LENGTHS = {
+    "list": lambda n: iter(list(range(n))),
+    "reversed": lambda n: reversed(list(range(n))),
+    "tuple": lambda n: iter(tuple(range(n))),
+    "range": lambda n: iter(range(n)),
+    "dict": lambda n: iter(dict.fromkeys(range(n))),
+    "items": lambda n: iter(dict.fromkeys(range(n)).items()),
+    "set": lambda n: iter(set(range(n))),
+    "deque": lambda n: iter(collections.deque(range(n))),
+    "repeat": lambda n: itertools.repeat("a", n),
+    "zip": lambda n: zip(range(n), range(n), strict=False),
+    "enumerate": lambda n: enumerate(range(n)),
+}
+
+
+@pytest.mark.parametrize("kind", LENGTHS)
+def test_how_many_are_left(kind) -> None:
+    def program(x, it):
+        first = operator.length_hint(it, 7)
+        next(it, None)
+        second = operator.length_hint(it, 7)
+        rest = list(it)
+        return x + first, first, second, rest, operator.length_hint(it, 7)
+
+    told = kind not in ("zip", "enumerate", "deque")
+    stator.reset()
+    compiled = stator.compile(program, backend="eager", fullgraph=told)
+    for n in (3, 3, 5, 1, 0):
+        ours, theirs = LENGTHS[kind](n), LENGTHS[kind](n)
+        assert repr(compiled(X, ours)) == repr(program(X, theirs))
+        assert list(ours) == list(theirs)
+
+
+def test_how_many_are_left_of_what_is_changed() -> None:
+    def program(x, items, it):
+        next(it)
+        items.append(4)
+        return x + operator.length_hint(it), list(it)
+
+    stator.reset()
+    compiled = stator.compile(program, backend="eager")
+    for items in ([1, 2], [1, 2], [1, 2, 3]):
+        other = list(items)
+        assert repr(compiled(X, items, iter(items))) == repr(program(X, other, iter(other)))
+        assert items == other
+
+
+def test_only_the_number_is_asked() -> None:
+    def program(x, it):
+        return x + operator.length_hint(it)
+
+    stator.reset()
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    for items in ([1, 2], [3, 4], [1, 2, 3]):
+        it = iter(items)
+        assert compiled(X, it).tolist() == program(X, it).tolist()
+        assert list(it) == items

@@ -107,6 +107,13 @@ class Ahead:
             return None
         return found
 
+    def length(self, iterator: Any) -> int | None:
+        """How many items it says that it has left; None if it does not say, or can't be told."""
+        found = self._rest(iterator) if id(iterator) in self._world.opaque else None
+        if type(found) is not Rest or not found.is_current():
+            return None
+        return found.length()
+
     def given(self, value: Any, *, calls: bool = False) -> Any:
         """What C code is given that goes through a value, and does not keep it."""
         if not self.iterates(value):

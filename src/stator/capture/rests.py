@@ -13,10 +13,12 @@ and may keep. Nothing that the real one goes through may have been changed in th
 item is taken. Behind the last one, it may.
 """
 
+import operator
 from types import CodeType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from stator import objects
 from stator._native._core import NULL, Frame
 from stator.effects.ahead import END, LONGEST
 from stator.effects.rest import Item, container, holders, is_constant, rest, same
@@ -50,6 +52,16 @@ class _Same:
             if not same(END if item is None else item.mark, mark):
                 return False
         return True
+
+
+class _Left:
+    """Whether an iterator has as many items left."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def __call__(self, iterator: Any) -> bool:
+        return operator.length_hint(iterator) == self._length
 
 
 class Rest:
@@ -151,6 +163,18 @@ class Rest:
             if len(self._items) > LONGEST or not self._take():
                 return False
         return True
+
+    def length(self) -> int | None:
+        """How many items the iterator would say that it has left; guarded by what it says now."""
+        if objects.lookup(type(self._raw), "__length_hint__") is None:
+            return None
+        try:
+            length = operator.length_hint(self._raw)
+        except TypeError:  # it never ends
+            return None
+        self._world.guard(self._source, TypeIs(type(self._raw)))
+        self._world.guard(self._source, Callback(_Left(length), f"has {length} items left"))
+        return max(length - self.asked, 0)
 
     def ready(self) -> Any:
         """What C code will come to that goes through it."""

@@ -7,6 +7,7 @@ to read an attribute, so it reads the world as the LOAD_ATTR instruction does.
 import abc
 import builtins
 import logging
+import operator
 import sys
 import threading
 import types
@@ -509,7 +510,16 @@ def _next(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
     return args[1]
 
 
+def _length_hint(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`operator.length_hint(iterator)` of one that existed before the call."""
+    length = None
+    if not kwargs and (len(args) == 1 or (len(args) == 2 and type(args[1]) is int)):
+        length = calls.tracer.ahead.length(args[0])
+    return by_contract(calls, frame, function, args, kwargs) if length is None else length
+
+
 SPECIAL: Final[dict[int, Handler]] = {
+    id(operator.length_hint): _length_hint,
     id(builtins.getattr): _getattr,
     id(builtins.hasattr): _hasattr,
     id(builtins.setattr): _setattr,
