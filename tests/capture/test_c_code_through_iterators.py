@@ -54,6 +54,11 @@ ITERATORS = {
     "tuple": lambda items: iter(tuple(items)),
     "values": lambda items: iter(dict(enumerate(items)).values()),
     "later": lambda items: _later(items),
+    "pairwise": itertools.pairwise,
+    "tee": lambda items: itertools.tee(items)[1],
+    "group": lambda items: next(itertools.groupby(items, lambda v: 1))[1],
+    "product": itertools.product,
+    "zip_longest": itertools.zip_longest,
 }
 
 

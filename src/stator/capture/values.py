@@ -23,6 +23,7 @@ from stator.diagnostics.catalogue import OpaqueObject, UnknownCFunction
 from stator.effects.iterators import (
     DEQUE_ITERATORS,
     DICT_ITERATORS,
+    OF_ITERTOOLS,
     REDUCED,
     SEQUENCE_ITERATORS,
     SET_ITERATOR,
@@ -52,6 +53,7 @@ _ITERATORS: Final = TypeSet(
     *DICT_ITERATORS,
     *DEQUE_ITERATORS,
     *(each for each in REDUCED if "__next__" in objects.type_dict(each)),
+    *OF_ITERTOOLS,  # also those that don't tell what they hold: all, since 3.14
     SET_ITERATOR,
     reversed,
 )

@@ -188,6 +188,9 @@ def set_iterator_node(value: Any) -> Node:
 
 # -- iterators over iterators, and other things that C code reduces to its own constructor --
 
+OF_ITERTOOLS: Final[tuple[type, ...]] = tuple(
+    found for _, found in sorted(vars(itertools).items()) if type(found) is type
+)
 REDUCED: Final[tuple[type, ...]] = (
     enumerate,
     filter,
@@ -196,11 +199,7 @@ REDUCED: Final[tuple[type, ...]] = (
     operator.itemgetter,
     operator.attrgetter,
     operator.methodcaller,
-    *(
-        found
-        for name, found in sorted(vars(itertools).items())
-        if type(found) is type and "__reduce__" in vars(found)
-    ),
+    *(found for found in OF_ITERTOOLS if "__reduce__" in vars(found)),
 )
 
 
