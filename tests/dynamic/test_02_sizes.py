@@ -276,3 +276,18 @@ def test_nothing_of_the_call_is_kept_alive():
         del x
         gc.collect()
         assert known() is None
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_nested_tensors_have_no_sizes(dynamic):
+    def program(x, n):
+        y = x * 2
+        nested = torch.nested.nested_tensor([y[:n], y])
+        return nested.size(0), nested.unbind()[0], y + n
+
+    counting = Counting()
+    compiled = stator.compile(program, backend=counting, dynamic=dynamic)
+    for n in (3, 4, 1):
+        assert str(compiled(tensor(5), n)) == str(program(tensor(5), n))
+    assert counting.graphs
