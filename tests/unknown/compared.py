@@ -10,6 +10,7 @@ import contextlib
 import difflib
 import io
 import multiprocessing
+import random
 import re
 import sys
 import time
@@ -47,11 +48,11 @@ def differences(
     compiled = stator.compile(same, backend=backend, dynamic=dynamic, fullgraph=fullgraph)
     pairs = zip(program.calls(), program.calls(), strict=True)
     for number, (plain, given) in enumerate(pairs):
-        wanted = _ran(function, plain)
+        wanted = _ran(function, plain, number)
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
             try:
-                found = _ran(compiled, given)
+                found = _ran(compiled, given, number)
             except _NotCapturedError:
                 if fullgraph:
                     return
@@ -86,8 +87,10 @@ def _comparable(text: str) -> str:
     return _GRADIENT.sub(gradient, _LAYOUT.sub(plain, text))
 
 
-def _ran(function: Any, args: tuple[Any, ...]) -> str:
+def _ran(function: Any, args: tuple[Any, ...], seed: int) -> str:
     """What a call does, and the gradients behind it."""
+    torch.manual_seed(seed)
+    random.seed(seed)
     results: list[Any] = []
     shown = io.StringIO()
 
@@ -106,6 +109,7 @@ def _ran(function: Any, args: tuple[Any, ...]) -> str:
         return f"{type(error).__name__} afterwards"
     text += f"\n{shown.getvalue()}"
     state = getattr(function, "__wrapped__", function).__globals__["state"]
+    text += f"\nthe next draws: {torch.rand(()).item()} {random.random()}\n{state.values()}\n"
     forget_marks(state.memory)
     text += "\n".join(describe((state.count, state.seen, state.memory)))
     leaf = args[0]

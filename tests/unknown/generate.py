@@ -5,9 +5,14 @@ A program is a list of statements over variables whose kinds are known: tensors 
 (`a`), of two (`b`), of integers (`i`), ints (`n`), floats (`r`), lists (`l`). Sizes are not known,
 and operators are not asked whether they accept them: what eager raises must be raised, too.
 Programs from number `WIDE` on have more words (`wide`), and a `state` of their own; those from
-`DOMAINS` on consist for the most part of what real programs do (`domains`).
+`DOMAINS` on consist for the most part of what real programs do (`domains`, `further`).
 """
 
+import bisect
+import collections
+import functools
+import heapq
+import itertools
 import math
 import random
 from collections.abc import Iterator
@@ -19,7 +24,7 @@ import torch.nn.functional as F  # noqa: N812
 
 import stator
 
-from . import domains, wide
+from . import domains, further, wide
 
 WIDE: Final = 1_000_000
 DOMAINS: Final = 2_000_000
@@ -264,7 +269,9 @@ _WIDE: Final = Vocabulary(
     (*CONDITIONS, *wide.CONDITIONS),
     wide.BLOCKS,
 )
-_DOMAINS: Final = Vocabulary(_WIDE.expressions, _WIDE.conditions, domains.BLOCKS, 0.6)
+_DOMAINS: Final = Vocabulary(
+    _WIDE.expressions, _WIDE.conditions, (*domains.BLOCKS, *further.BLOCKS), 0.6
+)
 
 
 class State:
@@ -274,6 +281,15 @@ class State:
         self.count = 0
         self.seen: list[Any] = []
         self.memory = torch.ones(6)
+        torch.manual_seed(0)
+        self.norm = torch.nn.BatchNorm1d(2)
+        self.linear = torch.nn.Linear(2, 2)
+        self.rnn = torch.nn.RNN(2, 2, batch_first=True)
+
+    def values(self) -> list[Any]:
+        """What its layers hold."""
+        layers = (self.norm, self.linear)
+        return [value.tolist() for layer in layers for value in layer.state_dict().values()]
 
 
 def doubled(gradient: torch.Tensor) -> torch.Tensor:
@@ -299,6 +315,12 @@ class Generated:
             "torch": torch,
             "F": F,
             "math": math,
+            "random": random,
+            "itertools": itertools,
+            "functools": functools,
+            "collections": collections,
+            "heapq": heapq,
+            "bisect": bisect,
             "stator": stator,
             "doubled": doubled,
             "squared": squared,
