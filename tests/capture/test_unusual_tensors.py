@@ -66,3 +66,23 @@ def test_guards_ask_no_result_for_its_gradient(action):
     compiled(leaf)
     assert leaf.grad.tolist() == [6, 6, 6]
     assert count == 2
+
+
+def test_a_view_made_without_grad_is_a_leaf_with_a_gradient():
+    """One of the few leaves of which autograd's own flag does not say so."""
+
+    def read(given):
+        return given * 2, given.grad is None
+
+    backend = Recording()
+    compiled = stator.compile(read, backend=backend)
+    base = torch.arange(4.0).requires_grad_()
+    with torch.no_grad():
+        given = base[1:]
+    assert given.is_leaf
+    assert given.requires_grad
+    for _ in range(2):
+        assert repr(compiled(given)) == repr(read(given))
+    given.grad = torch.ones(3)
+    assert repr(compiled(given)) == repr(read(given))
+    assert len(backend.graphs) == 2

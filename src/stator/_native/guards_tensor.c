@@ -260,7 +260,23 @@ grad_warns(PyObject *o)
         || !PyObject_TypeCheck(o, torch_api.base) || impl_of(o) == NULL)
         return 0;
     const char *meta = *(char *const *)(impl_of(o) + torch_api.autograd);
-    return meta != NULL && meta[torch_api.leaf] != 1 && torch_api.requires_grad(impl_of(o));
+    if (meta == NULL || meta[torch_api.leaf] == 1 || !torch_api.requires_grad(impl_of(o)))
+        return 0;
+    /* A view made without grad, of a leaf, is one itself; only torch can tell. */
+    static PyObject *name;
+    if (name == NULL && (name = PyUnicode_InternFromString("is_leaf")) == NULL) {
+        PyErr_Clear();
+        return 0;
+    }
+    PyObject *field = _PyType_Lookup(torch_api.base, name);
+    if (field == NULL || !Py_IS_TYPE(field, &PyGetSetDescr_Type))
+        return 0;
+    PyGetSetDef *def = ((PyGetSetDescrObject *)field)->d_getset;
+    PyObject *leaf = def->get(o, def->closure);
+    if (leaf == NULL)
+        PyErr_Clear();
+    Py_XDECREF(leaf);
+    return leaf == Py_False;
 }
 
 int
