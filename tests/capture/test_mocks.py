@@ -68,3 +68,20 @@ def test_a_class_of_the_call_by_its_object():
     compiled = stator.compile(named, backend="eager", fullgraph=True)
     for n in (2, 2, 5):
         assert repr(compiled(torch.ones(2), n)) == repr(named(torch.ones(2), n))
+
+
+TABLE = {}
+
+
+def kept(x):
+    made = type("Made", (), {})()
+    TABLE[type(made)] = 1
+    return x + 1
+
+
+def test_a_class_of_the_call_that_is_kept_by_its_object():
+    """Each call makes another one: what was made in the trace is none of them."""
+    reset_engine()
+    with pytest.raises(stator.CaptureError, match="class"):
+        stator.compile(kept, backend="eager", fullgraph=True)(torch.ones(1))
+    assert not TABLE
