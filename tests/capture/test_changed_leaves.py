@@ -68,6 +68,44 @@ def test_leaves_and_results(program, kinds, backend):
         assert called(compiled, kind) == called(program, kind)
 
 
+def under_no_grad(x):
+    with torch.no_grad():
+        x.mul_(2)
+    return x * x
+
+
+def detached(x):
+    x.detach_()
+    return x * 2
+
+
+def test_a_view_of_a_leaf_is_changed_without_grad():
+    """AOTAutograd refuses that when the graph has run, and has changed nothing."""
+    stator.reset()
+    compiled = stator.compile(under_no_grad, backend="aot_eager")
+    for _ in range(3):
+        leaves = [torch.arange(4.0).requires_grad_() for _ in range(2)]
+        expected, found = (
+            function(leaf[1:])
+            for function, leaf in zip((under_no_grad, compiled), leaves, strict=True)
+        )
+        assert found.tolist() == expected.tolist()
+        assert leaves[0].tolist() == leaves[1].tolist()
+
+
+def test_views_are_not_detached_in_place():
+    stator.reset()
+    backend = Recording()
+    compiled = stator.compile(detached, backend=backend)
+    compiled(torch.ones(3))
+    compiled(torch.ones(3))
+    assert backend.graphs == [["mul"]]
+    view = torch.arange(4.0)[1:]
+    for function in (detached, compiled):
+        with pytest.raises(RuntimeError, match="Can't detach views in-place"):
+            function(view)
+
+
 def test_graphs():
     """One for each: a graph that is right for a result is none for a leaf."""
     stator.reset()

@@ -40,7 +40,7 @@ from stator.graph.prologue import (
     set_requires_grad,
 )
 from stator.graph.purity import KEEP
-from stator.guards import Callback, Source
+from stator.guards import Callback, Field, Is, Source
 from stator.torchlib.modes import disable_current_modes, set_grad_enabled
 from stator.torchlib.tensors import DisableTorchFunction, TensorBase
 
@@ -220,6 +220,9 @@ class AutogradLeaves:
         self.guard_leaf(tensor)
         if tensor._is_view():
             raise TensorStateChanged("Tensor.detach_: a view is detached")
+        if id(tensor) in self._tensors.inputs:
+            raw, source = self._tensors.inputs[id(tensor)]
+            self._world.guard(Field(source, _BASE), Is(_BASE.__get__(raw)))
         if tensor.is_leaf and tensor.requires_grad:
             self.set_requires_grad(frame, tensor, False)
             return tensor
@@ -500,6 +503,7 @@ def _is_written(after: fx.Node, storage: int) -> bool:
     return _is_used(after, storage, lambda node: KEEP in node.meta)
 
 
+_BASE: Final[Any] = TensorBase.__dict__["_base"]
 _LEAF: Final[Any] = TensorBase.__dict__["is_leaf"].__get__
 
 

@@ -71,7 +71,11 @@ class Rerun:
         self._draws = changes.random
         self._changed: tuple[int, ...] = ()  # inputs that are to be as they were
         counts = changes.counted and type(backend) is str and backend in _COUNTING
-        if changes.inputs and not undone and counts and trace.refuses:
+        # What autograd has against a change depends on where the tensor comes from.
+        refuses = trace.refuses or any(
+            node.meta["example_value"].requires_grad for node in changes.inputs
+        )
+        if changes.inputs and not undone and counts and refuses:
             self._changed = tuple(changes.positions(recorded))
         self._reported = False
         self._unchanged = _Unchanged()
