@@ -86,3 +86,27 @@ def test_a_view_made_without_grad_is_a_leaf_with_a_gradient():
     given.grad = torch.ones(3)
     assert repr(compiled(given)) == repr(read(given))
     assert len(backend.graphs) == 2
+
+
+def test_results_with_and_without_a_gradient():
+    """That a result keeps no gradient, and was given none, is a fact."""
+
+    def read(given):
+        return given * 2, given.grad
+
+    def made(kind):
+        result = x().requires_grad_() * 1
+        if kind == "kept":
+            result.retain_grad()
+            result.sum().backward()
+        elif kind == "given":
+            result.grad = torch.full((3,), 5.0)
+        return result
+
+    backend = Recording()
+    compiled = stator.compile(read, backend=backend)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for kind in ("none", "none", "kept", "given", "none", "given"):
+            assert repr(compiled(made(kind))[1]) == repr(read(made(kind))[1]), kind
+    assert backend.graphs[0] == ["mul"]

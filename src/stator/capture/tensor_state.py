@@ -5,6 +5,7 @@ recipes for tensors made in the call, or a `Break`. `autograd_leaves` knows what
 """
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from types import CodeType
@@ -62,6 +63,13 @@ _RETAIN_GRAD: Final = _FIELDS["retain_grad"]
 _UNREAD: Final = object()
 _NAMES: Final = {"__deepcopy__": "deepcopy"}
 _OF_SUBCLASSES: Final = frozenset({"as_subclass", "make_subclass"})
+
+
+def _has_no_gradient(tensor: torch.Tensor) -> bool:
+    """Whether a tensor that is no leaf has no gradient, and will not get one by `backward()`."""
+    with DisableTorchFunction(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch does not want that to be asked
+        return not tensor.retains_grad and _GRAD.__get__(tensor) is None
 
 
 class TensorState(AutogradLeaves):
@@ -252,8 +260,9 @@ class TensorState(AutogradLeaves):
         """The gradient that a world tensor has at the start: an input of its own."""
         self.guard_leaf(tensor)
         if not tensor.is_leaf:
-            if raw.retains_grad:
+            if not _has_no_gradient(raw):
                 raise AutogradInside("the gradient of an input that is no leaf is read")
+            self._world.guard(source, Callback(_has_no_gradient, "without a gradient"))
             return None
         if self._tensors.graph.default_device is not None:
             # A mode would see what guards do.
