@@ -79,3 +79,21 @@ def test_gradients(kind, backend):
                 torch.testing.assert_close(two.grad, one.grad, rtol=1e-3, atol=1e-4)
             for one, two in zip(plain.buffers(), other.buffers(), strict=True):
                 torch.testing.assert_close(two, one, rtol=1e-3, atol=1e-4)
+
+
+def test_a_view_of_what_an_operator_may_refuse_to_change() -> None:
+    """The operator is computed for its errors, too; its result must not stand for the view."""
+
+    def program(x: torch.Tensor, w: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        (rows,) = torch.where(mask)
+        out = torch.zeros_like(x)
+        out.index_add_(0, rows, x[rows] @ w)
+        return out.view(2, 2, 3)
+
+    x, mask = torch.arange(12.0).view(4, 3), torch.tensor([1, 0, 1, 1])
+    one, two = (torch.ones(3, 3, requires_grad=True) for _ in range(2))
+    program(x, one, mask).sum().backward()
+    with without_kernels():
+        stator.compile(program, backend="inductor")(x, two, mask).sum().backward()
+    assert two.grad is not None
+    assert torch.equal(two.grad, one.grad)

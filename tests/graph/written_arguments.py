@@ -262,6 +262,8 @@ def _are_equal(operator: Any, wanted: Sequence[Any], found: Sequence[Any]) -> bo
 
 def main(first: int, step: int) -> int:
     torch.set_num_threads(1)
+    for backend in _BACKENDS:  # what they load is loaded once, and not in each process
+        stator.compile(torch.sin, backend=backend)(torch.ones(2))
     counts: Counter[str] = Counter()
     for operator in writing()[first::step]:
         counts["operators"] += 1

@@ -62,11 +62,8 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
     marked = own.finish(resolver.outputs)
     # Before an exception, all operators run: a kernel may refuse what a fake one lets pass.
     checked = [each.tensor for each in graph.checks]
-    unused = [
-        # It is computed, and that is all: autograd must not keep what it is computed from.
-        graph.call(("method", "detach"), (each,)) if each.requires_grad else each
-        for each in tracer.tensors.handled.unused([*resolver.outputs, *checked])
-    ]
+    others = tracer.tensors.handled.unused([*resolver.outputs, *checked])
+    unused = [_only_computed(graph, each, resolver.outputs) for each in others]
     unused += unused_draws(graph, [*resolver.outputs, *checked, *unused])
     recorded = graph.finish([*resolver.outputs, *unused, *checked], whole=raised)
     graph_changes = changes_of(graph, recorded)
@@ -119,6 +116,19 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
         operators=operators,
         shapes=tracer.tensors.shapes,
     )
+
+
+def _only_computed(graph: OutputGraph, tensor: torch.Tensor, outputs: Sequence[Any]) -> Any:
+    """A tensor as one more result: autograd must not keep what it is computed from.
+
+    If a result has its memory it is a copy: AOTAutograd would make that result from this one, which
+    has no gradient.
+    """
+    made = graph.call(("method", "detach"), (tensor,)) if tensor.requires_grad else tensor
+    results = (each for each in outputs if isinstance(each, torch.Tensor))
+    if any(storage_of(each) == storage_of(tensor) for each in results):
+        made = graph.call(torch.clone, (made,))
+    return made
 
 
 def _check_ended(tracer: Tracer) -> None:
