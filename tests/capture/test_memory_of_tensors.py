@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import stator
+from stator.capture.resized import RELAID
 
 
 def _floats(*sizes: int) -> torch.Tensor:
@@ -205,3 +206,45 @@ def test_as_in_eager(program: Any, backend: str) -> None:
 @pytest.mark.parametrize("program", CAPTURED)
 def test_captured_as_one_graph(program: Any) -> None:
     stator.compile(program, backend="eager", fullgraph=True)(*PROGRAMS[program][0]())
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("shape", [(6,), (2, 3), (1, 6)])
+@pytest.mark.parametrize("name", sorted(RELAID))
+def test_parts_of_tensors_that_are_laid_out_anew(name: str, shape: Any, backend: str) -> None:
+    """Also where the shape stays: AOTAutograd puts such an input to the beginning of its memory."""
+    given: Any = {
+        "as_strided_": (shape, torch.empty(shape).stride(), 1),
+        "resize_": (shape,),
+        "resize_as_": (torch.empty(shape),),
+        "transpose_": (0, 0),
+        "swapaxes_": (0, 0),
+        "swapdims_": (0, 0),
+        "unsqueeze_": (0,),
+    }.get(name, ())
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        x.mul_(2)
+        getattr(x, name)(*given)
+        x.add_(1)
+        return x.sigmoid()
+
+    compiled = stator.compile(program, backend=backend)
+    for start in (0, 1):  # the second one is a part
+        whole = [torch.arange(8.0) for _ in range(2)]
+        parts = [each[start : start + 6].view(shape) for each in whole]
+        results = [run(part) for run, part in zip((program, compiled), parts, strict=True)]
+        assert torch.equal(*results) and torch.equal(*whole)
+        places = [(each.shape, each.stride(), each.storage_offset()) for each in parts]
+        assert places[0] == places[1]
+
+
+def test_operators_that_lay_tensors_out_anew_are_those_of_torch() -> None:
+    tagged = {
+        name
+        for name in dir(torch.Tensor)
+        if name.endswith("_") and not name.endswith("__") and hasattr(torch.ops.aten, name)
+        for overload in [getattr(torch.ops.aten, name)]
+        if any(torch.Tag.inplace_view in getattr(overload, n).tags for n in overload.overloads())
+    }
+    assert tagged - {"detach_", "set_", "resize_as_sparse_"} == RELAID

@@ -15,6 +15,7 @@ from stator.capture.strided import WARNED
 from stator.diagnostics.catalogue import TensorStateChanged
 from stator.graph.fakes import FakeInput, tensors_in
 from stator.graph.memory import extent, storage_of
+from stator.graph.output import operator_name
 from stator.graph.prologue import Step
 from stator.torchlib.operators import OpOverload, OpOverloadPacket
 
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from stator.capture.tensors import Tensors
 
 _RESIZING: Final = frozenset({"resize_", "resize_as_"})
+# To AOTAutograd these give a tensor another shape, also where it is the same (`t_` of one
+# dimension). torch tags them as `inplace_view`.
+RELAID: Final = _RESIZING | {
+    *("as_strided_", "squeeze_", "swapaxes_", "swapdims_", "t_", "transpose_", "unsqueeze_"),
+}
 
 
 def resize_early(tensors: "Tensors") -> None:
@@ -29,7 +35,8 @@ def resize_early(tensors: "Tensors") -> None:
     for given in tensors.graph.fakes.inputs:
         if tensors.own.is_made(given.real) or id(given.fake) in tensors.own.replaced:
             continue  # its memory is new, or another's
-        if not given.lies_as_made():
+        node = tensors.graph.arguments.node(given.fake)
+        if not given.lies_as_made() or any(_relays(user, node) for user in node.users):
             tensors.shapes.begins(given.real, tensors.sources[id(given.real)])
             if given.real.storage_offset():
                 raise TensorStateChanged("a part of a tensor is given another shape")
@@ -39,7 +46,6 @@ def resize_early(tensors: "Tensors") -> None:
                 raise TensorStateChanged("a tensor is given another shape of which there are views")
         if not given.is_reshaped():
             continue
-        node = tensors.graph.arguments.node(given.fake)
         if given.real.numel() and any(_is_out(user, node) for user in node.users):
             raise TensorStateChanged(WARNED)
         if not _grows(given):
@@ -99,6 +105,12 @@ def _is_out(user: fx.Node, node: fx.Node) -> bool:
         out is node or (isinstance(out, tuple | list) and any(each is node for each in out))
         for out in outs
     )
+
+
+def _relays(user: fx.Node, node: fx.Node) -> bool:
+    name = user.target if isinstance(user.target, str) else operator_name(user.target)
+    first = user.args[0] if user.args else user.kwargs.get("self", user.kwargs.get("input"))
+    return first is node and name.rpartition(".")[2] in RELAID
 
 
 def _resizes(user: fx.Node, node: fx.Node) -> bool:
