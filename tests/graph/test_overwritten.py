@@ -97,3 +97,43 @@ def test_a_view_of_what_an_operator_may_refuse_to_change() -> None:
         stator.compile(program, backend="inductor")(x, two, mask).sum().backward()
     assert two.grad is not None
     assert torch.equal(two.grad, one.grad)
+
+
+COPIES = {
+    "clone": lambda queue: queue.clone().detach(),
+    "sum": lambda queue: queue + 0,
+    "product": lambda queue: queue * 1,
+    "power": lambda queue: queue**1,
+    "conversion": lambda queue: queue.to(torch.float32, copy=True),
+    "cat": lambda queue: torch.cat([queue]),
+    "padding": lambda queue: torch.nn.functional.pad(queue, (0, 0)),
+    "repeated": lambda queue: queue.repeat(1, 1),
+    "transposed": lambda queue: queue.t().clone().t(),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_copies_of_what_the_graph_changes_are_kept_for_the_backward(name):
+    """Inductor takes them for nothing, and would read the input, which has other values then."""
+
+    class Contrast(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.layer = torch.nn.Linear(4, 3, bias=False)
+            self.register_buffer("queue", torch.randn(3, 8))
+
+        def forward(self, x):
+            logits = self.layer(x) @ COPIES[name](self.queue)
+            with torch.no_grad():
+                self.queue[:, :2] = x[:, :3].t()
+            return logits.exp().sum()
+
+    x = torch.arange(8.0).view(2, 4) / 8
+    found = []
+    for backend in (None, "inductor"):
+        module = Contrast()
+        call = module if backend is None else stator.compile(module, backend=backend)
+        call(x).backward()
+        found.append([module.layer.weight.grad, module.queue])
+    torch.testing.assert_close(*found)

@@ -9,6 +9,7 @@ from stator.torchlib import inductor as torch_inductor
 
 from . import packed_operator, recurrent, vector_instructions
 from .inductor_settings import config_patches
+from .kept_copies import keep_copies
 
 
 def inductor(
@@ -26,6 +27,7 @@ def inductor(
     settings = {**(patches or {}), **config_patches(mode, options)}
     recurrent.as_operators(module)
     packed_operator.as_operators(module)
+    keep_copies(module)
     vector_instructions.try_each_once()
     compile_fx = torch_inductor.compile_fx()
     compiled: Callable[..., Any] = compile_fx(
