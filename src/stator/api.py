@@ -12,16 +12,17 @@ from typing import Any, Final, Literal, TypeVar, overload
 from torch import nn
 
 from stator._native._core import CompiledFunction
-from stator.capture import marks, rests
-from stator.capture.controls import error_on_graph_break
-from stator.capture.dimensions import (
+from stator.capture.calls import marks
+from stator.capture.calls.controls import error_on_graph_break
+from stator.capture.calls.marks import Kind, Mark
+from stator.capture.iterators import given_iterators
+from stator.capture.numbers.dimensions import (
     MARKING,
     mark_dynamic,
     mark_static,
     mark_unbacked,
     maybe_mark_dynamic,
 )
-from stator.capture.marks import Kind, Mark
 from stator.diagnostics import logs
 from stator.diagnostics.explanation import Explanation
 from stator.diagnostics.logs import set_logs
@@ -223,7 +224,7 @@ def _kind(value: object) -> str:
 def reset() -> None:
     """Forgets everything that was compiled; compiled functions compile again when called."""
     forget()
-    rests.forget()
+    given_iterators.forget()
     logs.forget()
     announcements.forgotten()
 
@@ -236,7 +237,7 @@ def reset_code(fn: Any) -> None:
     """
     for code in _codes(fn):
         forget(code)
-        rests.forget(code)
+        given_iterators.forget(code)
 
 
 def _codes(fn: Any) -> list[CodeType]:

@@ -11,7 +11,7 @@ from torch import nn
 from torch._compile import _disable_dynamo
 
 import stator
-from stator.capture import controls
+from stator.capture.calls import controls
 from stator.testing import compilations, count
 
 from .tools import Recording

@@ -60,9 +60,9 @@ def falsified(old):
 
 # What is replaced, by what, and whether nothing is compiled then.
 STAGES = {
-    "an instruction": ("stator.capture.tracer.Tracer.negative", lambda old: fault()),
+    "an instruction": ("stator.capture.trace.tracer.Tracer.negative", lambda old: fault()),
     "an attribute": (
-        "stator.capture.tracer.Tracer.getattr",
+        "stator.capture.trace.tracer.Tracer.getattr",
         lambda old: fault(when=lambda *args: args[3:] == ("sum",), otherwise=old),
     ),
     "recording": (
@@ -81,16 +81,16 @@ STAGES = {
         "stator.graph.environment.Environment._refine_ranges",
         lambda old: sympy_error(kind="ValueError"),
     ),
-    "torch's state": ("stator.capture.trace.torch_state_guards", lambda old: fault()),
-    "parameters": ("stator.capture.trace.parameters", lambda old: fault()),
-    "the end": ("stator.capture.trace.finish", lambda old: fault()),
-    "the plan": ("stator.capture.finish.plan", lambda old: fault(kind="AssertionError")),
+    "torch's state": ("stator.capture.trace.trace.torch_state_guards", lambda old: fault()),
+    "parameters": ("stator.capture.trace.trace.parameters", lambda old: fault()),
+    "the end": ("stator.capture.trace.trace.finish", lambda old: fault()),
+    "the plan": ("stator.capture.trace.finish.plan", lambda old: fault(kind="AssertionError")),
     "the graph": ("stator.graph.output.OutputGraph.finish", lambda old: fault(kind="KeyError")),
     "names": ("stator.driver.entries.name_graph", lambda old: fault()),
     "emit": ("stator.driver.entries.residual", lambda old: fault()),
     "translating guards": ("stator.guards.symbolic._translated", lambda old: fault()),
     "lowering guards": ("stator.guards.compile", lambda old: fault()),
-    "a guard that does not hold": ("stator.capture.task.Trace.all_guards", falsified),
+    "a guard that does not hold": ("stator.capture.trace.task.Trace.all_guards", falsified),
     "installing": ("stator.driver.entries.is_steady", lambda old: fault()),
     "learning": ("stator.driver.dynamics.Dynamics.learn", lambda old: fault()),
     "tracing": ("stator.driver.tracing.trace", lambda old: fault()),

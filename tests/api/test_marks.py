@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import stator
-from stator.capture import marks
-from stator.capture.marks import Kind
+from stator.capture.calls import marks
+from stator.capture.calls.marks import Kind
 from stator.testing import compilations, count
 
 from .tools import Block, Recording

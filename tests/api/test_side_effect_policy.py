@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import stator
-from stator.capture.writes import Write
+from stator.capture.trace.writes import Write
 
 X = torch.ones(3)
 TOTAL = 0
@@ -342,6 +342,6 @@ def test_values_are_checked():
 
 
 def test_nothing_is_noted_when_silent(monkeypatch):
-    monkeypatch.setattr("stator.capture.writes.Writes._note", None)
+    monkeypatch.setattr("stator.capture.trace.writes.Writes._note", None)
     assert Write is not None
     run(nested, lambda: (Thing(),), "silent")

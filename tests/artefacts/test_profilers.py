@@ -12,7 +12,7 @@ import torch
 from torch.autograd import profiler
 
 import stator
-from stator.capture import handled
+from stator.capture.tensors import refused_values
 from stator.evaluator import PACKAGE
 from tests.versions import known_layers
 
@@ -165,7 +165,9 @@ def test_inductor() -> None:
 @known_layers
 def test_errors_in_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Inductor does not tell which operation of a kernel has failed: a note names the lines."""
-    monkeypatch.setattr(handled, "_SMALL", -1)  # or the graph is undone, and the program runs
+    monkeypatch.setattr(
+        refused_values, "_SMALL", -1
+    )  # or the graph is undone, and the program runs
 
     def picking(x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
         x.add_(1)

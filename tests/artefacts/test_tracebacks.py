@@ -11,7 +11,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import stator
-from stator.capture import handled
+from stator.capture.tensors import refused_values
 from stator.evaluator import PACKAGE
 
 X = torch.arange(4.0)
@@ -115,7 +115,7 @@ CHANGING = [
 @pytest.fixture
 def half_done(monkeypatch: pytest.MonkeyPatch) -> None:
     """No graph is undone when it raises, however little it changes: its exception leaves."""
-    monkeypatch.setattr(handled, "_SMALL", -1)
+    monkeypatch.setattr(refused_values, "_SMALL", -1)
 
 
 def raised(function: Callable[..., Any], *args: Any) -> BaseException:

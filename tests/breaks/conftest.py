@@ -14,4 +14,4 @@ def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
 
     names = tuple(name for name in state.DEFAULT if name != "torch_dispatch_modes")
     monkeypatch.setattr(state, "DEFAULT", names)
-    monkeypatch.setattr("stator.capture.trace._dispatch_mode", str)
+    monkeypatch.setattr("stator.capture.trace.trace._dispatch_mode", str)

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import stator
-from stator.capture import drawn
+from stator.capture.randomness import drawing_functions
 
 SIDES = [0]
 LIMIT = 3
@@ -266,13 +266,13 @@ def with_a_module(limit):
 def test_functions_that_do_more_are_not_taken(function, monkeypatch) -> None:
     """It never comes to the example, which would run the function while tracing."""
     taken = []
-    example = drawn.Drawn._example
+    example = drawing_functions.Drawn._example
 
     def noted(self, owner, chosen, *given):
         taken.append(chosen)
         return example(self, owner, chosen, *given)
 
-    monkeypatch.setattr(drawn.Drawn, "_example", noted)
+    monkeypatch.setattr(drawing_functions.Drawn, "_example", noted)
 
     def program(x, mask):
         given = (3, mask) if function is with_torch_generator else (3,)

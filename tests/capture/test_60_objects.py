@@ -14,8 +14,9 @@ import torch
 
 import stator
 from stator._native import _core as core
-from stator.capture import capture, restart
-from stator.capture.trace import trace
+from stator.capture import capture
+from stator.capture.trace import restart
+from stator.capture.trace.trace import trace
 from stator.objects import layout_base
 
 from .harness import Recording

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import stator
-from stator.capture.resized import RELAID
+from stator.capture.tensors.resized import RELAID
 
 
 def _floats(*sizes: int) -> torch.Tensor:

@@ -17,8 +17,8 @@ import pytest
 import torch
 
 import stator
-from stator.capture.handlers import HANDLERS, _combined
-from stator.capture.rules import rule_of
+from stator.capture.calls.handlers import HANDLERS, _combined
+from stator.capture.calls.rules import rule_of
 from stator.cli import main
 from stator.diagnostics.breaks import Break
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import stator
-from stator.capture.refusals import FORBIDDEN, MARKED
+from stator.capture.trace.refusals import FORBIDDEN, MARKED
 from stator.contracts import Reason
 from stator.diagnostics import catalogue
 from stator.diagnostics.breaks import Break, Failed

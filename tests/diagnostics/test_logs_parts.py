@@ -11,7 +11,7 @@ import torch
 from torch.utils.checkpoint import checkpoint
 
 import stator
-from stator.capture import steps
+from stator.capture.trace import steps
 from stator.diagnostics import logs
 from stator.diagnostics.places import Place
 

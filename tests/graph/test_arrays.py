@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from stator.capture.array_tables import KEYWORDS, PARTIAL, SYMBOLIC
+from stator.capture.arrays.array_tables import KEYWORDS, PARTIAL, SYMBOLIC
 from stator.graph.arrays import Edges, numpy_function
 
 # These take other arguments: they have tests of their own below.

@@ -4,8 +4,8 @@ Stage: between the evaluator (which runs the bytecode) and emit. In: a function 
 its parameters. Out: a `Trace`. docs/capture.md describes it.
 """
 
-from stator.capture.task import Trace
-from stator.capture.trace import capture
+from stator.capture.trace.task import Trace
+from stator.capture.trace.trace import capture
 from stator.diagnostics.breaks import Break, CaptureError, Place
 
 __all__ = ["Break", "CaptureError", "Place", "Trace", "capture"]

@@ -73,7 +73,7 @@ def _tell(name: str, value: Any) -> int:
     """The rule for a callable."""
     if not callable(value):
         raise UsageError(f"{name} is of type {type(value).__name__}, which can't be called")
-    from stator.capture.rules import rule_of  # noqa: PLC0415 - loads torch, pages don't need it
+    from stator.capture.calls.rules import rule_of  # noqa: PLC0415 - loads torch, pages don't need it
 
     rule = rule_of(value)
     print(f"{name} {rule.what}.")

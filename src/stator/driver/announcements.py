@@ -14,8 +14,9 @@ from typing import Any, Final
 import torch
 import torch.fx as fx
 
-from stator.capture import CaptureError, Trace, steps
-from stator.capture.shapes import Shapes
+from stator.capture import CaptureError, Trace
+from stator.capture.numbers.shapes import Shapes
+from stator.capture.trace import steps
 from stator.diagnostics import journal, logs
 from stator.diagnostics.explanation import GraphBreak, is_of_a_split
 from stator.driver import regions, story

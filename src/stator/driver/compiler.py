@@ -18,12 +18,12 @@ from stator._native._core import CALL_ORIGINAL, CompiledFunction, attach, lookup
 from stator.backends import BackendError
 from stator.backends.registry import is_built_in
 from stator.capture import CaptureError, Trace
-from stator.capture.assumed import UnknownSymbolError
-from stator.capture.garbage import COLLECTOR
-from stator.capture.lifetime import compiling
-from stator.capture.restart import ReplayError
-from stator.capture.task import Task, Trust
-from stator.capture.wanted import Wanted
+from stator.capture.library.garbage_collection import COLLECTOR
+from stator.capture.numbers.assumptions import UnknownSymbolError
+from stator.capture.trace.lifetime import compiling
+from stator.capture.trace.restart import ReplayError
+from stator.capture.trace.task import Task, Trust
+from stator.capture.trace.wanted import Wanted
 from stator.diagnostics import progress
 from stator.diagnostics.breaks import Break, Failed, failures_are_raised
 from stator.diagnostics.places import shown

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from stator._native._core import CompiledFunction
 from stator.bytecode import decode
-from stator.capture.budget import Splits
-from stator.capture.task import Trust
+from stator.capture.trace.budget import Splits
+from stator.capture.trace.task import Trust
 from stator.emit.forward import forward
 from stator.emit.resume import resume
 from stator.evaluator.points import Point, Slot, size_of

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 import torch
 
 from stator import config, objects
-from stator.capture.hooks import BESIDE, HOOKS
-from stator.capture.wanted import LARGEST, Wanted
+from stator.capture.modules.module_hooks import BESIDE, HOOKS
+from stator.capture.trace.wanted import LARGEST, Wanted
 from stator.driver.options import Options
 from stator.guards import Attr, Equal, Guard, Holds, Is, Keys, Local, NoAttr, NoKey, Source
 from stator.guards.reference import Call, holds

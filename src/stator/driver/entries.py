@@ -16,8 +16,8 @@ from stator import guards
 from stator._native._core import Entry, GuardTree
 from stator.backends import BackendError
 from stator.capture import CaptureError, Trace
-from stator.capture.assumed import UnknownSymbolError
-from stator.capture.garbage import collects
+from stator.capture.library.garbage_collection import collects
+from stator.capture.numbers.assumptions import UnknownSymbolError
 from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
 from stator.driver import announcements, profiling, same_graph

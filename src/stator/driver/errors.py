@@ -1,6 +1,6 @@
 """What the driver raises."""
 
-from stator.capture.assumed import Specialized
+from stator.capture.numbers.assumptions import Specialized
 from stator.diagnostics.places import Place, shown
 from stator.driver.ledger import Recompile
 

@@ -11,7 +11,7 @@ from types import FunctionType
 from typing import Any, Final
 
 from stator._native._core import Bucket, CompiledFunction
-from stator.capture.task import Trust
+from stator.capture.trace.task import Trust
 from stator.diagnostics import journal
 from stator.diagnostics.explanation import Explanation, GraphBreak, Part
 from stator.driver import announcements

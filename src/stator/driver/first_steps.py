@@ -11,7 +11,7 @@ from typing import Final
 import torch
 
 from stator.capture import Trace
-from stator.capture.task import Task
+from stator.capture.trace.task import Task
 from stator.effects.model import DictContents
 from stator.effects.steps import Apply
 from stator.guards import Attr, Source

@@ -16,7 +16,7 @@ from typing import Any
 
 from stator.backends import BackendError
 from stator.backends.patience import Patience
-from stator.capture.lifetime import compiling
+from stator.capture.trace.lifetime import compiling
 from stator.diagnostics import progress
 from stator.driver import announcements, stance
 from stator.driver.ledger import Label

@@ -16,8 +16,8 @@ from typing import Any, Final
 from torch import nn
 
 from stator import objects
-from stator.capture.task import Task, Trace
-from stator.capture.wanted import LARGEST
+from stator.capture.trace.task import Task, Trace
+from stator.capture.trace.wanted import LARGEST
 from stator.effects import Constant, Fetched, Plan
 from stator.effects.model import values_of
 from stator.effects.steps import Apply, Expr, leaves

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from torch.autograd import profiler
 
-from stator.capture import marks
-from stator.capture.marks import Kind, Mark
+from stator.capture.calls import marks
+from stator.capture.calls.marks import Kind, Mark
 from stator.torchlib.tracers import RecordFunction
 
 _Graph = Callable[..., Sequence[Any]]

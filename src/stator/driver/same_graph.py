@@ -17,7 +17,7 @@ import torch
 import torch.fx as fx
 
 from stator.capture import Trace
-from stator.capture.hooks import SAME_HOOKS
+from stator.capture.modules.module_hooks import SAME_HOOKS
 from stator.diagnostics.artefacts import Title
 from stator.driver.backend import Ready
 from stator.driver.dynamics import hooks_of

@@ -8,7 +8,7 @@ anything is changed.
 import warnings
 
 from stator import config
-from stator.capture.writes import Write
+from stator.capture.trace.writes import Write
 from stator.diagnostics import logs, progress
 from stator.diagnostics.places import Place, shown
 from stator.driver import announcements

@@ -12,8 +12,8 @@ from typing import Any, Final, TypeVar
 
 from stator._native._core import MODE_DISPATCH, MODE_EAGER, MODE_MISS, set_mode
 from stator.backends import check
-from stator.capture import marks
-from stator.capture.marks import Kind, Mark
+from stator.capture.calls import marks
+from stator.capture.calls.marks import Kind, Mark
 
 F = TypeVar("F", bound=Callable[..., Any])
 

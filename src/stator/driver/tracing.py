@@ -17,11 +17,11 @@ from typing import Final
 
 from stator.bytecode import decode
 from stator.capture import CaptureError, Trace
-from stator.capture.garbage import COLLECTOR
-from stator.capture.restart import split
-from stator.capture.task import Task, Trust
-from stator.capture.trace import failure, trace
-from stator.capture.wanted import Wanted
+from stator.capture.library.garbage_collection import COLLECTOR
+from stator.capture.trace.restart import split
+from stator.capture.trace.task import Task, Trust
+from stator.capture.trace.trace import failure, trace
+from stator.capture.trace.wanted import Wanted
 from stator.diagnostics.breaks import Break, Failed, Place
 from stator.diagnostics.catalogue import (
     BranchOnValues,

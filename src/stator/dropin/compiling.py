@@ -22,8 +22,8 @@ from stator._native._core import CompiledFunction
 from stator.backends import list_backends
 from stator.backends.inductor_settings import check_settings
 from stator.backends.registry import is_built_in, takes_settings
-from stator.capture import marks
-from stator.capture.marks import Kind, Mark
+from stator.capture.calls import marks
+from stator.capture.calls.marks import Kind, Mark
 from stator.driver.modules import copied
 from stator.dropin.modules import unwrapped, wrapped
 

@@ -153,7 +153,7 @@ ANSWERS: Final[dict[str, Any]] = {
 COMPILING: Final[frozenset[str]] = frozenset(
     {"is_compiling", "is_dynamo_compiling", "is_torchdynamo_compiling"}
 )
-# What does the same in both ways, or is asked about elsewhere (`capture/controls.py`).
+# What does the same in both ways, or is asked about elsewhere (`capture/calls/controls.py`).
 COMPILED_ALIKE: Final[frozenset[str]] = frozenset({"Module._call_impl"})
 
 # Answered while tracing, by calling them.

@@ -96,7 +96,7 @@ TYPES: Types = {
         "forbidden hidden_state": "() __new__ __getattribute__ __setattr__ __delattr__",
     },
     "_random:Random": {
-        "reads calls | dh": "()",  # what it draws is another matter: see capture/draws.py
+        "reads calls | dh": "()",  # not what it draws: capture/randomness/draws.py
         "reads calls | . dh": "__new__",
         "forbidden random": "__init__ random seed getrandbits getstate setstate",
     },

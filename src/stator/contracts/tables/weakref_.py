@@ -50,7 +50,7 @@ TYPES: Types = {
     },
     "_weakref:ProxyType": _PROXY_ROWS,
     "_weakref:CallableProxyType": _PROXY_ROWS,
-    # What is done in the running context is another matter: see capture/contexts.py.
+    # What is done in the running context is another matter: see capture/library/contexts.py.
     "_contextvars:Context": {
         "pure | .": "()",
         "pure | . .": "__new__",

@@ -1,0 +1,1 @@
+"""numpy's arrays, functions and scalars."""

@@ -1,0 +1,1 @@
+"""Gradients: `autograd.Function`, `backward`, hooks of tensors, the transforms of `torch.func`."""

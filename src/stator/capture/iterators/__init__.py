@@ -1,0 +1,1 @@
+"""Iterators, generators and coroutines, also those from before the call."""

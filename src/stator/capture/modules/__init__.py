@@ -1,0 +1,1 @@
+"""Calls of `nn.Module`s that are under way, and their hooks."""

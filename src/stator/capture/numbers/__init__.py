@@ -1,0 +1,1 @@
+"""Numbers and sizes that are left open, or that only the graph knows."""

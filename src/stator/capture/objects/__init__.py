@@ -1,0 +1,1 @@
+"""What the program does with objects: attributes, names, identity, lifetimes."""

@@ -1,0 +1,1 @@
+"""Random numbers: drawn before the graph, or in it."""

@@ -1,0 +1,1 @@
+"""Tensors: fakes whose operations are recorded, and what else a tensor is."""

@@ -1,0 +1,239 @@
+"""Operators that may refuse the values they get, where the program would handle that.
+
+Stage: capture. In: operators that were recorded inside of `try` and `with` blocks. Out: how the
+graph is undone if it raises, so that the program itself can run, with its handlers; or a `Break` at
+the operator.
+
+A graph that changes nothing is simply given up when it raises (`driver/rerun.py`). One that changes
+inputs gets a `Retry`; what can't be undone is a `Break`. Outside of all blocks, inputs are copied
+for that if they are few and small; else the program runs if none has changed yet. An operator whose
+result nobody uses is one of the graph's results, or backends would leave it out.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+import torch.fx as fx
+
+from stator import objects
+from stator._native._core import NULL, Frame
+from stator.bytecode import decode
+from stator.bytecode.decode import Decoded
+from stator.diagnostics.catalogue import NoGraphOperation
+from stator.diagnostics.places import Place, stack
+from stator.evaluator import PACKAGE
+from stator.evaluator.opcodes.exceptions import EXIT_AND_SELF
+from stator.graph import OutputGraph, Recorded
+from stator.graph.fakes import tensors_in
+from stator.graph.output import operator_name
+from stator.graph.purity import is_torch_function
+from stator.graph.replay import NotReplayableError, hint
+from stator.graph.retry import Changes, Retry, undo_of
+from stator.torchlib.tensors import DisableTorchFunction
+
+if TYPE_CHECKING:
+    from stator.capture.trace.tracer import Tracer
+
+_TORCH: Final = str(Path(torch.__file__).parent)
+
+# What kernels check in the values they get, by the start of the name.
+_REFUSING: Final = (
+    *("bernoulli", "bincount", "binary_cross_entropy", "binomial", "cholesky", "cross_entropy"),
+    *("ctc_loss", "eig", "embedding", "gather", "histc", "index", "inverse", "kthvalue", "ldl"),
+    *("linalg", "lobpcg", "lu_", "masked_scatter", "max_unpool", "multi_margin", "multilabel"),
+    *("multinomial", "nanquantile", "nll_loss", "one_hot", "pinverse", "put", "quantile"),
+    *("repeat_interleave", "scatter", "segment_reduce", "slogdet", "solve", "sparse_"),
+    *("svd", "take", "tensorinv", "tensorsolve", "triangular_solve"),
+)
+# By the whole name: others that begin so check nothing.
+_REFUSING_TOO: Final = frozenset({"inv", "inv_ex", "masked_select", "normal", "poisson"})
+# They refuse nothing but tensors without values.
+_EXTREMES: Final = frozenset(
+    {"max", "min", "amax", "amin", "aminmax", "argmax", "argmin", "median", "nanmedian", "mode"}
+)
+# The fake kernel takes integers, the real one does not.
+_OF_FLOATS: Final = frozenset({"softmax", "log_softmax", "softmin"})
+_FEW: Final = 4  # inputs
+_SMALL: Final = 1 << 15  # bytes of all
+# Of these, only some: items by index tensors, divisions of integers.
+_ITEMS: Final = frozenset({"getitem", "setitem", "__getitem__", "__setitem__"})
+_DIVISIONS: Final = frozenset(
+    {"floordiv", "mod", "floor_divide", "remainder", "fmod", "div", "divide"}
+)
+
+
+@dataclass(frozen=True)
+class _Noted:
+    name: str
+    node: fx.Node
+    step: int
+    caught: bool
+    """By an `except` clause, perhaps."""
+    places: tuple[Place, ...]
+
+
+class Handled:
+    """The operators of one trace that may raise where the program would notice."""
+
+    def __init__(self, graph: OutputGraph) -> None:
+        self._graph = graph
+        self._noted: list[_Noted] = []
+        self._loose: list[fx.Node] = []  # outside of all such blocks
+
+    def note(self, frame: Frame | None, target: Any, args: Any) -> None:
+        """An operator was recorded."""
+        if frame is None or frame.finished or not _may_refuse(target, args):
+            return
+        kinds = handlers(frame)
+        node = next(iter(reversed(self._graph.graph.nodes)))
+        if not kinds:
+            self._loose.append(node)
+        else:
+            name, step = operator_name(target), frame.ops.steps - 1
+            self._noted.append(_Noted(name, node, step, "except" in kinds, stack(frame)))
+
+    def any(self) -> bool:
+        """Whether there are such operators at all."""
+        return bool(self._noted or self._loose)
+
+    def unused(self, outputs: Sequence[Any]) -> list[torch.Tensor]:
+        """What these operators have made and nobody uses, if the graph has these results."""
+        nodes = [*(each.node for each in self._noted), *self._loose]
+        if not nodes:
+            return []
+        dropped = self._graph.without_result(outputs)
+        results = [_made_by(node) for node in nodes if node in dropped]
+        return [tensor for result in results for tensor in [*tensors_in(result)][:1]]
+
+    def retry(
+        self, tracer: "Tracer", recorded: Recorded, changes: Changes, *, steps: bool
+    ) -> Retry | None:
+        """How the finished graph is undone; None if there is nothing to undo."""
+        for each in self._noted:
+            if each.node._erased:
+                _refuse(tracer, each, "its result is not used, and its exception is")
+        if not (changes.inputs or changes.others or steps):
+            return None
+        if not self._noted:
+            small = self._loose and not steps and _are_small(changes)
+            return undo_of(self._graph, recorded, changes) if small else None
+        found = undo_of(self._graph, recorded, changes)
+        if found is None:
+            for each in self._noted:
+                if each.caught:
+                    _refuse(tracer, each, "what the graph has done could not be undone")
+        return found
+
+
+def _made_by(node: fx.Node) -> Any:
+    """What an operator has made, or written to if it returns nothing."""
+    made = node.meta.get("example_value")
+    written = node.args[0] if node.args else None
+    if made is None and isinstance(written, fx.Node):
+        return written.meta.get("example_value")
+    return made
+
+
+def _are_small(changes: Changes) -> bool:
+    """Whether the inputs that a graph changes can be copied for next to nothing."""
+    tensors = [node.meta["example_value"] for node in changes.inputs]
+    if not 0 < len(tensors) <= _FEW:
+        return False
+    try:
+        total: int = sum(math.prod(map(hint, each.shape)) * each.itemsize for each in tensors)
+        return total <= _SMALL
+    except NotReplayableError:  # a size that depends on values
+        return False
+
+
+def _refuse(tracer: "Tracer", noted: _Noted, why: str) -> None:
+    tracer.before = noted.step
+    signal = NoGraphOperation(f"{noted.name} may raise inside of `try`: {why}")
+    signal.places = noted.places
+    raise signal
+
+
+def _may_refuse(target: Any, args: Any) -> bool:
+    if type(target) is tuple:
+        name = str(target[1])
+    elif not is_torch_function(target):
+        return True
+    else:
+        name = operator_name(target).rpartition(".")[2]
+    if name in _ITEMS:
+        return _picks(args[1])
+    if name.strip("_") in _DIVISIONS:
+        given = list(tensors_in(args))
+        with DisableTorchFunction():
+            return not any(each.is_floating_point() or each.is_complex() for each in given)
+    name = name.strip("_")
+    if name in _OF_FLOATS:
+        return not any(each.is_floating_point() for each in tensors_in(args))
+    if name in _EXTREMES:
+        sizes: Any = [size for each in tensors_in(args) for size in each.shape]
+        return any(type(size) is torch.SymInt for size in sizes)
+    return name in _REFUSING_TOO or name.startswith(_REFUSING)
+
+
+def _picks(index: Any) -> bool:
+    """Whether an index names elements one by one: by a tensor, or by a list."""
+    lists = index if type(index) is tuple else (index,)
+    return any(type(each) is list for each in lists) or any(True for _ in tensors_in(index))
+
+
+def handlers(frame: Frame) -> set[str]:
+    """The kinds of blocks of the program that an exception would pass: `except`, others.
+
+    Frames that wait for C code, which has called this one, are not known: any block may be there.
+    """
+    found: set[str] = {"except"} if frame.ops.nested else set()
+    step: Frame | None = frame
+    while step is not None:
+        if not step.code.co_filename.startswith((PACKAGE, _TORCH)):
+            decoded, position = decode(step.code), step.ip - 1
+            handler = decoded.handler_for(position)
+            while handler is not None and "except" not in found:
+                kind = _kind(decoded, handler.target)
+                if kind and not (kind == "with" and _is_torchs(step.stack[: handler.depth])):
+                    found.add(kind)
+                handler = decoded.handler_for(handler.target)
+        step = step.caller
+    return found
+
+
+def _kind(decoded: Decoded, target: int) -> str:
+    """What a handler is; empty for those that the compiler adds, which raise again."""
+    index = decoded.index(target)
+    first, second = (each.name for each in decoded.instructions[index : index + 2])
+    if first != "PUSH_EXC_INFO":
+        return ""
+    if second == "WITH_EXCEPT_START":
+        return "with"
+    if second == "POP_TOP":
+        return "except"
+    for each in decoded.instructions[index:]:
+        if each.name in ("CHECK_EXC_MATCH", "CHECK_EG_MATCH"):
+            return "except"
+        if each.name in ("POP_EXCEPT", "RERAISE"):
+            break
+    return "finally"
+
+
+def _is_torchs(stack: Sequence[Any]) -> bool:
+    """Whether a block is one of torch's own, which only puts its modes back.
+
+    On top of the stack is the bound `__exit__`; since 3.14 the function and its object, which is
+    NULL if there is none.
+    """
+    leave, manager = (stack[-2], stack[-1]) if EXIT_AND_SELF else (stack[-1], NULL)
+    if manager is NULL:
+        if type(leave) is not MethodType:
+            return False
+        manager = leave.__self__
+    module = objects.type_dict(type(manager)).get("__module__")
+    return type(module) is str and module.startswith("torch.")

@@ -1,0 +1,1 @@
+"""Text that mentions what is not known; output, logging and warnings."""
