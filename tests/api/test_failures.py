@@ -13,7 +13,7 @@ import stator
 from stator import config
 from stator.driver import compiler
 from stator.evaluator import PACKAGE
-from stator.graph.state import State
+from stator.graph.recording.state import State
 from stator.guards import Equal, Guard, Local
 
 TORCH = str(Path(torch.__file__).parent)
@@ -66,26 +66,29 @@ STAGES = {
         lambda old: fault(when=lambda *args: args[3:] == ("sum",), otherwise=old),
     ),
     "recording": (
-        "stator.graph.output.OutputGraph._record",
+        "stator.graph.recording.output.OutputGraph._record",
         lambda old: fault(when=lambda *args: "neg" in str(args[1]), otherwise=old),
     ),
     "a kernel": (
-        "stator.graph.output.OutputGraph._run",
+        "stator.graph.recording.output.OutputGraph._run",
         lambda old: sympy_error(when=lambda *args: "neg" in str(args[1]), otherwise=old),
     ),
     "comparing sizes": (
-        "stator.graph.environment.Environment._maybe_evaluate_static",
+        "stator.graph.unknown.environment.Environment._maybe_evaluate_static",
         lambda old: sympy_error(),
     ),
     "a range of sizes": (
-        "stator.graph.environment.Environment._refine_ranges",
+        "stator.graph.unknown.environment.Environment._refine_ranges",
         lambda old: sympy_error(kind="ValueError"),
     ),
     "torch's state": ("stator.capture.trace.trace.torch_state_guards", lambda old: fault()),
     "parameters": ("stator.capture.trace.trace.parameters", lambda old: fault()),
     "the end": ("stator.capture.trace.trace.finish", lambda old: fault()),
     "the plan": ("stator.capture.trace.finish.plan", lambda old: fault(kind="AssertionError")),
-    "the graph": ("stator.graph.output.OutputGraph.finish", lambda old: fault(kind="KeyError")),
+    "the graph": (
+        "stator.graph.recording.output.OutputGraph.finish",
+        lambda old: fault(kind="KeyError"),
+    ),
     "names": ("stator.driver.entries.name_graph", lambda old: fault()),
     "emit": ("stator.driver.entries.residual", lambda old: fault()),
     "translating guards": ("stator.guards.symbolic._translated", lambda old: fault()),

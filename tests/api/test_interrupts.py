@@ -16,9 +16,9 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import stator
 from stator._native._core import hook_installed
-from stator.graph.interrupts import is_interrupt
-from stator.graph.modes import Modes
-from stator.graph.state import State
+from stator.graph.recording.interrupts import is_interrupt
+from stator.graph.recording.modes import Modes
+from stator.graph.recording.state import State
 
 
 class AlarmError(Exception):

@@ -12,7 +12,7 @@ from stator.backends.compile import compile_graph
 from stator.backends.inductor import inductor
 from stator.backends.inductor_settings import config_patches
 from stator.graph import OutputGraph, Recorded
-from stator.graph.state import State
+from stator.graph.recording.state import State
 
 
 @pytest.fixture

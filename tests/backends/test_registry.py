@@ -113,7 +113,7 @@ def test_entry_points_are_loaded_on_lookup(monkeypatch: pytest.MonkeyPatch) -> N
     [
         "import stator.backends",
         "import stator.backends.compile",
-        "import stator.graph, stator.graph.state, stator.graph.leaves",
+        "import stator.graph, stator.graph.recording.state, stator.graph.leaves.leaves",
         "import stator.backends.inductor",
         "from stator.backends import lookup; lookup('eager'); lookup('inductor')",
     ],

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import stator
 from stator.backends.registry import lookup
-from stator.graph.state import State
+from stator.graph.recording.state import State
 
 GOOD, BAD = torch.tensor([1, 2]), torch.tensor([1, 9])
 BACKENDS = ["eager", "aot_eager"]

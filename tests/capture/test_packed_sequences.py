@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import (
 )
 
 import stator
-from stator.graph.packed import PACK, PAD
+from stator.graph.fakes.packed import PACK, PAD
 
 LENGTHS = ([9, 4, 2], [7, 7, 3], [5, 1, 1], [9, 9, 9, 2], [4, 3, 2], [6, 6, 6])
 

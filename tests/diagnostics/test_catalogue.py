@@ -13,7 +13,7 @@ from stator.contracts import Reason
 from stator.diagnostics import catalogue
 from stator.diagnostics.breaks import Break, Failed
 from stator.diagnostics.catalogue.pages import document
-from stator.graph import leaf_tables
+from stator.graph.leaves import leaf_tables
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(stator.__file__).parent

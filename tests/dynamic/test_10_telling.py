@@ -9,7 +9,7 @@ import sympy
 import torch
 
 import stator
-from stator.graph.implied import needed
+from stator.graph.unknown.implied import needed
 
 from .harness import Counting, tensor
 

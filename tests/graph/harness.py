@@ -13,8 +13,8 @@ import torch
 
 from stator.backends.compile import compile_graph
 from stator.graph import OutputGraph, Recorded
-from stator.graph.output import run_target
-from stator.graph.state import State, preserved
+from stator.graph.recording.output import run_target
+from stator.graph.recording.state import State, preserved
 
 torch.set_num_threads(1)
 

@@ -17,8 +17,8 @@ import torch
 import torch.utils._pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from stator.graph.environment import Environment
-from stator.graph.fake_mode import fake_mode
+from stator.graph.fakes.fake_mode import fake_mode
+from stator.graph.unknown.environment import Environment
 
 LARGEST: Final = 200_000  # elements of a sample
 

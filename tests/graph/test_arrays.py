@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from stator.capture.arrays.array_tables import KEYWORDS, PARTIAL, SYMBOLIC
-from stator.graph.arrays import Edges, numpy_function
+from stator.graph.recording.arrays import Edges, numpy_function
 
 # These take other arguments: they have tests of their own below.
 # With other arguments, or several results: tests/capture/test_numpy_functions.py.

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import stator
-from stator.graph.corners import Corners
+from stator.graph.unknown.corners import Corners
 
 
 def detected(boxes, scores):

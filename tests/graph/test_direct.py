@@ -11,9 +11,9 @@ import torch
 import torch.utils._pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from stator.graph import direct as kernels
-from stator.graph import fake_mode as modes
-from stator.graph.environment import Environment
+from stator.graph.fakes import direct as kernels
+from stator.graph.fakes import fake_mode as modes
+from stator.graph.unknown.environment import Environment
 
 from .operators import LAYOUTS, Comparison, database, programs, run, tensors
 

@@ -5,8 +5,8 @@ from typing import Any
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 from torch.fx.experimental.symbolic_shapes import DimDynamic
 
-from stator.graph.environment import Environment
-from stator.graph.fakes import InputSource
+from stator.graph.fakes.inputs import InputSource
+from stator.graph.unknown.environment import Environment
 
 
 def _padded(number: Any) -> Any:

@@ -10,8 +10,9 @@ import torch.nn.functional as F  # noqa: N812
 from torch._jit_internal import is_scripting
 from torch.jit._trace import is_tracing
 
-from stator.graph import OutputGraph, leaf_tables, leaves
-from stator.graph.leaves import Kind, attribute, classify, target_of
+from stator.graph import OutputGraph
+from stator.graph.leaves import leaf_tables, leaves
+from stator.graph.leaves.leaves import Kind, attribute, classify, target_of
 from tests.versions import TORCH
 
 X = torch.randn(2, 3)

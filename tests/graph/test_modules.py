@@ -11,8 +11,8 @@ from torch.overrides import TorchFunctionMode
 
 from stator.backends.compile import compile_graph
 from stator.graph import OutputGraph, Recorded
-from stator.graph.leaves import Kind, answer, attribute, classify, target_of
-from stator.graph.state import State, preserved
+from stator.graph.leaves.leaves import Kind, answer, attribute, classify, target_of
+from stator.graph.recording.state import State, preserved
 
 
 class Follow(TorchFunctionMode):  # type: ignore[misc, unused-ignore]

@@ -22,8 +22,8 @@ from stator.graph import (
     Unsupported,
     UntrackedTensorError,
 )
-from stator.graph.output import run_target
-from stator.graph.state import State, preserved
+from stator.graph.recording.output import run_target
+from stator.graph.recording.state import State, preserved
 
 from .harness import call, flat
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from stator.graph.purity import RANDOM, is_torch_function
+from stator.graph.passes.purity import RANDOM, is_torch_function
 
 
 def random_operators() -> set[str]:

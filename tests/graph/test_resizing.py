@@ -35,7 +35,7 @@ STATE: Final = frozenset({"record_stream", "retain_grad", "set_data"})
 
 
 def test_all_operators_that_write_to_arguments_are_known() -> None:
-    """A new one may resize them: see `stator.graph.resizing`."""
+    """A new one may resize them: see `stator.graph.fakes.resizing`."""
     found: dict[str, str] = {}
     for schema in torch._C._jit_get_all_schemas():
         space, _, name = schema.name.partition("::")

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from stator.graph import OutputGraph
-from stator.graph.retry import Refused, Retry, changes_of, retry_of
-from stator.graph.state import StateRecorder
+from stator.graph.passes.retry import Refused, Retry, changes_of, retry_of
+from stator.graph.recording.state import StateRecorder
 
 Program = Callable[[OutputGraph, Any, Any], Any]
 

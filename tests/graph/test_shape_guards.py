@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from stator.graph import OutputGraph
-from stator.graph.shape_guards import shape_guards
+from stator.graph.unknown.shape_guards import shape_guards
 
 
 def matrix(rows: int) -> Any:

@@ -8,7 +8,7 @@ import torch
 
 from stator.backends.compile import compile_graph
 from stator.graph import OutputGraph
-from stator.graph.state import State, StateRecorder, preserved
+from stator.graph.recording.state import State, StateRecorder, preserved
 from stator.torchlib.settings import FLAGS
 
 CHANGES: dict[str, Callable[[], Any]] = {

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import stator
-from stator.graph.kernels import Kernels
+from stator.graph.unknown.kernels import Kernels
 from tests.dynamic.harness import Counting, outcome
 
 BITS = list(itertools.product([False, True], repeat=3))

@@ -13,9 +13,9 @@ from typing import Any, Final
 import torch.fx as fx
 
 from stator import config
-from stator.graph.interrupts import is_interrupt
-from stator.graph.modes import interruptible
-from stator.graph.state import preserved
+from stator.graph.recording.interrupts import is_interrupt
+from stator.graph.recording.modes import interruptible
+from stator.graph.recording.state import preserved
 from stator.torchlib.backends import TracingContext, tracing
 from stator.torchlib.backends import functorch_config as aot_settings
 from stator.torchlib.fakes import FakeTensorMode

@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 import torch.fx as fx
 
-from stator.graph.recurrent import GATES, Call
+from stator.graph.fakes.recurrent import GATES, Call
 from stator.torchlib.modes import is_any_autocast_enabled
 
 BYTES: Final = 8e3  # that are written in a microsecond

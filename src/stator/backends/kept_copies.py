@@ -1,6 +1,6 @@
 """Copies of inputs that the graph changes afterwards, where Inductor would leave them out.
 
-In: a graph in which what is computed from such inputs is marked (`graph/overwritten.py`): a
+In: a graph in which what is computed from such inputs is marked (`graph/passes/overwritten.py`): a
 backward must find it, and not compute it again. Out: the same, with an operator of ours behind what
 Inductor takes for nothing (`queue.clone()`, `x + 0`): it would put the input itself there, whose
 values are others when the backward reads them.

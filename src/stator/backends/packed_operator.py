@@ -2,7 +2,7 @@
 
 In: a graph for AOTAutograd. Out: the same graph, in which `torch._pack_padded_sequence` and
 `torch._pad_packed_sequence` are operators of ours, which call torch's: its own have no fake kernels
-that are right (`graph/packed.py`), and read values in their derivatives, too.
+that are right (`graph/fakes/packed.py`), and read values in their derivatives, too.
 """
 
 from typing import Any, Final
@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 import torch.fx as fx
 
-from stator.graph.packed import PACK, PAD
+from stator.graph.fakes.packed import PACK, PAD
 from stator.torchlib.operators import (
     PACK_PADDED_SEQUENCE,
     PACK_PADDED_SEQUENCE_BACKWARD,

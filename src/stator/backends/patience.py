@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import torch.fx as fx
 
-from stator.graph.recurrent import KINDS, bound
+from stator.graph.fakes.recurrent import KINDS, bound
 
 from .estimates import (
     BYTES,

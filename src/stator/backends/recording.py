@@ -18,7 +18,7 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
-from stator.graph.memory import extent
+from stator.graph.fakes.memory import extent
 from stator.torchlib.operators import foreach_copy_
 
 _RECORDINGS: Final = 4  # after that many, no input is expected to stay where it is

@@ -17,7 +17,7 @@ from typing import Any, Final
 import torch
 import torch.fx as fx
 
-from stator.graph.recurrent import KINDS, Call, bound
+from stator.graph.fakes.recurrent import KINDS, Call, bound
 from stator.torchlib.settings import mkldnn_enabled, set_mkldnn_enabled
 from stator.torchlib.versions import STACKED_STATES
 

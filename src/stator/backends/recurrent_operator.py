@@ -22,7 +22,7 @@ import torch
 from torch.autograd.function import once_differentiable
 from torch.autograd.graph import saved_tensors_hooks
 
-from stator.graph.recurrent import Layers
+from stator.graph.fakes.recurrent import Layers
 
 _library: Final[Any] = torch.library  # which has no annotations
 _LIBRARY: Final[Any] = _library.Library("stator", "FRAGMENT")  # alive as long as we are

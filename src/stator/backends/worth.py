@@ -21,8 +21,8 @@ from typing import Final
 
 import torch.fx as fx
 
-from stator.graph.packed import PACKED
-from stator.graph.recurrent import KINDS, bound
+from stator.graph.fakes.packed import PACKED
+from stator.graph.fakes.recurrent import KINDS, bound
 
 from .estimates import (
     BYTES,

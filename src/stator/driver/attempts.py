@@ -17,7 +17,7 @@ from stator._native._core import CompiledFunction
 from stator.driver.announcements import Instead
 from stator.driver.fallback import hide_frame, is_bound_as_given, unbinding
 from stator.driver.tally import Why
-from stator.graph.retry import Question, Refused
+from stator.graph.passes.retry import Question, Refused
 
 _PATIENCE: Final = 2
 _RARELY: Final = 16  # a graph that is wrong once in so many calls is worth a question

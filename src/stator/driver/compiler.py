@@ -70,8 +70,8 @@ from stator.effects.suspension import Exit, Suspension
 from stator.emit.ending import Ending
 from stator.evaluator import PACKAGE, InternalError
 from stator.evaluator.points import Point
-from stator.graph.interrupts import interrupt_behind, is_interrupt
-from stator.graph.modes import interruptible
+from stator.graph.recording.interrupts import interrupt_behind, is_interrupt
+from stator.graph.recording.modes import interruptible
 
 _ATTEMPTS: Final = 3
 _MOST_FAILURES: Final = 3  # of ours, before a function is left alone

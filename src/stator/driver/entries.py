@@ -37,7 +37,7 @@ from stator.driver.tally import Tally
 from stator.driver.tracing import Captured
 from stator.emit import residual
 from stator.emit.ending import Ending
-from stator.graph.size_inputs import Sizes, with_sizes
+from stator.graph.passes.size_inputs import Sizes, with_sizes
 from stator.guards import Guard, Source
 
 _EAGERLY: Final = 2  # calls that return, where there is to be one graph

@@ -22,7 +22,7 @@ from stator.driver.rerun import Rerun
 from stator.effects.exits import Entry
 from stator.emit.traceback import chain
 from stator.evaluator import PACKAGE
-from stator.graph.retry import Refused
+from stator.graph.passes.retry import Refused
 
 _TORCH: Final = os.path.dirname(torch.__file__) + os.sep
 _GENERATED: Final = "<eval_with_key>"  # how torch.fx calls the file of a graph's code

@@ -7,7 +7,7 @@ as with the workers of a DataLoader, the process and each child that calls would
 
 import os
 
-from stator.graph.fakes import Fakes
+from stator.graph.fakes.inputs import Fakes
 
 
 class _Needs:

@@ -23,7 +23,7 @@ from stator.driver.ledger import Label
 from stator.driver.one_at_a_time import compiling_alone
 from stator.driver.tracers import another_traces
 from stator.driver.tracing import TRACING
-from stator.graph.modes import interruptible
+from stator.graph.recording.modes import interruptible
 from stator.torchlib.modes import dispatch_mode_stack
 
 Graph = Callable[..., Any]

@@ -1,8 +1,8 @@
 """Graphs that raise when they run: the program itself runs in their place.
 
 Stage: run time. In: the exception, and what the graph changes. Out: if the graph can have changed
-nothing but torch's modes, which are as before by now (`graph/scopes.py`), `RunOriginal`: dispatch
-calls the function as it is. So handlers, effects and context managers see what they see without
+nothing but torch's modes, which are as before by now (`graph/recording/scopes.py`), `RunOriginal`:
+dispatch calls the function as it is. So handlers, effects and context managers see what they see without
 stator, and the exception, if there is still one, is the program's own. Random numbers that the
 graph has drawn are drawn again: their generators are as they were, too.
 
@@ -24,7 +24,7 @@ from stator.capture import Trace
 from stator.driver.announcements import Instead
 from stator.driver.ledger import Label
 from stator.driver.tally import Why
-from stator.graph.interrupts import is_interrupt
+from stator.graph.recording.interrupts import is_interrupt
 from stator.torchlib.autograd import top_saved_hooks
 
 _LOG: Final = logging.getLogger("stator")

@@ -23,7 +23,7 @@ from stator.driver.backend import Ready
 from stator.driver.dynamics import hooks_of
 from stator.driver.naming import Lines
 from stator.graph import Recorded
-from stator.graph.memory import storage_of
+from stator.graph.fakes.memory import storage_of
 from stator.guards import Callback, Guard
 from stator.guards.tensors import torch_state_guards
 from stator.torchlib.tensors import DisableTorchFunction

@@ -1,13 +1,13 @@
 """Recording torch calls as an FX graph: fake tensors, symbolic shapes, leaf rules, global state."""
 
-from .errors import (
+from stator.graph.recording.errors import (
     DataDependent,
     OperatorError,
     RecordingError,
     Unsupported,
     UntrackedTensorError,
 )
-from .output import Input, OutputGraph, Recorded
+from stator.graph.recording.output import Input, OutputGraph, Recorded
 
 __all__ = [
     "DataDependent",

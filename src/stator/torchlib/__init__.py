@@ -5,7 +5,7 @@ name stands here with what it is for, and with what happens where a torch doesn'
 that is *needed* is a `MissingNameError`, an ImportError in words; an *optional* one is replaced by
 something that does without it. `door.py` holds the two, `versions.py` the versions that are known.
 Texts by which functions and classes of torch are recognised when a program calls them
-(`graph/leaf_tables.py`) are data: where torch has no such name, nothing is recognised by it.
+(`graph/leaves/leaf_tables.py`) are data: where torch has no such name, nothing is recognised by it.
 
 The modules are by subject, so that what is imported late in torch is imported late here:
 

@@ -22,7 +22,7 @@ from stator._native._core import Frame
 from stator.capture.arrays.array_nodes import OPERATORS, SEQUENCES, ArrayNodes, Symbolic
 from stator.capture.calls.operators import NOT_IN_PLACE
 from stator.diagnostics.catalogue import ArrayChanged, ArrayFunction
-from stator.graph.memory import storage_of
+from stator.graph.fakes.memory import storage_of
 from stator.objects import TypeSet
 from stator.torchlib.fakes import FakeTensor
 from stator.torchlib.tensors import DisableTorchFunction

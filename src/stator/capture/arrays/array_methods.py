@@ -12,7 +12,7 @@ import torch
 from stator._native._core import Frame
 from stator.capture.arrays.array_changes import ArrayChanges, check_cast
 from stator.diagnostics.catalogue import ArrayFunction
-from stator.graph.arrays import numpy_function
+from stator.graph.recording.arrays import numpy_function
 
 
 class ArrayMethods(ArrayChanges):

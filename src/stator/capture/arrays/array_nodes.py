@@ -25,8 +25,8 @@ from stator.capture.arrays import array_tables
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import ArrayFunction, ArrayKind
 from stator.graph import Unsupported
-from stator.graph.arrays import numpy_function
-from stator.graph.memory import storage_of
+from stator.graph.fakes.memory import storage_of
+from stator.graph.recording.arrays import numpy_function
 from stator.guards import Callback
 from stator.objects import TypeSet
 from stator.torchlib.fakes import FakeTensor

@@ -30,8 +30,8 @@ from stator.capture.arrays.array_nodes import (
 )
 from stator.capture.calls.operators import NOT_IN_PLACE
 from stator.diagnostics.catalogue import ArrayChanged, ArrayFunction, ArrayKind
-from stator.graph.fakes import version
-from stator.graph.memory import storage_of
+from stator.graph.fakes.inputs import version
+from stator.graph.fakes.memory import storage_of
 from stator.guards import Callback, Is, Source, TypeIs
 from stator.guards.tensors import apart_in_memory
 from stator.objects import TypeSet

@@ -22,9 +22,9 @@ from stator.capture.autograd import functions_in_transforms
 from stator.capture.autograd.later_code import Later
 from stator.diagnostics.catalogue import AutogradInside, RegionContents
 from stator.graph import Unsupported, UntrackedTensorError
-from stator.graph.fakes import version_unseen
-from stator.graph.retry import draws, nodes_of
-from stator.graph.subgraph import Subgraph
+from stator.graph.fakes.inputs import version_unseen
+from stator.graph.passes.retry import draws, nodes_of
+from stator.graph.recording.subgraph import Subgraph
 from stator.torchlib.autograd import BackwardHookFunction
 from stator.torchlib.modes import is_any_autocast_enabled, set_grad_enabled
 from stator.torchlib.tensors import DisableTorchFunction

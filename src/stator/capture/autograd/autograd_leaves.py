@@ -26,11 +26,9 @@ from stator.diagnostics.catalogue import (
     TensorSubclass,
 )
 from stator.effects import Effect, SlotSet
-from stator.graph.arguments import Arguments
-from stator.graph.fakes import differentiable, tensors_in
-from stator.graph.memory import storage_of
-from stator.graph.output import OutputGraph
-from stator.graph.prologue import (
+from stator.graph.fakes.inputs import differentiable, tensors_in
+from stator.graph.fakes.memory import storage_of
+from stator.graph.passes.prologue import (
     Given,
     Prologue,
     Step,
@@ -39,7 +37,9 @@ from stator.graph.prologue import (
     saved_requires_grad,
     set_requires_grad,
 )
-from stator.graph.purity import KEEP
+from stator.graph.passes.purity import KEEP
+from stator.graph.recording.arguments import Arguments
+from stator.graph.recording.output import OutputGraph
 from stator.guards import Callback, Field, Is, Source
 from stator.torchlib.modes import disable_current_modes, set_grad_enabled
 from stator.torchlib.tensors import DisableTorchFunction, TensorBase

@@ -21,10 +21,10 @@ from stator.capture.autograd.autograd_functions import CheckpointRegion
 from stator.capture.autograd.autograd_leaves import is_leaf
 from stator.capture.autograd.grad_calls import has_no_hooks, leaves_of
 from stator.diagnostics.catalogue import AutogradInside, TensorSubclass
-from stator.graph.ancestry import computed_from
-from stator.graph.fakes import tensors_in
-from stator.graph.memory import extent, storage_of
-from stator.graph.output import OutputGraph
+from stator.graph.fakes.inputs import tensors_in
+from stator.graph.fakes.memory import extent, storage_of
+from stator.graph.passes.ancestry import computed_from
+from stator.graph.recording.output import OutputGraph
 from stator.guards import Callback
 from stator.torchlib.autograd import AccumulateGrad, is_dense, make_grads
 from stator.torchlib.modes import disable_current_modes

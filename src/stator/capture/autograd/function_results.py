@@ -15,7 +15,7 @@ import torch
 from stator._native._core import Frame
 from stator.diagnostics.catalogue import RegionContents
 from stator.diagnostics.places import Place, stack
-from stator.graph.fakes import tensors_in, version_unseen
+from stator.graph.fakes.inputs import tensors_in, version_unseen
 from stator.torchlib.tensors import DisableTorchFunction
 
 if TYPE_CHECKING:

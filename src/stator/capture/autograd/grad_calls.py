@@ -19,7 +19,7 @@ from stator.capture.autograd.retained_grads import Retained
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import AutogradInside, RegionContents, TensorSubclass
 from stator.graph import RecordingError, UntrackedTensorError
-from stator.graph.fakes import tensors_in
+from stator.graph.fakes.inputs import tensors_in
 from stator.guards import Callback
 from stator.torchlib.tensors import DisableTorchFunction, TensorBase
 

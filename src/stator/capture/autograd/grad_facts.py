@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.fx as fx
 
-from stator.graph import Recorded, grad_blind
-from stator.graph.fakes import tensors_in
+from stator.graph import Recorded
+from stator.graph.fakes.inputs import tensors_in
+from stator.graph.leaves import grad_blind
 from stator.torchlib.modes import is_any_autocast_enabled
 
 if TYPE_CHECKING:
     from stator.capture.tensors.tensors import Tensors
-    from stator.graph.retry import Changes
+    from stator.graph.passes.retry import Changes
     from stator.guards.tensors import TensorMatch
 
 

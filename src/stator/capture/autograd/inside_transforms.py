@@ -17,7 +17,7 @@ import torch
 
 from stator.capture.autograd.autograd_leaves import Paths
 from stator.diagnostics.catalogue import Transform
-from stator.graph.subgraph import Subgraph
+from stator.graph.recording.subgraph import Subgraph
 from stator.torchlib.tensors import DisableTorchFunction
 
 # What a tensor says that does not require grad.

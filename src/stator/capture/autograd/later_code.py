@@ -22,7 +22,7 @@ from stator import objects
 from stator._native._core import NULL, CompiledFunction, Frame
 from stator.capture.calls.scripts import SCRIPT
 from stator.diagnostics.catalogue import RegionContents
-from stator.graph import leaf_tables, leaves
+from stator.graph.leaves import leaf_tables, leaves
 from stator.objects.types import module_of
 from stator.torchlib.operators import OpOverload, OpOverloadPacket
 from stator.world.kinds import CONSTANTS, IDENTITIES

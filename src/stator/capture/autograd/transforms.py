@@ -28,12 +28,12 @@ from stator.capture.calls.python_calls import stand_in
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import Transform
 from stator.graph import RecordingError, UntrackedTensorError
-from stator.graph.arguments import Handle
-from stator.graph.failures import quiet
-from stator.graph.fakes import version_unseen
-from stator.graph.interrupts import is_interrupt
-from stator.graph.replay import eager_error
-from stator.graph.subgraph import Subgraph
+from stator.graph.fakes.inputs import version_unseen
+from stator.graph.recording.arguments import Handle
+from stator.graph.recording.failures import quiet
+from stator.graph.recording.interrupts import is_interrupt
+from stator.graph.recording.replay import eager_error
+from stator.graph.recording.subgraph import Subgraph
 from stator.torchlib.fakes import (
     FakeTensor,
     FakeTensorMode,

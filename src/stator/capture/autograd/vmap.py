@@ -19,8 +19,8 @@ from stator.capture.calls.native_calls import callee
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import Transform
 from stator.graph import RecordingError, UntrackedTensorError
-from stator.graph.fakes import version_unseen
-from stator.graph.subgraph import Subgraph
+from stator.graph.fakes.inputs import version_unseen
+from stator.graph.recording.subgraph import Subgraph
 from stator.objects import TypeSet
 from stator.torchlib.fakes import FakeTensor
 from stator.torchlib.tensors import DisableTorchFunction

@@ -41,7 +41,7 @@ from stator.diagnostics.catalogue import (
     TensorSubclass,
 )
 from stator.effects.texts import Text
-from stator.graph import leaves
+from stator.graph.leaves import leaves
 from stator.guards import AttrKeys, Fixed, IsWeak
 from stator.torchlib.autograd import FUNCTION_APPLY
 from stator.torchlib.operators import assert_async, check_tensor_all_with

@@ -28,8 +28,8 @@ from stator.diagnostics.catalogue import HiddenState, Output
 from stator.effects import Ask, CannotRebuild, Perform
 from stator.effects.recipes import is_constant, recipe
 from stator.effects.texts import Text
-from stator.graph.arguments import Arguments
-from stator.graph.memory import storage_of
+from stator.graph.fakes.memory import storage_of
+from stator.graph.recording.arguments import Arguments
 from stator.guards import Callback, Fixed
 from stator.objects.types import module_of
 from stator.torchlib.tensors import DisableTorchFunction

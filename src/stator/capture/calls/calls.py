@@ -52,7 +52,7 @@ from stator.diagnostics.catalogue import (
     MarkMisfit,
     OpaqueObject,
 )
-from stator.graph import leaves
+from stator.graph.leaves import leaves
 from stator.guards import Fixed
 from stator.objects.types import Attribute, module_of
 from stator.torchlib.tensors import DisableTorchFunction

@@ -17,7 +17,7 @@ from stator.capture.calls.handlers import HANDLERS
 from stator.capture.calls.python_calls import admit
 from stator.capture.texts.warning_filters import shown
 from stator.diagnostics.catalogue import MarkMisfit
-from stator.graph import leaves
+from stator.graph.leaves import leaves
 
 if TYPE_CHECKING:
     from stator.capture.calls.calls import Calls

@@ -26,7 +26,7 @@ from stator.contracts import Contract, Verdict
 from stator.contracts import lookup as contract_of
 from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import UnknownCFunction
-from stator.graph import leaves
+from stator.graph.leaves import leaves
 
 _SOURCE: Final = Path(__file__).parents[2]
 _LEAVES: Final[dict[leaves.Kind, str]] = {
@@ -83,8 +83,8 @@ def rule_of(callable: Any) -> Rule:
                 what = "is recorded as one node: a value that only the graph knows, and may check"
                 return Rule(what, "capture/numbers/scalars.py")
             what = f"is not in a graph: {leaf.reason or leaf.cause.title}"
-            return Rule(what, "graph/leaf_tables.py", leaf.cause)
-        return Rule(_LEAVES[leaf.kind], "graph/leaf_tables.py")
+            return Rule(what, "graph/leaves/leaf_tables.py", leaf.cause)
+        return Rule(_LEAVES[leaf.kind], "graph/leaves/leaf_tables.py")
     handler = HANDLERS.get(id(callable))
     if handler is not None:
         code = inspect.unwrap(handler).__code__

@@ -19,10 +19,10 @@ from stator.capture.trace.blame import blame
 from stator.diagnostics.breaks import Place, stack
 from stator.diagnostics.places import library, users_own
 from stator.graph import OutputGraph
-from stator.graph.fakes import Bounds
-from stator.graph.implied import needed
-from stator.graph.shape_guards import shape_guards
-from stator.graph.symbols import Origin
+from stator.graph.fakes.inputs import Bounds
+from stator.graph.unknown.implied import needed
+from stator.graph.unknown.shape_guards import shape_guards
+from stator.graph.unknown.symbols import Origin
 from stator.guards import Guard, Int, OffsetOf, SizeOf, Source, StrideOf
 from stator.guards.checks import Relation
 from stator.guards.expressions import Binary, Constant, Expr, Leaf, Real, Unary

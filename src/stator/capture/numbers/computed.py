@@ -18,8 +18,8 @@ import torch
 from stator._native._core import Frame
 from stator.capture.numbers.shapes import has_value
 from stator.diagnostics.catalogue import ValueNeeded
-from stator.graph.numbers import FUNCTIONS, KINDS, NUMBER
-from stator.graph.scalars import symbol_of
+from stator.graph.unknown.numbers import FUNCTIONS, KINDS, NUMBER
+from stator.graph.unknown.scalars import symbol_of
 from stator.objects import TypeSet
 from stator.world import MISSING
 

@@ -21,7 +21,7 @@ from stator._native._core import Frame
 from stator.capture.trace.wanted import MOST_OPEN, Wanted
 from stator.diagnostics.breaks import stack
 from stator.diagnostics.places import users_own
-from stator.graph.scalars import symbol_of
+from stator.graph.unknown.scalars import symbol_of
 from stator.guards import Equal, Guard, Source, TypeIs
 from stator.guards.checks import Relation
 from stator.guards.expressions import Binary, Expr, Float, Real, Unary

@@ -22,7 +22,7 @@ import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
 
 from stator._native._core import Frame
-from stator.graph.symbols import Derived
+from stator.graph.unknown.symbols import Derived
 from stator.guards.expressions import REAL, Binary, Constant, Expr, Real, Unary
 from stator.guards.symbolic import translated
 from stator.objects import TypeSet

@@ -31,9 +31,9 @@ from stator.capture.trace.causes import described
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import BranchOnValues, LengthOfValues, ValueNeeded
 from stator.diagnostics.places import lines
-from stator.graph import leaves
-from stator.graph.ancestry import computed_from
-from stator.graph.scalars import symbol_of
+from stator.graph.leaves import leaves
+from stator.graph.passes.ancestry import computed_from
+from stator.graph.unknown.scalars import symbol_of
 from stator.guards import Key
 from stator.objects import TypeSet
 from stator.torchlib.fakes import FakeTensor

@@ -32,7 +32,7 @@ from stator.capture.numbers.reals import Reals, hint
 from stator.capture.trace.wanted import LARGEST, MOST_OPEN, NEXT_ITEM, Wanted
 from stator.diagnostics.catalogue import ValueNeeded
 from stator.effects.texts import Text
-from stator.graph.fakes import Dynamic
+from stator.graph.fakes.inputs import Dynamic
 from stator.guards import Key, Local, OffsetOf, Source, TypeIs
 from stator.guards.sources import Attr, Index
 from stator.guards.tensors import TensorMatch, plain, tensor_match

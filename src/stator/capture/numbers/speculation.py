@@ -21,14 +21,14 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from stator._native._core import Frame
 from stator.capture.numbers.shapes import has_value
 from stator.capture.trace.causes import is_drawn
-from stator.graph.observing import Observer
-from stator.graph.output import Taken
+from stator.graph.recording.observing import Observer
+from stator.graph.recording.output import Taken
 from stator.torchlib.fakes import FakeTensor
 from stator.torchlib.tensors import DisableTorchFunction
 
 if TYPE_CHECKING:
     from stator.capture.numbers.scalars import Scalars
-    from stator.graph.state import State
+    from stator.graph.recording.state import State
 
 _MOST_OFTEN: Final = 64  # at one instruction, for one item of each loop that it is in
 _MOST_DRAWN: Final = 16

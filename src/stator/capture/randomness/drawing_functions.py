@@ -26,8 +26,8 @@ from stator._native._core import Frame
 from stator.capture.arrays import array_tables
 from stator.capture.arrays.array_nodes import DTYPES
 from stator.capture.calls.python_calls import know_function
-from stator.graph.purity import RANDOM
-from stator.graph.retry import Refused
+from stator.graph.passes.purity import RANDOM
+from stator.graph.passes.retry import Refused
 from stator.guards import Defaults, Fixed, Is, KwDefaults
 from stator.objects import TypeSet
 from stator.torchlib.fakes import FakeTensor

@@ -34,9 +34,9 @@ from stator.capture.trace.causes import DRAWN
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import RandomState, RegionContents
 from stator.effects import Effect, Perform
-from stator.graph.fakes import version_unseen
-from stator.graph.prologue import Given, Made, Step
-from stator.graph.purity import RANDOM, is_torch_function
+from stator.graph.fakes.inputs import version_unseen
+from stator.graph.passes.prologue import Given, Made, Step
+from stator.graph.passes.purity import RANDOM, is_torch_function
 from stator.guards import Callback, Fixed
 from stator.torchlib.modes import disable_current_modes
 from stator.torchlib.operators import OpOverload

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from stator.capture.autograd.autograd_leaves import user_call
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import RandomState
-from stator.graph.prologue import Step
+from stator.graph.passes.prologue import Step
 from stator.objects import TypeSet
 from stator.world import MISSING
 

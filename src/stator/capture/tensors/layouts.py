@@ -15,7 +15,7 @@ from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
 from stator._native._core import Frame
 from stator.diagnostics.catalogue import BranchOnValues, ValueNeeded
-from stator.graph.unknown import Asker
+from stator.graph.unknown.questions import Asker
 from stator.torchlib.fakes import FakeTensor
 from stator.torchlib.tensors import DisableTorchFunction
 

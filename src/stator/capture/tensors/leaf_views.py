@@ -23,9 +23,9 @@ from stator.capture.tensors.refusing_views import based_on
 from stator.diagnostics.catalogue import TensorStateChanged
 from stator.diagnostics.places import Place, stack
 from stator.graph import OutputGraph
-from stator.graph.fakes import tensors_in
-from stator.graph.memory import storage_of
-from stator.graph.views import MODES, view_kind
+from stator.graph.fakes.inputs import tensors_in
+from stator.graph.fakes.memory import storage_of
+from stator.graph.fakes.views import MODES, view_kind
 from stator.torchlib.tensors import DisableTorchFunction
 
 if TYPE_CHECKING:

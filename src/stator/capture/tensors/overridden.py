@@ -18,7 +18,7 @@ from stator.capture.tensors.overrides import DEFAULT, Without
 from stator.capture.tensors.subclasses import Behind
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import TensorSubclass
-from stator.graph import leaves
+from stator.graph.leaves import leaves
 from stator.torchlib.tensors import TensorBase
 from stator.world import MISSING
 

@@ -25,7 +25,7 @@ from stator.capture.calls.native_calls import call_c, received
 from stator.capture.objects.c_fields import guard_mro
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import TensorSubclass
-from stator.graph import leaves
+from stator.graph.leaves import leaves
 from stator.guards import Equal, State
 from stator.objects.types import module_of, name_of, qualname_of
 from stator.torchlib.modes import len_function_stack, pop_function_mode, push_function_mode

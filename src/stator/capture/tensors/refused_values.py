@@ -29,11 +29,11 @@ from stator.diagnostics.places import Place, stack
 from stator.evaluator import PACKAGE
 from stator.evaluator.opcodes.exceptions import EXIT_AND_SELF
 from stator.graph import OutputGraph, Recorded
-from stator.graph.fakes import tensors_in
-from stator.graph.output import operator_name
-from stator.graph.purity import is_torch_function
-from stator.graph.replay import NotReplayableError, hint
-from stator.graph.retry import Changes, Retry, undo_of
+from stator.graph.fakes.inputs import tensors_in
+from stator.graph.passes.purity import is_torch_function
+from stator.graph.passes.retry import Changes, Retry, undo_of
+from stator.graph.recording.output import operator_name
+from stator.graph.recording.replay import NotReplayableError, hint
 from stator.torchlib.tensors import DisableTorchFunction
 
 if TYPE_CHECKING:

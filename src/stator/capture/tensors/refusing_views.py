@@ -2,12 +2,12 @@
 
 Stage: capture, for `Tensors`. In: results of operators, and of the graph. Out: which results of the
 graph are such views, so that they are again what they are in eager when a backend has made them
-(`graph/views.py`); or a `Break` at the operator that made one whose base has changed since.
+(`graph/fakes/views.py`); or a `Break` at the operator that made one whose base has changed since.
 
 Autograd notes of each view how it was made: as one of several (`split`, `unbind`), by a Function of
 the program, without grad mode, in inference mode. Some of them it refuses to change, and to be used
 once their base has changed. While tracing it says so itself: fake tensors have the autograd of real
-ones (`graph/failures.py`). A backend that makes a graph functional forgets it.
+ones (`graph/recording/failures.py`). A backend that makes a graph functional forgets it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,10 +21,10 @@ from stator._native._core import Frame
 from stator.diagnostics.catalogue import TensorStateChanged
 from stator.diagnostics.places import Place, stack
 from stator.graph import OutputGraph, Recorded
-from stator.graph.ancestry import computed_from
-from stator.graph.fakes import FakeInput
-from stator.graph.memory import storage_of
-from stator.graph.views import MODES, USUAL, MadeView, view_kind
+from stator.graph.fakes.inputs import FakeInput
+from stator.graph.fakes.memory import storage_of
+from stator.graph.fakes.views import MODES, USUAL, MadeView, view_kind
+from stator.graph.passes.ancestry import computed_from
 from stator.torchlib.tensors import DisableTorchFunction
 
 if TYPE_CHECKING:

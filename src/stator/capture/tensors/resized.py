@@ -13,10 +13,10 @@ import torch.fx as fx
 
 from stator.capture.tensors.strided import WARNED
 from stator.diagnostics.catalogue import TensorStateChanged
-from stator.graph.fakes import FakeInput, tensors_in
-from stator.graph.memory import extent, storage_of
-from stator.graph.output import operator_name
-from stator.graph.prologue import Step
+from stator.graph.fakes.inputs import FakeInput, tensors_in
+from stator.graph.fakes.memory import extent, storage_of
+from stator.graph.passes.prologue import Step
+from stator.graph.recording.output import operator_name
 from stator.torchlib.operators import OpOverload, OpOverloadPacket
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from stator._native._core import Frame
 from stator.capture.calls.builtin_calls import Handler
 from stator.diagnostics.catalogue import FunctionMode, TorchState
 from stator.effects import Effect, Perform
-from stator.graph import leaves
+from stator.graph.leaves import leaves
 from stator.guards import Callback, Equal, Fixed, State
 from stator.torchlib.settings import FLAGS, c_function, profiler_enabled
 

@@ -14,9 +14,9 @@ import torch
 
 from stator.diagnostics.catalogue import SharedMemory
 from stator.graph import Recorded
-from stator.graph.fakes import FakeInput
-from stator.graph.memory import storage_of
-from stator.graph.shared import Group, Place, SharedInputs
+from stator.graph.fakes.inputs import FakeInput
+from stator.graph.fakes.memory import storage_of
+from stator.graph.passes.shared import Group, Place, SharedInputs
 from stator.guards import Aliased, Field, IsNot, NotAliased, Source
 from stator.guards.tensors import NoOverlap
 from stator.torchlib.operators import has_internal_overlap

@@ -14,11 +14,9 @@ from stator import objects
 from stator.diagnostics.catalogue import (
     TorchState,
 )
-from stator.graph import (
-    OutputGraph,
-    leaves,
-)
-from stator.graph.state import Scope, StateRecorder
+from stator.graph import OutputGraph
+from stator.graph.leaves import leaves
+from stator.graph.recording.state import Scope, StateRecorder
 from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import World
 

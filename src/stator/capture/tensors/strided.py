@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from stator.diagnostics.catalogue import SharedMemory, TensorStateChanged
-from stator.graph.fakes import tensors_in
-from stator.graph.memory import extent, storage_of
+from stator.graph.fakes.inputs import tensors_in
+from stator.graph.fakes.memory import extent, storage_of
 
 if TYPE_CHECKING:
     from stator.capture.tensors.tensors import Tensors

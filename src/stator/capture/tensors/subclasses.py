@@ -21,8 +21,8 @@ from stator.diagnostics.catalogue import RegionContents, TensorDetail, TensorSub
 from stator.effects import CannotRebuild
 from stator.effects.model import Constant
 from stator.effects.steps import Call, Expr, Helper, Raw
-from stator.graph import leaves
-from stator.graph.arguments import Arguments
+from stator.graph.leaves import leaves
+from stator.graph.recording.arguments import Arguments
 from stator.guards import Fixed, Source
 from stator.objects.attributes import is_data_descriptor, is_descriptor
 from stator.objects.types import Attribute, module_of

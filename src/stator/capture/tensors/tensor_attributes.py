@@ -16,9 +16,7 @@ from stator.capture.autograd.inside_transforms import APART
 from stator.diagnostics.catalogue import (
     TensorDetail,
 )
-from stator.graph import (
-    leaves,
-)
+from stator.graph.leaves import leaves
 from stator.guards import Attr, Callback, NoAttr
 from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import MISSING

@@ -44,8 +44,8 @@ from stator.effects.instances import dict_descriptor
 from stator.effects.model import Constant
 from stator.effects.node import Node, store
 from stator.effects.steps import SELF, Call, Dict, Expr, Helper, Raw
-from stator.graph import leaves
-from stator.graph.memory import storage_of
+from stator.graph.fakes.memory import storage_of
+from stator.graph.leaves import leaves
 from stator.guards import Callback, Field, NotAliased, Source
 from stator.objects.types import name_of
 from stator.torchlib.modes import disable_current_modes

@@ -62,13 +62,13 @@ from stator.graph import (
     OutputGraph,
     Unsupported,
     UntrackedTensorError,
-    leaves,
 )
-from stator.graph.errors import Apart
-from stator.graph.memory import storage_of
-from stator.graph.output import operator_name
-from stator.graph.scalars import take
-from stator.graph.state import StateRecorder
+from stator.graph.fakes.memory import storage_of
+from stator.graph.leaves import leaves
+from stator.graph.recording.errors import Apart
+from stator.graph.recording.output import operator_name
+from stator.graph.recording.state import StateRecorder
+from stator.graph.unknown.scalars import take
 from stator.guards import Equal, Index, Is, Source, TypeIs
 from stator.objects import TypeSet
 from stator.torchlib.fakes import FakeTensor

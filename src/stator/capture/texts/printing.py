@@ -21,7 +21,7 @@ from stator.diagnostics.catalogue import Output
 from stator.effects import Perform
 from stator.effects.texts import Text
 from stator.evaluator import PACKAGE
-from stator.graph.arguments import Arguments
+from stator.graph.recording.arguments import Arguments
 from stator.guards import Fixed
 from stator.objects.types import Attribute
 from stator.world import MISSING

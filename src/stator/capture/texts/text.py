@@ -27,11 +27,11 @@ from stator.capture.numbers.scalars import SYMBOLS
 from stator.diagnostics.breaks import stack
 from stator.diagnostics.catalogue import TensorSubclass, TextOfTensor, UnusualTensor
 from stator.effects.texts import Given, How, Mention, Part, Piece, Text, given_parts
-from stator.graph import leaves
-from stator.graph.arguments import Arguments
-from stator.graph.fakes import tensors_in
-from stator.graph.memory import storage_of
-from stator.graph.purity import KEEP, RANDOM, may_drop
+from stator.graph.fakes.inputs import tensors_in
+from stator.graph.fakes.memory import storage_of
+from stator.graph.leaves import leaves
+from stator.graph.passes.purity import KEEP, RANDOM, may_drop
+from stator.graph.recording.arguments import Arguments
 from stator.objects import TypeSet
 from stator.torchlib.fakes import FakeTensor
 from stator.torchlib.tensors import DisableTorchFunction

@@ -12,7 +12,7 @@ import torch
 
 from stator._native._core import Frame
 from stator.diagnostics.catalogue import TextOfTensor
-from stator.graph.leaves import python_type
+from stator.graph.leaves.leaves import python_type
 from stator.torchlib.fakes import FakeTensor
 
 if TYPE_CHECKING:

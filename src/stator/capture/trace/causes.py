@@ -19,7 +19,7 @@ from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import IteratorInUse, OpaqueObject, ValueNeeded
 from stator.diagnostics.places import Place
 from stator.graph import OutputGraph
-from stator.graph.ancestry import computed_from
+from stator.graph.passes.ancestry import computed_from
 
 DRAWN: Final = "drawn"
 """What placeholders for random numbers are called."""

@@ -29,11 +29,11 @@ from stator.effects import CannotRebuild, Effect, Passed, Plan, plan
 from stator.effects.exits import entries
 from stator.effects.suspension import Suspension, suspension
 from stator.graph import Input, OutputGraph, Recorded
-from stator.graph.arrays import Edges
-from stator.graph.drawn import unused_draws
-from stator.graph.memory import storage_of
-from stator.graph.retry import Changes, Retry, changes_of, retry_of
-from stator.graph.symbols import reads_size
+from stator.graph.fakes.memory import storage_of
+from stator.graph.passes.retry import Changes, Retry, changes_of, retry_of
+from stator.graph.passes.unused_draws import unused_draws
+from stator.graph.recording.arrays import Edges
+from stator.graph.unknown.symbols import reads_size
 from stator.guards import Source
 from stator.torchlib.tensors import DisableTorchFunction
 

@@ -47,7 +47,7 @@ from stator.effects import (
 from stator.effects.node import Node
 from stator.effects.steps import Raw
 from stator.effects.texts import Given, Mention, Text
-from stator.graph.arguments import Handle
+from stator.graph.recording.arguments import Handle
 from stator.guards import Fixed
 from stator.objects import TypeSet
 from stator.torchlib.modes import set_grad_enabled

@@ -19,10 +19,10 @@ from stator.effects import Plan
 from stator.effects.suspension import Suspension
 from stator.evaluator.points import Point
 from stator.graph import Recorded
-from stator.graph.arrays import Edges
-from stator.graph.prologue import Prologue
-from stator.graph.retry import Changes, Retry
-from stator.graph.shared import SharedInputs
+from stator.graph.passes.prologue import Prologue
+from stator.graph.passes.retry import Changes, Retry
+from stator.graph.passes.shared import SharedInputs
+from stator.graph.recording.arrays import Edges
 from stator.guards import Guard, Source
 
 

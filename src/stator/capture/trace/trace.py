@@ -42,8 +42,8 @@ from stator.evaluator import InternalError
 from stator.evaluator.loop import evaluate
 from stator.evaluator.operations import plain
 from stator.graph import OutputGraph, UntrackedTensorError
-from stator.graph.interrupts import is_interrupt
-from stator.graph.state import StateRecorder, preserved
+from stator.graph.recording.interrupts import is_interrupt
+from stator.graph.recording.state import StateRecorder, preserved
 from stator.guards import Callback, Fixed, Guard
 from stator.guards.tensors import torch_state_guards
 from stator.torchlib.modes import (

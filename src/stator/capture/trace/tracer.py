@@ -55,7 +55,7 @@ from stator.evaluator.points import (
     activations,
     restore,
 )
-from stator.graph.interrupts import is_failure, is_interrupt
+from stator.graph.recording.interrupts import is_failure, is_interrupt
 from stator.objects import TypeSet
 from stator.world import MISSING, World
 

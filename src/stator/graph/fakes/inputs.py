@@ -1,0 +1,259 @@
+"""Fake tensors of graph inputs: made from real tensors, and made anew for the backend.
+
+In: a real tensor and which of its dimensions are dynamic. Out: a `FakeTensor` of our mode. Tracing
+may change a fake input in place (its version, its shape, whether it requires grad), and a backend
+must see the inputs as they are at the start of the graph: `Fakes.pristine` gives them.
+"""
+
+import warnings
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
+import torch
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    ShapeEnv,
+    StatefulSymbolicContext,
+)
+
+from stator.graph.fakes.fake_mode import fake_mode
+from stator.graph.fakes.memory import expression
+from stator.graph.recording.errors import Unsupported
+from stator.graph.recording.interrupts import is_interrupt
+from stator.graph.unknown.environment import Environment
+from stator.torchlib.fakes import (
+    FakeTensorMode,
+    GuardSource,
+    Source,
+    UnsupportedFakeTensorException,
+)
+from stator.torchlib.shapes import ValueRanges
+from stator.torchlib.tensors import DisableTorchFunction
+
+
+@dataclass(frozen=True)
+class InputSource(Source):  # type: ignore[misc, unused-ignore]  # torch may be absent
+    """What torch's symbols call a graph input: its placeholder's name."""
+
+    placeholder: str
+
+    @property
+    def guard_source(self) -> Any:  # type: ignore[override, unused-ignore]
+        return GuardSource.LOCAL
+
+    @property
+    def _name_template(self) -> str:
+        return self.placeholder
+
+    @property
+    def name(self) -> str:  # type: ignore[override, unused-ignore]
+        return self.placeholder
+
+
+Bounds: TypeAlias = tuple[int | None, int | None]
+
+
+@dataclass(frozen=True)
+class Dynamic:
+    """What of a tensor is symbolic, by dimension: a size, or a stride that follows from no size."""
+
+    sizes: Collection[int]
+    strides: Collection[int] = ()
+    bounds: Mapping[int, Bounds] = field(default_factory=dict)
+    """Between which numbers a size lies."""
+    strict: Collection[int] = ()
+    """Sizes that must not become numbers."""
+    unbacked: Collection[int] = ()
+    """Sizes whose value nobody knows while recording."""
+
+
+def _symbolic_context(
+    tensor: torch.Tensor, dynamic: Dynamic, source: InputSource, env: ShapeEnv
+) -> StatefulSymbolicContext:
+    """Symbols for the dynamic dimensions, numbers for the others.
+
+    Stateful: a second fake of the same tensor gets the same symbols. Where a tensor begins is a
+    number from the start, as it is without symbols: only programs that ask for it depend on it.
+    """
+    dims = range(tensor.dim())
+    strides = dynamic.strides
+    begin = {f"{source.name}.storage_offset()": sympy.Integer(tensor.storage_offset())}
+    return StatefulSymbolicContext(
+        dynamic_sizes=[_kind(i, dynamic) for i in dims],
+        dynamic_strides=[
+            DimDynamic.DYNAMIC if i in strides else DimDynamic.INFER_STRIDE for i in dims
+        ],
+        tensor_source=source,
+        shape_env_to_source_to_symbol_cache={id(env): begin},
+    )
+
+
+def _kind(dim: int, dynamic: Dynamic) -> DimDynamic:
+    if dim in dynamic.unbacked:
+        return DimDynamic.UNBACKED
+    return DimDynamic.DYNAMIC if dim in dynamic.sizes else DimDynamic.STATIC
+
+
+@dataclass
+class FakeInput:
+    """A real tensor, its fake, and how to make another fake of it."""
+
+    real: torch.Tensor
+    fake: torch.Tensor
+    source: InputSource
+    context: StatefulSymbolicContext | None
+    version: int | None
+    requires_grad: bool
+    starts_with_grad: bool = False
+    """Whether it is made to require grad before the graph."""
+    starts_with_shape: tuple[int, ...] | None = None
+    """The shape it is given before the graph."""
+    layout: tuple[Any, ...] = ()
+    """Its sizes, strides and bytes as it was made."""
+
+    def lies_as_made(self) -> bool:
+        """Whether it still has the sizes, strides and memory it began with; assumes nothing."""
+        now = _layout(self.fake)
+        return [*map(expression, now)] == [*map(expression, self.layout)]
+
+    def is_reshaped(self) -> bool:
+        """Whether its sizes are others, and not only how much memory there is; assumes nothing."""
+        sizes = [*map(expression, self.fake.shape)]
+        return sizes != [*map(expression, self.layout[: self.real.dim()])]
+
+    def untouched(self) -> bool:
+        """Whether tracing left the fake as it was made."""
+        return (
+            self.version is not None
+            and version(self.fake) == self.version
+            and self.fake.requires_grad == self.requires_grad
+        )
+
+
+def version(tensor: torch.Tensor) -> int | None:
+    """How often a tensor was changed in place; None where torch doesn't count (inference mode)."""
+    return None if tensor.is_inference() else int(tensor._version)
+
+
+def version_unseen(tensor: torch.Tensor) -> int | None:
+    """The same where function modes are active: none of them sees that it is asked for."""
+    with DisableTorchFunction():
+        return version(tensor)
+
+
+class Fakes:
+    """The fake mode, the shape environment and the fakes of the inputs."""
+
+    def __init__(self) -> None:
+        # Values that are read (`item`) and sizes that depend on values (`nonzero`) become symbols.
+        self.shape_env = Environment(allow_scalar_outputs=True, allow_dynamic_output_shape_ops=True)
+        self.mode = fake_mode(self.shape_env)
+        self.modes = [self.mode]
+        self.inputs: list[FakeInput] = []
+        self.touched = False  # set by whoever changes a fake in a way its version does not show
+
+    def add(self, name: str, real: torch.Tensor, dynamic: Dynamic | None) -> FakeInput:
+        source = InputSource(name)
+        context = None
+        if dynamic is not None:
+            context = _symbolic_context(real, dynamic, source, self.shape_env)
+        fake = _fake(self.mode, real, source, context)
+        for dim, bounds in ({} if dynamic is None else dynamic.bounds).items():
+            if dim < fake.dim():
+                self.bound(fake.shape[dim], *bounds)
+        made = FakeInput(real, fake, source, context, version(fake), fake.requires_grad)
+        made.layout = _layout(fake)
+        if context is not None:
+            self.shape_env.pending_fresh_unbacked_symbols.clear()  # the input itself tells them
+        self.inputs.append(made)
+        return made
+
+    def bound(self, number: torch.SymInt | int, least: int | None, most: int | None) -> None:
+        """A symbol lies between two numbers, which is an assumption like others."""
+        if isinstance(number, torch.SymInt) and isinstance(number.node.expr, sympy.Symbol):
+            symbol = number.node.expr
+            known = self.shape_env.var_to_range[symbol]
+            lower = known.lower if least is None else max(least, known.lower)
+            upper = known.upper if most is None else min(most, known.upper)
+            self.shape_env._update_var_to_range(symbol, ValueRanges(lower, upper))
+
+    def constant(self, real: torch.Tensor) -> torch.Tensor:
+        """The fake of a tensor whose values are known while recording, too.
+
+        It gets a tensor of its own: fake tensors with known values are changed together with them.
+        """
+        converter = self.mode.fake_tensor_converter
+        return converter.from_real_tensor(self.mode, real.clone(), make_constant=True)
+
+    def pristine(self) -> tuple[FakeTensorMode, list[torch.Tensor]]:
+        """The inputs as they are when the graph starts, with the mode they belong to."""
+        if not self.touched and all(made.untouched() for made in self.inputs):
+            return self.mode, [made.fake for made in self.inputs]
+        # All of them, so that inputs that share memory still do.
+        mode = fake_mode(self.shape_env)
+        self.modes.append(mode)
+        fakes = [_fake(mode, i.real, i.source, i.context) for i in self.inputs]
+        for made, fake in zip(self.inputs, fakes, strict=True):
+            if made.starts_with_grad:
+                fake.requires_grad_()
+            if made.starts_with_shape is not None:
+                with mode:
+                    fake.resize_(made.starts_with_shape)
+        return mode, fakes
+
+    def release(self) -> None:
+        """Drops torch's weak references to real tensors, which programs can see.
+
+        `torch.utils.swap_tensors` refuses tensors that have any. The fakes stay as they are.
+        """
+        for mode in self.modes:
+            mode.fake_tensor_converter.meta_converter.describer.lookup_tensor.data.clear()
+
+
+def _fake(
+    mode: FakeTensorMode,
+    real: torch.Tensor,
+    source: InputSource,
+    context: StatefulSymbolicContext | None,
+) -> torch.Tensor:
+    try:
+        # torch looks at the gradient of each tensor, and warns of itself where it is no leaf.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if context is None:
+                # No source: with one, a zero-dimensional tensor's value would become a symbol.
+                return mode.from_tensor(real, static_shapes=True)
+            return mode.from_tensor(real, source=source, symbolic_context=context)
+    except (UnsupportedFakeTensorException, RuntimeError, AssertionError) as error:
+        if is_interrupt(error):
+            raise
+        # It asserts that the fake is alike: that of a view with new data (`v.data = …`) is not.
+        what = f"{type(real).__name__} with layout {real.layout}"
+        raise Unsupported(f"no fake tensor can stand for a {what}: {error}") from error
+
+
+def _layout(fake: torch.Tensor) -> tuple[Any, ...]:
+    if fake.layout is not torch.strided:
+        return tuple(fake.shape)
+    return (*fake.shape, *fake.stride(), fake.untyped_storage().size())
+
+
+def differentiable(tensor: torch.Tensor) -> bool:
+    """Whether a tensor can require grad."""
+    return tensor.dtype.is_floating_point or tensor.dtype.is_complex
+
+
+def tensors_in(value: object) -> Iterable[torch.Tensor]:
+    """The tensors in nested lists, tuples, dicts and slices, in order."""
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from tensors_in(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from tensors_in(item)
+    elif isinstance(value, slice):
+        yield from tensors_in((value.start, value.stop, value.step))

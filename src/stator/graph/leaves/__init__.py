@@ -1,0 +1,1 @@
+"""What each callable of torch is to a trace: one node, Python code, an answer, a break."""

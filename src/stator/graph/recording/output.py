@@ -1,0 +1,749 @@
+"""The graph being recorded.
+
+In: real inputs, and calls of torch functions on fake tensors. Out: an `fx.GraphModule` at torch
+level (`torch.relu`, `x.sum()`, `torch.nn.functional.linear` are single nodes), its inputs in order,
+and example inputs for the backend.
+
+The values a traced program works with are the fake tensors themselves. A side table tells the
+node of each; tensors inside a tuple or list get a `getitem` node when they are first used.
+"""
+
+import functools
+import operator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
+
+import torch
+import torch.fx as fx
+from torch.fx.experimental.symbolic_shapes import (
+    DimDynamic,
+    GuardOnDataDependentSymNode,
+    PendingUnbackedSymbolNotFound,
+    compute_unbacked_bindings,
+)
+
+from stator.diagnostics.catalogue import (
+    RegionContents,
+    SharedMemory,
+    TensorStateChanged,
+    ValueNeeded,
+)
+from stator.graph.fakes.inputs import (
+    Dynamic,
+    Fakes,
+    InputSource,
+    differentiable,
+    tensors_in,
+    version,
+)
+from stator.graph.fakes.layouts import REWRITTEN, is_identity, is_new
+from stator.graph.fakes.memory import storage_of
+from stator.graph.fakes.overlaps import Answer, Overlap, is_elementwise, overlap_of
+from stator.graph.fakes.packed import PACKED, packed_results
+from stator.graph.fakes.recurrent import RECURRENT, recurrent_results
+from stator.graph.fakes.resizing import RESIZED_AS, RESIZING, Outs
+from stator.graph.fakes.views import IN_INFERENCE, view_kind
+from stator.graph.leaves.uncounted_lists import changed_lists, count_changes, may_change_lists
+from stator.graph.passes.ancestry import computed_from
+from stator.graph.passes.named_sizes import name_sizes
+from stator.graph.passes.overwritten import keep_what_is_read
+from stator.graph.passes.purity import (
+    KEEP,
+    UNCOUNTED,
+    WRITTEN,
+    has_effect,
+    is_torch_function,
+    may_drop,
+    may_write,
+)
+from stator.graph.recording.arguments import Arguments, Item, with_dtypes
+from stator.graph.recording.errors import (
+    Apart,
+    DataDependent,
+    OperatorError,
+    RecordingError,
+    Unsupported,
+)
+from stator.graph.recording.failures import failure_of, quiet, refusal_of_nothing
+from stator.graph.recording.interrupts import is_interrupt
+from stator.graph.recording.naming import Names
+from stator.graph.recording.origins import ModuleStack, note_origin
+from stator.graph.unknown.checks import insert_checks
+from stator.graph.unknown.kernels import Kernels, is_symbolic
+from stator.graph.unknown.questions import Asker
+from stator.graph.unknown.scalars import Assumptions, forget, forget_bindings, has_numbers
+from stator.graph.unknown.symbols import Origin, Symbols
+from stator.torchlib.fakes import (
+    DataDependentOutputException,
+    FakeTensor,
+    FakeTensorMode,
+    disable_fake_tensor_cache,
+)
+from stator.torchlib.modes import default_device, device_constructors, enable_python_dispatcher
+from stator.torchlib.operators import OpOverload, OpOverloadPacket
+from stator.torchlib.tensors import DisableTorchFunction
+from stator.torchlib.transforms import is_functorch_wrapped_tensor
+
+Target: TypeAlias = Callable[..., Any] | tuple[str, str]  # a function, or ("method", name)
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+_TENSOR_TYPES: Final = frozenset({torch.Tensor, torch.nn.Parameter})
+
+
+@dataclass(frozen=True)
+class Input:
+    """A placeholder: its name, and the value it stood for while recording."""
+
+    name: str
+    value: torch.Tensor | int = field(repr=False)
+
+    @property
+    def identity(self) -> object:
+        """An object of its own: the tensor, but ints that are equal may be one object."""
+        return self if type(self.value) is int else self.value
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A finished graph, as a backend gets it."""
+
+    module: fx.GraphModule
+    inputs: list[Input]
+    example_inputs: list[Any]
+    fake_mode: FakeTensorMode
+
+
+class Taken(NamedTuple):
+    """What a tensor of one bool was taken to be."""
+
+    tensor: torch.Tensor
+    answer: bool
+    place: object
+    """Where the program has asked."""
+
+
+def operator_name(target: Target) -> str:
+    """What a user calls the operation."""
+    if isinstance(target, tuple):
+        return f"Tensor.{target[1]}"
+    if isinstance(target, OpOverload | OpOverloadPacket):
+        return str(target)
+    return getattr(target, "__name__", None) or repr(target)
+
+
+def _bare_name(target: Target) -> str:
+    return target[1] if isinstance(target, tuple) else getattr(target, "__name__", "")
+
+
+def run_target(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """What a node of this target does."""
+    if isinstance(target, tuple):
+        return getattr(args[0], target[1])(*args[1:], **kwargs)
+    return target(*args, **kwargs)
+
+
+def _unseen(
+    method: Callable[Concatenate["OutputGraph", _P], _R],
+) -> Callable[Concatenate["OutputGraph", _P], _R]:
+    """No torch function mode, the user's or ours, sees what the recorder does with tensors."""
+
+    @functools.wraps(method)
+    def unseen(graph: "OutputGraph", /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        with DisableTorchFunction():
+            return method(graph, *args, **kwargs)
+
+    return unseen
+
+
+class OutputGraph:
+    """Records calls on fake tensors into an FX graph."""
+
+    def __init__(self) -> None:
+        self.graph = fx.Graph()
+        self.fakes = Fakes()
+        self.symbols = Symbols(self.graph, lambda: self._placeholders[-1][0], self.fakes.mode)
+        self.arguments = Arguments(self.graph, self.symbols)
+        self._whole, self._outermost = self.graph, self.arguments  # while a region is recorded
+        self.assumptions = Assumptions(self.shape_env)
+        self.kernels = Kernels(self.shape_env, self.fakes.mode)
+        self.checks: list[Taken] = []
+        self.apart = False  # whether sizes that depend on values are to be inputs
+        self.default_device: torch.device | None = None  # set by a mode that is not seen here
+        self.modules: ModuleStack = {}  # the calls of modules that are under way
+        self._names = Names()
+        self._inputs: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
+        self._placeholders: list[tuple[fx.Node, Input, torch.SymInt | int | None]] = []
+        self._constants: list[tuple[fx.Node, torch.Tensor, int | None]] = []
+        self._attributes: dict[str, torch.Tensor] = {}
+        self._regions: dict[str, torch.nn.Module] = {}
+        self._real: list[torch.Tensor] = []  # ids in _inputs stay taken
+        self._writes: dict[fx.Node, set[int]] = {}  # which storages a node changes
+        self.written: set[int] = set()  # storages of tensors that may have been changed in place
+        self.overwritten: set[int] = set()  # of those that were, also through `.data`
+
+    def close(self) -> None:
+        """Lets go of the program's tensors, and of all that leads back here."""
+        self.fakes.inputs.clear()
+        self.__dict__.clear()
+
+    @property
+    def fake_mode(self) -> FakeTensorMode:
+        return self.fakes.mode
+
+    @property
+    def shape_env(self) -> Any:
+        return self.fakes.shape_env
+
+    # ------------------------------------------------------------------ inputs and constants
+
+    @_unseen
+    def add_input(
+        self,
+        name: str,
+        value: torch.Tensor | int,
+        *,
+        dynamic_dims: Collection[int] = (),
+        dynamic: Dynamic | None = None,
+        within: int | None = None,
+        static: bool = False,
+    ) -> Any:
+        """A placeholder for a real tensor or an int; the fake tensor or SymInt that stands for it.
+
+        The same tensor twice is one placeholder. An int input is always symbolic: one that should
+        be a constant is no input. It lies between `-within` and `within`. `static` says that the
+        tensor's memory stays where it is between calls, as parameters' does (CUDA graphs need not
+        copy it): give it for buffers.
+        """
+        if type(value) is int:
+            return self._add_int(name, value, within)
+        if type(value) not in _TENSOR_TYPES:
+            kind = f"{type(value).__module__}.{type(value).__qualname__}"
+            raise Unsupported(f"{kind} can't be a graph input: only plain tensors and ints can")
+        assert isinstance(value, torch.Tensor)
+        _check_capturable(value)
+        known = self._inputs.get(id(value))
+        if known is not None:
+            return known
+        unique = self._names.unique(name)
+        if dynamic is None and dynamic_dims:
+            dynamic = Dynamic(dynamic_dims)
+        made = self.fakes.add(unique, value, dynamic)
+        node = self._placeholder(unique, type(value))
+        node.meta["example_value"] = made.fake
+        static = static or type(value) is torch.nn.Parameter
+        node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"} if static else {}
+        self.symbols.define_tensor(made.fake, node)
+        self._outermost.bind(made.fake, node)
+        self._inputs[id(value)] = made.fake
+        self._real.append(value)
+        self._placeholders.append((node, Input(unique, value), None))
+        return made.fake
+
+    def _add_int(self, name: str, value: int, within: int | None) -> torch.SymInt | int:
+        unique = self._names.unique(name)
+        number: torch.SymInt | int = self.shape_env.create_unspecified_symint_and_symbol(
+            value, InputSource(unique), DimDynamic.DYNAMIC
+        )
+        if within is not None:
+            self.fakes.bound(number, -within, within)
+        node = self._placeholder(unique, torch.SymInt)
+        node.meta["example_value"] = number
+        self.symbols.define(number, Origin(node))
+        self._placeholders.append((node, Input(unique, value), number))
+        return number
+
+    def _placeholder(self, name: str, kind: type) -> fx.Node:
+        """A new placeholder, behind the last one and before everything else."""
+        graph = self._whole  # not that of a region, in which it may be used first
+        if self._placeholders:
+            where = graph.inserting_after(self._placeholders[-1][0])
+        else:
+            where = graph.inserting_before(next(iter(graph.nodes), None))
+        with where:
+            node = graph.create_node("placeholder", name, type_expr=kind)
+        node._dynamo_source = InputSource(name)
+        return node
+
+    @_unseen
+    def constant(self, value: Any) -> torch.Tensor:
+        """A tensor with known values as an attribute of the graph module; its fake.
+
+        `value` is a real tensor made while tracing, a numpy array or Python data. The attribute is
+        a copy, and a graph that changes or returns it works on a fresh copy each time.
+        """
+        real = value.detach() if isinstance(value, torch.Tensor) else torch.as_tensor(value)
+        real = real.clone()
+        fake = self.fakes.constant(real)
+        name = f"_tensor_constant{len(self._attributes)}"
+        self._attributes[name] = real
+        node = self.graph.create_node("get_attr", name)
+        node.meta["example_value"] = fake
+        note_origin(node, self.modules)
+        self.arguments.bind(fake, node)
+        self._constants.append((node, fake, version(fake)))
+        return fake
+
+    # ------------------------------------------------------------------ operations
+
+    @_unseen
+    def call(
+        self,
+        target: Target,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        *,
+        stack_trace: str | None = None,
+    ) -> Any:
+        """Carries out an operation on fake tensors and records it as one node; its result.
+
+        Results without tensors (sizes, dtypes, numbers) are answers, not nodes, unless the
+        operation changed something. Raises `OperatorError`, `DataDependent` or `Unsupported`.
+        """
+        args, kwargs = tuple(args), dict(kwargs or {})
+        name = _bare_name(target)
+        if name in REWRITTEN and args and isinstance(args[0], FakeTensor):
+            args = (self._as_new(args[0]), *args[1:])
+        if name in RESIZED_AS and len(args) == 2 and not kwargs:
+            given, like = args
+            return self.call(
+                ("method", "resize_"), (given, (*like.shape,)), stack_trace=stack_trace
+            )
+        self._apply_default_device(target, kwargs)
+        node_args = self.arguments.of(with_dtypes(target, args))
+        node_kwargs = self.arguments.of(with_dtypes(target, kwargs))
+        operands = list(tensors_in((args, kwargs)))
+        before = [version(tensor) for tensor in operands]
+        resizes = RESIZING.get(name)
+        if resizes is not None and resizes(args, kwargs):
+            text = f"{operator_name(target)} gives its arguments another size"
+            raise Unsupported(text, TensorStateChanged, whole=True)
+        overlap = overlap_of(operands) if may_write(name, kwargs) else None
+        result = self._run(target, args, kwargs)
+        if may_change_lists(name):
+            given = zip(map(id, operands), before, strict=True)
+            count_changes(name, args, kwargs, dict(given))
+        if kwargs and isinstance(target, OpOverload | OpOverloadPacket):
+            self._ask_of_outs(target, args, kwargs)
+        detaches = _bare_name(target) == "detach" or args[1:] == ("data",)
+        if torch.is_inference_mode_enabled() and not detaches:
+            result = self._as_view(result, operands)
+        self._ask_if_empty(target, operands, args, kwargs)
+        written = [
+            tensor
+            for old, tensor in zip(before, operands, strict=True)
+            if old != version(tensor) or (old is None and has_effect(_bare_name(target)))
+        ]
+        changed = bool(written)
+        if changed and overlap is not None:
+            self._ask_of_overlap(overlap, written, target, args, kwargs)
+        if any(each.requires_grad and not differentiable(each) for each in written):
+            # A real kernel refuses a result that can't be cast; those of fakes may not.
+            name = operator_name(target)
+            raise Unsupported(f"{name} puts a result that requires grad into a tensor of integers")
+        if not torch.is_inference_mode_enabled() and any(
+            view_kind(each) == IN_INFERENCE and not each.is_inference() for each in written
+        ):
+            name = operator_name(target)
+            text = f"{name} changes a view that was made in inference mode"
+            raise Unsupported(text, TensorStateChanged)
+        uncounted = _bare_name(target) in UNCOUNTED
+        self.written.update(map(storage_of, operands if uncounted else written))
+        self.overwritten.update(map(storage_of, written))
+        produced = list(tensors_in(result))
+        if self.assumptions.note(target):
+            self.kernels.may_assume(operator_name(target))
+        read = bool(self.shape_env.pending_fresh_unbacked_symbols) and has_numbers(result)
+        if result is NotImplemented or not (produced or changed or result is None or read):
+            return result
+        if self.apart and self.shape_env.pending_fresh_unbacked_symbols:
+            self._refuse_unknown(target, result, operands)
+        for tensor in produced:
+            if not isinstance(tensor, FakeTensor):
+                name = operator_name(target)
+                raise Unsupported(f"{name} makes a tensor that can't be followed while tracing")
+        node = self._record(target, node_args, node_kwargs, result, stack_trace)
+        if changed or result is None:
+            node.meta[KEEP] = True
+        if changed and not uncounted:
+            node.meta[WRITTEN] = frozenset(map(storage_of, written))
+        if changed or uncounted:
+            statistics = [each for each in operands if uncounted and not each.requires_grad]
+            self._writes[node] = {*map(storage_of, (*written, *statistics))}
+        if target is setattr:
+            self.fakes.touched = True
+        self.arguments.bind(result, node)
+        if self.shape_env.pending_fresh_unbacked_symbols:
+            self._bind_symbols(node, result, produced)
+        return result
+
+    @contextmanager
+    def outside_of_regions(self) -> Iterator[None]:
+        """For what is computed from numbers alone: it is in the whole graph, where numbers are.
+
+        A region that uses the result gets it as an input.
+        """
+        before = self.graph, self.arguments
+        self.graph, self.arguments = self._whole, self._outermost
+        try:
+            yield
+        finally:
+            self.graph, self.arguments = before
+
+    def _as_new(self, tensor: torch.Tensor) -> Any:
+        """The tensor, or a copy that lies in memory as a new one does."""
+        made = self.call(("method", "contiguous"), (tensor,))
+        if made is tensor and not is_new(tensor):  # sizes of 1 may have any strides
+            made = self.call(torch.clone, (tensor,), {"memory_format": torch.contiguous_format})
+        return made
+
+    def _refuse_unknown(
+        self, target: Target, result: Any, operands: Sequence[torch.Tensor]
+    ) -> None:
+        """Of numbers that are not known, only bools may be in a graph, which checks them."""
+        if not isinstance(result, torch.SymBool):
+            forget(self.shape_env, operands)
+            name = operator_name(target)
+            text = f"the backend can't compile what depends on the result of {name}"
+            raise Apart(f"{text}, whose size or value shows at run time", ValueNeeded)
+
+    def _bind_symbols(self, node: fx.Node, result: Any, produced: Sequence[torch.Tensor]) -> None:
+        """A result with numbers or sizes that depend on values: they are bound to the node."""
+        if node.graph is not self.symbols.graph:
+            raise Unsupported("a number depends on values, in a region of its own", RegionContents)
+        try:
+            bindings = compute_unbacked_bindings(self.shape_env, result)
+        except PendingUnbackedSymbolNotFound:
+            self.shape_env.pending_fresh_unbacked_symbols.clear()
+            node.graph.erase_node(node)  # it may be recorded again, once its sizes are settled
+            name = operator_name(node.target if callable(node.target) else ("", str(node.target)))
+            raise DataDependent(f"{name} needs the values in a tensor") from None
+        if bindings:
+            node.meta["unbacked_bindings"] = bindings
+        self.arguments.bind_numbers(result, node)
+        for tensor in produced:
+            self.symbols.define_result(tensor, self.arguments.node(tensor))
+
+    def _run(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            with quiet, self.fakes.mode:
+                if _bare_name(target) in RECURRENT:
+                    with self.shape_env.questions.by(Asker.KERNEL):
+                        found = recurrent_results(target, args, kwargs)
+                    if found is not None:
+                        return found
+                elif _bare_name(target) in PACKED:
+                    with self.shape_env.questions.by(Asker.KERNEL):
+                        return packed_results(_bare_name(target), self.shape_env, args, kwargs)
+                plain = not self.symbols or not is_symbolic((args, kwargs))
+                if plain or is_identity(_bare_name(target), args, kwargs):
+                    try:
+                        return run_target(target, args, kwargs)
+                    except (DataDependentOutputException, GuardOnDataDependentSymNode):
+                        # torch's own decomposition may ask for no value, or for less.
+                        forget(self.shape_env, tensors_in((args, kwargs)))
+                # What torch remembers of operations is for numbers: with symbols, to write it down
+                # takes longer than to compute it again.
+                with enable_python_dispatcher(), disable_fake_tensor_cache(self.fakes.mode):
+                    return self.kernels.run(
+                        operator_name(target),
+                        target,
+                        functools.partial(run_target, target),
+                        args,
+                        kwargs,
+                        unknown=self.symbols.unbacked,
+                    )
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            forget(self.shape_env, tensors_in((args, kwargs)))
+            raise failure_of(
+                error,
+                operator_name(target),
+                lambda a, k: run_target(target, a, k),
+                None if isinstance(target, tuple) else target,
+                args,
+                kwargs,
+            ) from error
+
+    def _as_view(self, result: Any, operands: Sequence[torch.Tensor]) -> Any:
+        """The result, in which views are views, also in inference mode.
+
+        There, torch takes operators apart that are made of others (`reshape`, `mT`) before it looks
+        for views, if it is to run them on fakes: what they answer requires no grad, or is none.
+        """
+        if type(result) in (tuple, list):
+            return type(result)(self._as_view(each, operands) for each in result)
+        if not isinstance(result, FakeTensor) or result.requires_grad or result.is_inference():
+            return result
+        for given in operands:
+            lost = given.requires_grad or not result._is_view()
+            if lost and storage_of(given) == storage_of(result):
+                same = given.dtype is result.dtype and given.layout is torch.strided
+                if same and result is not given:
+                    with self.fakes.mode:
+                        place = result.shape, result.stride(), result.storage_offset()
+                        return torch.as_strided(given, *place)
+        return result
+
+    def _ask_if_empty(
+        self,
+        target: Target,
+        operands: Sequence[torch.Tensor],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        """Raises what eager does, if it refuses tensors without values that a fake kernel takes."""
+        function = None if isinstance(target, tuple) else target
+        run = functools.partial(run_target, target)
+        refusal = refusal_of_nothing(run, function, operands, args, kwargs)
+        if refusal is None:
+            return
+        forget(self.shape_env, operands)
+        if self.symbols:  # it may depend on them, and nobody has asked about their values
+            name = operator_name(target)
+            raise Unsupported(f"{name} refuses an empty tensor, which may depend on open sizes")
+        raise refusal
+
+    def _ask_of_outs(
+        self, target: OpOverload | OpOverloadPacket, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Refuses an operator that resizes `out=` arguments where its fake kernel does not."""
+        outs = Outs.of(target, kwargs)
+        if outs is None:
+            return
+        wanted = None
+        if outs.twin is not None:
+            left = {name: value for name, value in kwargs.items() if name not in outs.names}
+            wanted = list(tensors_in(self._run(outs.twin, args, left)))
+        if wanted is None or not outs.fit(wanted, kwargs):
+            forget(self.shape_env, tensors_in((args, kwargs)))
+            text = f"{operator_name(target)} gives its arguments another size"
+            raise Unsupported(text, TensorStateChanged)
+
+    def _ask_of_overlap(
+        self,
+        overlap: Overlap,
+        written: Sequence[torch.Tensor],
+        target: Target,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> None:
+        """Raises what eager does, if it refuses to write to memory that the call also reads."""
+        run = functools.partial(run_target, target)
+        with DisableTorchFunction():
+            if not isinstance(target, tuple) and not is_torch_function(target):
+                found: Answer | OperatorError = Answer.MIXED
+            elif _bare_name(target) in ("setitem", "__setitem__"):
+                found = overlap.answer_of_items(run, args, self._part(*args[:2]))
+            else:
+                name = _bare_name(target)
+                lists, even = changed_lists(name, args, kwargs), is_elementwise(name)
+                found = overlap.answer(run, args, kwargs, written, lists, elementwise=even)
+        if found is Answer.FINE:
+            return
+        forget(self.shape_env, tensors_in((args, kwargs)))
+        if found is Answer.MIXED or self.symbols:  # it may depend on open sizes, as above
+            name = operator_name(target)
+            raise Unsupported(f"{name} writes to memory that it also reads", SharedMemory)
+        raise found
+
+    def _part(self, tensor: torch.Tensor, key: Any) -> torch.Tensor | None:
+        """The part of a tensor that an assignment to items writes to, if it is a view."""
+        if key is Ellipsis:
+            return tensor
+        try:
+            part = self._run(operator.getitem, (tensor, key), {})
+        except RecordingError:
+            return None
+        shared = isinstance(part, torch.Tensor) and storage_of(part) == storage_of(tensor)
+        if not shared:
+            forget(self.shape_env, [tensor])
+        return part if shared else None
+
+    def _apply_default_device(self, target: Target, kwargs: dict[str, Any]) -> None:
+        """What torch's function mode for `torch.set_default_device` would do, were it active."""
+        device = self.default_device or default_device()
+        if (
+            device is not None
+            and kwargs.get("device") is None
+            and not isinstance(target, tuple)
+            and target in device_constructors()
+        ):
+            kwargs["device"] = device
+
+    def _record(
+        self,
+        target: Target,
+        args: Any,
+        kwargs: Any,
+        result: Any,
+        stack_trace: str | None,
+    ) -> fx.Node:
+        if isinstance(target, tuple):
+            node = self.graph.create_node("call_method", target[1], args, kwargs)
+        else:
+            node = self.graph.create_node("call_function", target, args, kwargs)
+        note_origin(node, self.modules, stack_trace)
+        if result is not None:
+            node.meta["example_value"] = result
+        return node
+
+    @_unseen
+    def call_region(
+        self, name: str, module: torch.nn.Module, args: Sequence[Any], *, stack_trace: str | None
+    ) -> Any:
+        """Calls a module that holds a subgraph; one `call_module` node."""
+        unique = f"{name}_{len(self._regions)}"
+        node_args = self.arguments.of(tuple(args))
+        result = self._run(module, tuple(args), {})
+        self._regions[unique] = module
+        node = self.graph.create_node("call_module", unique, node_args)
+        node.meta["example_value"] = result
+        note_origin(node, self.modules, stack_trace)
+        self.keep(node)
+        self.arguments.bind(result, node)
+        return result
+
+    def effect(self, target: Callable[..., Any], *args: Any) -> fx.Node:
+        """A node that is kept for what it does: a change of grad mode, autocast …"""
+        node = self.graph.call_function(target, tuple(self.arguments.of(args)))
+        note_origin(node, self.modules)
+        return self.keep(node)
+
+    def keep(self, node: fx.Node) -> fx.Node:
+        """Marks a node as needed though nothing uses its result."""
+        node.meta[KEEP] = True
+        return node
+
+    def node(self, value: torch.Tensor) -> fx.Node:
+        """The node that computes a traced tensor."""
+        return self.arguments.node(value)
+
+    def tracks(self, value: object) -> bool:
+        return self.arguments.tracks(value)
+
+    def latest_input(self) -> Input:
+        """The input that was added last."""
+        return self._placeholders[-1][1]
+
+    def real_inputs(self) -> dict[fx.Node, torch.Tensor | int]:
+        """What the placeholders stand for in the call that is being traced."""
+        return {node: given.value for node, given, _ in self._placeholders}
+
+    def attribute(self, name: str) -> torch.Tensor | torch.nn.Module:
+        """A constant or a region of the graph."""
+        return self._attributes[name] if name in self._attributes else self._regions[name]
+
+    # ------------------------------------------------------------------ the end
+
+    @_unseen
+    def finish(self, outputs: Sequence[Any], *, whole: bool = False) -> Recorded:
+        """Closes the graph with these results; drops what nothing needs, unless it is `whole`."""
+        results = tuple(self.arguments.of(list(outputs)))
+        if self.assumptions:
+            insert_checks(self.graph, self.symbols, list(self.assumptions.facts))
+        self.graph.output(results)
+        if not whole:
+            self._drop_unused()
+        if any(each.requires_grad for each in self.arguments.tensors()):
+            keep_what_is_read(self.graph, self._writes)
+            if self.symbols.unbacked:
+                name_sizes(self.graph, self.shape_env.backed_var_to_val)
+        self._protect_constants(outputs)
+        mode, fakes = self.fakes.pristine()
+        tensors = iter(fakes)
+        inputs: list[Input] = []
+        examples: list[Any] = []
+        for node, given, number in self._placeholders:
+            example = next(tensors) if number is None else number
+            if node.users:
+                inputs.append(given)
+                examples.append(example)
+            else:
+                self.graph.erase_node(node)
+        attributes = self._attributes_in_use()
+        module = fx.GraphModule(attributes, self.graph)
+        # With these, AOTAutograd reads the placeholders' sources and which of them are static.
+        module.meta["dynamo_compile_id"] = None
+        module._param_name_to_source = {  # type: ignore[assignment, unused-ignore]
+            attribute: InputSource(f"self.{attribute}") for attribute in attributes
+        }
+        forget_bindings(self.graph, self.shape_env)
+        self.shape_env.handed_over = True
+        return Recorded(module, inputs, examples, mode)
+
+    def without_result(self, outputs: Sequence[Any]) -> set[fx.Node]:
+        """The nodes that need not be computed for these results and for what becomes of inputs.
+
+        A backend may leave them out, also where the program changes tensors that it has made.
+        """
+        given = {storage_of(each.fake) for each in self.fakes.inputs}
+        left = [self.arguments.node(tensor) for tensor in tensors_in(list(outputs))]
+        for node in self.graph.nodes:
+            if KEEP not in node.meta:
+                continue
+            written = node.meta.get(WRITTEN)
+            if written is None:  # it may be any
+                operands = (each.meta.get("example_value") for each in node.all_input_nodes)
+                written = {storage_of(each) for each in operands if isinstance(each, torch.Tensor)}
+            if not given.isdisjoint(written):
+                left.append(node)
+        return set(self.graph.nodes).difference(computed_from(left))
+
+    def _drop_unused(self) -> None:
+        for node in reversed(self.graph.nodes):
+            if not node.users and may_drop(node) and not self._is_checked(node):
+                self.graph.erase_node(node)
+
+    def _is_checked(self, node: fx.Node) -> bool:
+        """Whether something is assumed of a number that a node reads from a tensor."""
+        bindings = node.meta.get("unbacked_bindings", ())
+        return bool(bindings) and not self.assumptions.symbols.isdisjoint(bindings)
+
+    def _protect_constants(self, outputs: Sequence[Any]) -> None:
+        """A constant that is changed or returned is copied first: the next call needs it again."""
+        returned = {storage_of(tensor) for tensor in tensors_in(list(outputs))}
+        for node, fake, made in self._constants:
+            if node.graph is not self.graph:
+                continue  # a region's, which has seen to it
+            if node.users and (version(fake) != made or storage_of(fake) in returned):
+                with self.graph.inserting_after(node):
+                    copy = self.graph.call_function(torch.clone, (node,))
+                copy.meta["example_value"] = fake
+                for user in [user for user in node.users if user is not copy]:
+                    user.replace_input_with(node, copy)
+
+    def constants_kept(self, graph: fx.Graph, outputs: Any) -> bool:
+        """Whether a region's constants are neither changed nor among its results."""
+        returned = {storage_of(tensor) for tensor in tensors_in(outputs)}
+        return not any(
+            node.graph is graph and (version(fake) != made or storage_of(fake) in returned)
+            for node, fake, made in self._constants
+        )
+
+    def _attributes_in_use(self) -> dict[str, Any]:
+        return self.attributes_of(self.graph)
+
+    def attributes_of(self, graph: fx.Graph) -> dict[str, Any]:
+        """The constants and regions that a graph mentions."""
+        names = {node.target for node in graph.nodes if node.op in ("get_attr", "call_module")}
+        held = {**self._attributes, **self._regions}
+        return {name: value for name, value in held.items() if name in names}
+
+
+def _check_capturable(tensor: torch.Tensor) -> None:
+    """Only plain memory with strides is followed."""
+    if tensor.layout is not torch.strided or tensor.is_nested:
+        kind = "a nested tensor" if tensor.is_nested else f"a tensor with layout {tensor.layout}"
+        raise Unsupported(f"{kind} can't be a graph input")
+    if tensor.is_quantized:
+        raise Unsupported("a quantized tensor can't be a graph input")
+    if is_functorch_wrapped_tensor(tensor):
+        raise Unsupported("a tensor inside vmap or grad can't be a graph input")
+
+
+__all__ = ["Input", "Item", "OutputGraph", "Recorded", "Target", "operator_name"]

@@ -1,0 +1,1 @@
+"""Sizes and numbers that are left open or not known: symbols, what is assumed of them, checks."""
