@@ -28,12 +28,10 @@ ORDER: Final = (
     "guards",
     "world",
     "graph",
-    "hops",
     "effects",
     "capture",
     "emit",
     "backends",
-    "runtime",
     "driver",
     "distributed",
     "api",
@@ -170,3 +168,26 @@ def test_one_c_file_measures_torch() -> None:
     files = (PACKAGE / "_native").glob("*.c")
     found = {path.name for path in files if 'dlsym(cpu, "aoti_torch' in path.read_text()}
     assert found == {"guards_calibrate.c"}
+
+
+@pytest.mark.parametrize("package", ["graph", "capture"])
+def test_the_rooms_of_a_package_are_in_the_architecture(package: str) -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    rooms = dict(re.findall(rf"^\| `{package}/(\w+)/` \| (.*) \|$", page, re.MULTILINE))
+    found = {path.parent.name: path for path in (PACKAGE / package).glob("*/__init__.py")}
+    assert rooms.keys() == found.keys()
+    for name, path in found.items():
+        assert ast.get_docstring(ast.parse(path.read_text())) == rooms[name]
+    flat = {path.name for path in (PACKAGE / package).glob("*.py")}
+    assert flat == {"__init__.py"}, "a module belongs into one of the rooms"
+
+
+def test_the_order_of_packages_is_in_the_architecture() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page[page.index("| package |") : page.index("| folder |")]
+    rows = re.findall(r"^\| `(\w+)(?:/|\.py)` \| (.*) \|$", table, re.MULTILINE)
+    assert [name for name, _ in rows] == [name for name in ORDER if name != "__main__"]
+    missing = {name for name, text in rows if not text.endswith("(planned)")} - {
+        stage(path) for path in python_files(PACKAGE)
+    }
+    assert not missing

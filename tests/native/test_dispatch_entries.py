@@ -10,7 +10,7 @@ import pytest
 from stator._native import _core
 from stator._native._core import CALL_ORIGINAL, Bucket, CompiledFunction
 from stator.evaluator import run
-from stator.runtime import Mode, compiled, mode
+from tests.native.buckets import Mode, compiled, mode
 
 from .dispatching import entered, no_miss, targets, type_is, when, wrap
 

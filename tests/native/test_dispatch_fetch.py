@@ -11,7 +11,7 @@ import pytest
 
 from stator import guards as G  # noqa: N812
 from stator._native._core import Bucket, CompiledFunction, Entry, call_dispatching
-from stator.runtime import compiled
+from tests.native.buckets import compiled
 
 from .dispatching import MODEL, Model, Part, echo, forward, no_miss, tree, wrap
 

@@ -13,7 +13,7 @@ import pytest
 
 from stator._native import _core
 from stator._native._core import CALL_ORIGINAL, Bucket, CompiledFunction
-from stator.runtime import compiled
+from tests.native.buckets import compiled
 
 from .dispatching import echo, entered, no_miss, type_is, when, wrap
 

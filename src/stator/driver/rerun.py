@@ -2,9 +2,9 @@
 
 Stage: run time. In: the exception, and what the graph changes. Out: if the graph can have changed
 nothing but torch's modes, which are as before by now (`graph/recording/scopes.py`), `RunOriginal`:
-dispatch calls the function as it is. So handlers, effects and context managers see what they see without
-stator, and the exception, if there is still one, is the program's own. Random numbers that the
-graph has drawn are drawn again: their generators are as they were, too.
+dispatch calls the function as it is. So handlers, effects and context managers see what they see
+without stator, and the exception, if there is still one, is the program's own. Random numbers that
+the graph has drawn are drawn again: their generators are as they were, too.
 
 A graph that changes its inputs may be half done when it raises: then the exception leaves, unless
 their versions tell that none of them has changed yet. So does what a signal handler raises, and all

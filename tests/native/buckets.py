@@ -1,9 +1,4 @@
-"""The runtime: what a compiled function does when the program calls it.
-
-Stage: the first in a call, the last in a compile. A call comes in; a compiled variant whose guards
-hold runs, or the driver's `miss` compiles one. All of it happens in C (docs/dispatch.md); here is
-what Python code of the other stages needs to set it up.
-"""
+"""Compiled functions as the tests of dispatch need them: without a driver behind them."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
