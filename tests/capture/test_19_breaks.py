@@ -47,12 +47,6 @@ def reads_a_file(x):
 
 
 @programs(one)
-def writes_the_environment(x):
-    os.environ["STATOR_TEST"] = "1"  # break
-    return x + 1
-
-
-@programs(one)
 def text_of_a_tensor(x):
     return len(f"{x}")  # break
 

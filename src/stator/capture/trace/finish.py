@@ -124,7 +124,9 @@ def _only_computed(graph: OutputGraph, tensor: torch.Tensor, outputs: Sequence[A
     If a result has its memory it is a copy: AOTAutograd would make that result from this one, which
     has no gradient.
     """
-    made = graph.call(("method", "detach"), (tensor,)) if tensor.requires_grad else tensor
+    if not tensor.requires_grad:
+        return tensor
+    made = graph.call(("method", "detach"), (tensor,))
     results = (each for each in outputs if isinstance(each, torch.Tensor))
     if any(storage_of(each) == storage_of(tensor) for each in results):
         made = graph.call(torch.clone, (made,))

@@ -6,7 +6,8 @@ must see the inputs as they are at the start of the graph: `Fakes.pristine` give
 """
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -212,6 +213,17 @@ class Fakes:
             mode.fake_tensor_converter.meta_converter.describer.lookup_tensor.data.clear()
 
 
+@contextmanager
+def _unwarned() -> Iterator[None]:
+    """torch looks at the gradient of each tensor, and warns of itself where it is no leaf.
+
+    Not for others: it would make Python forget which warnings it has shown.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _fake(
     mode: FakeTensorMode,
     real: torch.Tensor,
@@ -219,9 +231,7 @@ def _fake(
     context: StatefulSymbolicContext | None,
 ) -> torch.Tensor:
     try:
-        # torch looks at the gradient of each tensor, and warns of itself where it is no leaf.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with _unwarned() if real.requires_grad and not real.is_leaf else nullcontext():
             if context is None:
                 # No source: with one, a zero-dimensional tensor's value would become a symbol.
                 return mode.from_tensor(real, static_shapes=True)

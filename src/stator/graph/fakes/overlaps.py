@@ -17,7 +17,7 @@ import enum
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -216,6 +216,24 @@ def is_elementwise(name: str) -> bool:
         if any(torch.Tag.pointwise in overload.tags for overload in overloads):
             return True
     return False
+
+
+def is_in_place(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether `out=` is the first operand, and no other, of what torch also does in place."""
+    out = kwargs.get("out")
+    if not isinstance(out, torch.Tensor) or not args or args[0] is not out:
+        return False
+    others = [each for each in (*args[1:], *kwargs.values()) if each is not out]
+    memory = {storage_of(each) for each in _tensors_in(others)}
+    return hasattr(torch.ops.aten, f"{name}_") and storage_of(out) not in memory
+
+
+def _tensors_in(values: Sequence[Any]) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, list | tuple):
+            yield from _tensors_in(value)
 
 
 def overlap_of(operands: Sequence[torch.Tensor]) -> Overlap | None:

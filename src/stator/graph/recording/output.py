@@ -40,7 +40,7 @@ from stator.graph.fakes.inputs import (
 )
 from stator.graph.fakes.layouts import REWRITTEN, is_identity, is_new
 from stator.graph.fakes.memory import storage_of
-from stator.graph.fakes.overlaps import Answer, Overlap, is_elementwise, overlap_of
+from stator.graph.fakes.overlaps import Answer, Overlap, is_elementwise, is_in_place, overlap_of
 from stator.graph.fakes.packed import PACKED, packed_results
 from stator.graph.fakes.recurrent import RECURRENT, recurrent_results
 from stator.graph.fakes.resizing import RESIZED_AS, RESIZING, Outs
@@ -541,7 +541,8 @@ class OutputGraph:
                 found = overlap.answer_of_items(run, args, self._part(*args[:2]))
             else:
                 name = _bare_name(target)
-                lists, even = changed_lists(name, args, kwargs), is_elementwise(name)
+                lists = changed_lists(name, args, kwargs)
+                even = is_elementwise(name) or is_in_place(name, args, kwargs)
                 found = overlap.answer(run, args, kwargs, written, lists, elementwise=even)
         if found is Answer.FINE:
             return
