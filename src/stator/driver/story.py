@@ -261,7 +261,8 @@ class _Witness:
             self.tally = None
 
     def __del__(self) -> None:
-        self.tell()
+        if Use is not None:  # as it is when Python takes modules apart, at its end
+            self.tell()
 
 
 _witnesses: Final[Living[_Witness]] = Living()
