@@ -48,3 +48,5 @@ with needed("packed sequences"):
     PACK_PADDED_SEQUENCE = torch.ops.aten._pack_padded_sequence.default
     PACK_PADDED_SEQUENCE_BACKWARD = torch.ops.aten._pack_padded_sequence_backward.default
     PAD_PACKED_SEQUENCE = torch.ops.aten._pad_packed_sequence.default
+with needed("the operator behind `torch.cond`"):
+    COND = torch.ops.higher_order.cond

@@ -90,3 +90,37 @@ def program(x):
 def arguments():
     return (torch.ones(3),)
 """
+
+
+class BodiesDiffer(Break):
+    """`torch.cond` and other operators that take functions."""
+
+    id = "SB0044"
+    title = "functions of a control-flow operator don't fit each other"
+    what = (
+        "The branches of `torch.cond` return other containers, dtypes, devices or numbers of "
+        "dimensions; or the body of a loop returns something else than it was given."
+    )
+    why = (
+        "The operator has one result, whichever branch is taken and however often a body runs: "
+        "what follows in the graph is for tensors of one kind. torch refuses such functions, too."
+    )
+    fix = "let both functions return tensors of the same dtype and shape, in the same containers"
+    example = """\
+import torch
+
+def program(x):
+    return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.double(), (x,))
+
+def arguments():
+    return (torch.ones(3),)
+"""
+    fixed = """\
+import torch
+
+def program(x):
+    return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.double().float(), (x,))
+
+def arguments():
+    return (torch.ones(3),)
+"""

@@ -4,6 +4,7 @@ In: an `OutputGraph`, and calls recorded while the subgraph is open. Out: a grap
 inputs are the outer tensors that were used, in the order of their first use.
 """
 
+import itertools
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -28,6 +29,7 @@ class InnerArguments(Arguments):
         self._outer = outer
         self.inputs: list[tuple[torch.Tensor | SymbolicNumber | Handle, int | None]] = []
         self._numbers: dict[fx.Node, fx.Node] = {}  # by the outer one
+        self.lifted: list[fx.Node] = []  # the placeholders of `inputs`
 
     def tracks(self, value: object) -> bool:
         return super().tracks(value) or self._outer.tracks(value)
@@ -50,6 +52,12 @@ class InnerArguments(Arguments):
             self.inputs.append((number, None))
         return self._numbers[outer]
 
+    def key(self, value: torch.Tensor | SymbolicNumber | Handle) -> object:
+        """The same for what is one input: outside, one number may be several objects."""
+        if isinstance(value, torch.Tensor | Handle):
+            return id(value)
+        return self._outer.number(value)
+
     def _add_input(self, tensor: torch.Tensor | Handle) -> None:
         self.bind(tensor, self._placeholder(tensor))
         before = version_unseen(tensor) if isinstance(tensor, torch.Tensor) else None
@@ -68,6 +76,7 @@ class InnerArguments(Arguments):
         with where:
             made = self._graph.placeholder(f"input_{len(self.inputs)}")
         made.meta["example_value"] = value
+        self.lifted.append(made)
         return made
 
 
@@ -77,6 +86,7 @@ class Subgraph:
     def __init__(self, outer: OutputGraph) -> None:
         self._outer = outer
         self.graph = fx.Graph()
+        self._taken: list[torch.Tensor] = []
         self.arguments = InnerArguments(self.graph, outer.symbols, outer.arguments)
 
     def __enter__(self) -> "Subgraph":
@@ -93,8 +103,14 @@ class Subgraph:
     def inputs(self) -> list[torch.Tensor | SymbolicNumber | Handle]:
         return [value for value, _ in self.arguments.inputs]
 
+    def tensors_from_outside(self) -> list[torch.Tensor]:
+        """Those that it uses, or was given."""
+        lifted = [value for value, _ in self.arguments.inputs if isinstance(value, torch.Tensor)]
+        return [*self._taken, *lifted]
+
     def take(self, parts: Sequence[torch.Tensor], name: str) -> None:
         """Tensors of its own that are given to it, as its first inputs."""
+        self._taken += parts
         for index, part in enumerate(parts):
             node = self.graph.placeholder(f"{name}_{index}")
             node.meta["example_value"] = part
@@ -103,6 +119,17 @@ class Subgraph:
     def require(self, tensor: torch.Tensor) -> fx.Node:
         """The node of a tensor in the subgraph; an outer one becomes an input."""
         return self.arguments.node(tensor)
+
+    def arrange(self, inputs: Sequence[torch.Tensor | SymbolicNumber | Handle]) -> None:
+        """Makes these its inputs, in this order, behind those that it was given (`take`).
+
+        All that it uses has to be among them.
+        """
+        nodes = [self.arguments.of(value) for value in inputs]
+        wanted = [node for node in nodes if isinstance(node, fx.Node)]
+        assert set(wanted) >= set(self.arguments.lifted)
+        for node, following in itertools.pairwise(wanted):
+            node.append(following)
 
     def finish(self, outputs: Any) -> fx.GraphModule:
         """Closes the subgraph; `outputs` may be nested tuples of tensors and None."""
@@ -119,3 +146,15 @@ class Subgraph:
             if not node.users and may_drop(node):
                 self.graph.erase_node(node)
         return fx.GraphModule(self._outer.attributes_of(self.graph), self.graph)
+
+
+def unite(parts: Sequence[Subgraph]) -> list[torch.Tensor | SymbolicNumber | Handle]:
+    """What several subgraphs get from outside, once each; it becomes the inputs of all of them."""
+    found: dict[object, torch.Tensor | SymbolicNumber | Handle] = {}
+    for part in parts:
+        for value in part.inputs:
+            found.setdefault(part.arguments.key(value), value)
+    values = list(found.values())
+    for part in parts:
+        part.arrange(values)
+    return values
