@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from stator._native._core import Frame
-from stator.capture.regions.bodies import Body, differ, evaluate_body, translated
+from stator.capture.regions.bodies import Body, compare, differ, evaluate_body, translated
 from stator.capture.regions.trees import Given
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import RegionContents
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _NAME: Final = "torch.cond"
 _KNOWN: Final = frozenset({bool, int, float})
-_TOLD: Final = ("dtype", "device", "layout")
 
 
 def cond(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -76,27 +75,17 @@ def _signature(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> tu
 def _merged(first: Body, second: Body) -> list[int]:
     """Which of the results are the operator's: the others are the same constants on both sides."""
     if first.spec != second.spec:
-        raise differ(first, second, "other containers:", first.spec, second.spec)
+        raise differ(first.title, f"returns {first.spec}, {second.title} {second.spec}")
     places: list[int] = []
     for place, (a, b) in enumerate(zip(first.leaves, second.leaves, strict=True)):
         if type(a) is FakeTensor and type(b) is FakeTensor:
-            _compare(first, second, a, b)
+            compare(f"the result of {first.title}", f"that of {second.title}", a, b, sizes=False)
         elif _are_equal(a, b):
             continue
         elif type(a) is not int or type(b) is not int:
-            raise differ(first, second, "other values:", _shown(a), _shown(b))
+            raise differ(first.title, f"returns {_shown(a)}, {second.title} {_shown(b)}")
         places.append(place)
     return places
-
-
-def _compare(first: Body, second: Body, a: torch.Tensor, b: torch.Tensor) -> None:
-    with DisableTorchFunction():
-        for name in _TOLD:
-            if getattr(a, name) != getattr(b, name):
-                what = f"a tensor of {name}"
-                raise differ(first, second, what, getattr(a, name), getattr(b, name))
-        if a.dim() != b.dim():
-            raise differ(first, second, "a tensor of shape", tuple(a.shape), tuple(b.shape))
 
 
 def _are_equal(a: Any, b: Any) -> bool:

@@ -69,7 +69,9 @@ class Untouched:
         performed = len(tracer.performed), len(tracer.tensors.own.steps)
         modes = torch.is_grad_enabled(), state.open
         advanced = [getattr(each, "asked", None) for each in tracer.ahead.rests()]
-        return [performed, modes, advanced, *self._calls.changed()]
+        graph = tracer.tensors.graph
+        taken = len(graph.checks), len(graph.assumptions.facts)
+        return [performed, modes, advanced, taken, *self._calls.changed()]
 
     def _written(self) -> list[Any]:
         """What the program has put into objects of the world, so far."""

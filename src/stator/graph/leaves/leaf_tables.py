@@ -72,10 +72,16 @@ AROUND_OPERATORS: Final[frozenset[str]] = frozenset(
     {
         "torch._higher_order_ops.associative_scan",
         "torch._higher_order_ops.cond",
+        "torch._higher_order_ops.map",
+        "torch._higher_order_ops.scan",
+        "torch._higher_order_ops.utils",
+        "torch._higher_order_ops.while_loop",
     }
 )
 # The operators themselves that are captured, with what they are given as graphs of their own.
-CAPTURED_OPERATORS: Final[frozenset[str]] = frozenset({"cond"})
+CAPTURED_OPERATORS: Final[frozenset[str]] = frozenset(
+    {"associative_scan", "cond", "map_impl", "scan", "while_loop"}
+)
 
 # Modules whose functions do something that can't be part of a trace; the reason is shown.
 FORBIDDEN_MODULES: Final[dict[str, str]] = {

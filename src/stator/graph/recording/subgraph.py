@@ -11,13 +11,14 @@ from typing import Any
 
 import torch
 import torch.fx as fx
+from torch.fx.proxy import GraphAppendingTracer
 
 from stator.graph.fakes.inputs import version_unseen
 from stator.graph.passes.purity import may_drop
 from stator.graph.recording.arguments import Arguments, Handle
 from stator.graph.recording.errors import Unsupported
 from stator.graph.recording.output import OutputGraph
-from stator.graph.unknown.symbols import SymbolicNumber, Symbols
+from stator.graph.unknown.symbols import SymbolicNumber, Symbols, Written, describe, sympy_interp
 from stator.torchlib.tensors import DisableTorchFunction
 
 
@@ -29,6 +30,7 @@ class InnerArguments(Arguments):
         self._outer = outer
         self.inputs: list[tuple[torch.Tensor | SymbolicNumber | Handle, int | None]] = []
         self._numbers: dict[fx.Node, fx.Node] = {}  # by the outer one
+        self._own: dict[Any, fx.Node] = {}  # numbers that only the region knows, by expression
         self.lifted: list[fx.Node] = []  # the placeholders of `inputs`
 
     def tracks(self, value: object) -> bool:
@@ -43,7 +45,13 @@ class InnerArguments(Arguments):
             self._add_input(tensor)
         return super().node(tensor)
 
+    def take_number(self, number: torch.SymInt, node: fx.Node) -> None:
+        """A number that is given to the region, and means nothing outside of it."""
+        self._own[number.node.expr] = node
+
     def number(self, number: SymbolicNumber) -> fx.Node | int | float | bool:
+        if self._own and not self._own.keys().isdisjoint(number.node.expr.free_symbols):
+            return self._expression(number.node.shape_env, number.node.expr)
         outer = self._outer.number(number)
         if not isinstance(outer, fx.Node):
             return outer
@@ -51,6 +59,24 @@ class InnerArguments(Arguments):
             self._numbers[outer] = self._placeholder(number)
             self.inputs.append((number, None))
         return self._numbers[outer]
+
+    def _expression(self, shape_env: Any, expr: Any) -> fx.Node:
+        """What is computed from numbers of the region's own, in the region."""
+        if expr not in self._own:
+            tracer = GraphAppendingTracer(self._graph)
+            known: dict[Any, Any] = {}
+            for symbol in sorted(expr.free_symbols, key=str):
+                value = self._own.get(symbol)
+                if value is None:
+                    hint = shape_env.backed_var_to_val.get(symbol)
+                    value = self.number(shape_env.create_symintnode(symbol, hint=hint))
+                known[symbol] = fx.Proxy(value, tracer) if isinstance(value, fx.Node) else value
+            last = next(iter(reversed(self._graph.nodes)), None)
+            made = sympy_interp(Written, known, expr)
+            new = itertools.takewhile(lambda each: each is not last, reversed(self._graph.nodes))
+            describe(reversed(list(new)))
+            self._own[expr] = made.node
+        return self._own[expr]
 
     def key(self, value: torch.Tensor | SymbolicNumber | Handle) -> object:
         """The same for what is one input: outside, one number may be several objects."""
@@ -108,13 +134,16 @@ class Subgraph:
         lifted = [value for value, _ in self.arguments.inputs if isinstance(value, torch.Tensor)]
         return [*self._taken, *lifted]
 
-    def take(self, parts: Sequence[torch.Tensor], name: str) -> None:
-        """Tensors of its own that are given to it, as its first inputs."""
-        self._taken += parts
+    def take(self, parts: Sequence[torch.Tensor | torch.SymInt], name: str) -> None:
+        """Tensors and numbers of its own that are given to it, as its first inputs."""
         for index, part in enumerate(parts):
             node = self.graph.placeholder(f"{name}_{index}")
             node.meta["example_value"] = part
-            self.arguments.bind(part, node)
+            if isinstance(part, torch.Tensor):
+                self._taken.append(part)
+                self.arguments.bind(part, node)
+            else:
+                self.arguments.take_number(part, node)
 
     def require(self, tensor: torch.Tensor) -> fx.Node:
         """The node of a tensor in the subgraph; an outer one becomes an input."""
@@ -141,7 +170,7 @@ class Subgraph:
         with DisableTorchFunction():
             if not self._outer.constants_kept(self.graph, outputs):
                 raise Unsupported("a constant is changed or returned in a region of its own")
-        self.graph.output(self.arguments.of(outputs))
+            self.graph.output(self.arguments.of(outputs))
         for node in reversed(self.graph.nodes):
             if not node.users and may_drop(node):
                 self.graph.erase_node(node)
