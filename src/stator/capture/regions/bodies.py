@@ -26,7 +26,7 @@ from stator.capture.calls.native_calls import callee
 from stator.capture.regions.purity import Untouched
 from stator.capture.regions.trees import Given
 from stator.diagnostics.breaks import Break
-from stator.diagnostics.catalogue import BodiesDiffer, RegionContents
+from stator.diagnostics.catalogue import RegionContents
 from stator.graph import RecordingError, UntrackedTensorError
 from stator.graph.fakes.inputs import version_unseen
 from stator.graph.fakes.memory import storage_of
@@ -195,7 +195,7 @@ def part_like(tensor: torch.Tensor) -> torch.Tensor:
 
 def differ(title: str, what: str) -> Break:
     """The reason if a body does not fit another one, or itself."""
-    return BodiesDiffer(f"{title} {what}")
+    return RegionContents(f"{title} {what}")
 
 
 def compare(first: str, second: str, a: torch.Tensor, b: torch.Tensor, *, sizes: bool) -> None:
@@ -211,7 +211,7 @@ def compare(first: str, second: str, a: torch.Tensor, b: torch.Tensor, *, sizes:
 
 
 def _unlike(first: str, second: str, what: str, a: object, b: object) -> Break:
-    return BodiesDiffer(f"{first} is a tensor {what} {a}, {second} one {what} {b}")
+    return RegionContents(f"{first} is a tensor {what} {a}, {second} one {what} {b}")
 
 
 def _are_same(a: Any, b: Any) -> bool:

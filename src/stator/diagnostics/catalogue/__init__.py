@@ -38,7 +38,7 @@ from stator.diagnostics.catalogue.recompiles import (
     reason_of,
     recompile_reason,
 )
-from stator.diagnostics.catalogue.regions import BodiesDiffer, RegionContents, Transform
+from stator.diagnostics.catalogue.regions import RegionContents, Transform
 from stator.diagnostics.catalogue.requests import (
     FunctionDisabled,
     GraphBreakAsked,
@@ -70,7 +70,6 @@ __all__ = [
     "ArrayFunction",
     "ArrayKind",
     "AutogradInside",
-    "BodiesDiffer",
     "BranchOnValues",
     "ClassChanged",
     "Clock",
@@ -162,7 +161,6 @@ _REASONS: Final[tuple[type[Break], ...]] = (
     RegionContents,
     Transform,
     LoopUnrolled,
-    BodiesDiffer,
 )
 _BY_ID: Final = {reason.id: reason for reason in _REASONS}
 

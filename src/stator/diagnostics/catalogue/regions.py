@@ -4,7 +4,7 @@ from stator.diagnostics.breaks import Break
 
 
 class RegionContents(Break):
-    """`torch.autograd.Function`, `torch.utils.checkpoint`."""
+    """`torch.autograd.Function`, `torch.utils.checkpoint`, `torch.cond` and other operators."""
 
     id = "SB0041"
     title = "a region does more than compute tensors from tensors"
@@ -12,7 +12,9 @@ class RegionContents(Break):
         "The forward or backward of a `torch.autograd.Function`, or a checkpointed function, "
         "returns more than tensors, changes a tensor from outside, hands one out sideways, uses "
         "random state or options that a region does not have. Or a backward reads what may be "
-        "different when the gradient is computed: a global, an attribute, a list."
+        "different when the gradient is computed: a global, an attribute, a list. A function of "
+        "`torch.cond` or a loop also must not raise, change anything, or return its own arguments; "
+        "branches must return the same kinds of tensors, and loops what they are given."
     )
     why = (
         "A region is a graph of its own inside of one node, and may run more than once, and later "
@@ -86,40 +88,6 @@ def energy(x, scale):
 
 def program(x):
     return x - 0.1 * torch.func.grad(energy)(x, torch.ones(3))
-
-def arguments():
-    return (torch.ones(3),)
-"""
-
-
-class BodiesDiffer(Break):
-    """`torch.cond` and other operators that take functions."""
-
-    id = "SB0044"
-    title = "functions of a control-flow operator don't fit each other"
-    what = (
-        "The branches of `torch.cond` return other containers, dtypes, devices or numbers of "
-        "dimensions; or the body of a loop returns something else than it was given."
-    )
-    why = (
-        "The operator has one result, whichever branch is taken and however often a body runs: "
-        "what follows in the graph is for tensors of one kind. torch refuses such functions, too."
-    )
-    fix = "let both functions return tensors of the same dtype and shape, in the same containers"
-    example = """\
-import torch
-
-def program(x):
-    return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.double(), (x,))
-
-def arguments():
-    return (torch.ones(3),)
-"""
-    fixed = """\
-import torch
-
-def program(x):
-    return torch.cond(x.sum() > 0, lambda x: x.sin(), lambda x: x.double().float(), (x,))
 
 def arguments():
     return (torch.ones(3),)
