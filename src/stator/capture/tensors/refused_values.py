@@ -32,7 +32,7 @@ from stator.graph import OutputGraph, Recorded
 from stator.graph.fakes.inputs import tensors_in
 from stator.graph.passes.purity import is_torch_function
 from stator.graph.passes.retry import Changes, Retry, undo_of
-from stator.graph.recording.output import operator_name
+from stator.graph.recording.operations import operator_name
 from stator.graph.recording.replay import NotReplayableError, hint
 from stator.torchlib.tensors import DisableTorchFunction
 

@@ -66,7 +66,7 @@ from stator.graph import (
 from stator.graph.fakes.memory import storage_of
 from stator.graph.leaves import leaves
 from stator.graph.recording.errors import Apart
-from stator.graph.recording.output import operator_name
+from stator.graph.recording.operations import operator_name
 from stator.graph.recording.state import StateRecorder
 from stator.graph.unknown.scalars import take
 from stator.guards import Equal, Index, Is, Source, TypeIs
