@@ -51,7 +51,7 @@ def compile_graph(
     """
     function = lookup(backend)
     name = backend_name(backend)
-    as_given = _copied(module.graph)  # the backend may change the graph
+    as_given = _AsGiven(module.graph)
     context = TracingContext(fake_mode)
     settings = _settings(module)
     try:
@@ -66,11 +66,11 @@ def compile_graph(
         if is_interrupt(error):
             raise
         problem = f"failed: {type(error).__name__}: {error}"
-        given = fx.GraphModule(module, as_given)
+        given = as_given.module(module)
         raise BackendError(name, problem, graph_text(given), given) from error
     if not callable(compiled):
         problem = f"returned {type(compiled).__name__} instead of a callable"
-        raise BackendError(name, problem, graph_text(fx.GraphModule(module, as_given)))
+        raise BackendError(name, problem, graph_text(as_given.module(module)))
     _note_nothing_donated(context)
     return CompiledGraph(compiled, context)
 
@@ -127,10 +127,23 @@ def depends_on_values(module: fx.GraphModule) -> bool:
     return any("unbacked_bindings" in node.meta for node in module.graph.nodes)
 
 
-def _copied(graph: fx.Graph) -> fx.Graph:
-    found = fx.Graph()
-    found.output(found.graph_copy(graph, {}))
-    return found
+class _AsGiven:
+    """A graph as a backend gets it, which may change it: made again only if it is to be shown."""
+
+    def __init__(self, graph: fx.Graph) -> None:
+        self._nodes = [
+            (node, node.op, node.target, node.args, node.kwargs, node.name, node.type)
+            for node in graph.nodes
+        ]
+
+    def module(self, root: fx.GraphModule) -> fx.GraphModule:
+        graph = fx.Graph()
+        made: dict[fx.Node, fx.Node] = {}
+        for node, kind, target, args, kwargs, name, type_expr in self._nodes:
+            given = fx.map_arg(args, made.__getitem__), fx.map_arg(kwargs, made.__getitem__)
+            made[node] = graph.create_node(kind, target, *given, name, type_expr)
+            made[node].meta = dict(node.meta)
+        return fx.GraphModule(root, graph)
 
 
 def graph_text(module: fx.GraphModule) -> str:

@@ -91,7 +91,7 @@ def _lives(target: Any) -> bool:
     """
     kind = type(target)
     if kind is types.BuiltinFunctionType:
-        return isinstance(target.__self__, type | types.ModuleType)
+        return isinstance(target.__self__, type | types.ModuleType | None)
     return kind is types.FunctionType and "<locals>" not in target.__qualname__
 
 
