@@ -58,6 +58,9 @@ class Operation:
         self.recurrent = name in RECURRENT
         self.packed = name in PACKED
 
+    def __repr__(self) -> str:
+        return f"<operation {self.shown}>"
+
     def run(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """Carries it out."""
         return run_target(self.target, args, kwargs)
