@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+import torch
 import torch.fx as fx
 
 from stator import config
@@ -25,8 +26,10 @@ from .registry import Backend, Compiled, backend_name, lookup
 
 # AOTAutograd makes one of two operators that compute the same, and forgets that their results have
 # sizes under two names: of those that are kept for the backward, one name is nobody's.
-# And where a backward can't be compiled, that shows when the graph is, not when it is needed.
-_OF_UNKNOWN: Final[Mapping[str, Any]] = {"cse": False, "force_non_lazy_backward_lowering": True}
+_OF_UNKNOWN: Final[Mapping[str, Any]] = {"cse": False}
+# Where a backward can't be compiled, that shows when the graph is, not when the program needs it:
+# with the sizes of the call it may well be.
+_OF_OPEN: Final[Mapping[str, Any]] = {"force_non_lazy_backward_lowering": True}
 
 
 @dataclass(frozen=True)
@@ -101,7 +104,10 @@ def _run(settings: Mapping[str, Any], function: Backend, *args: Any, **options: 
 
 def _settings(module: fx.GraphModule) -> dict[str, Any]:
     """Settings of AOTAutograd for a graph."""
-    settings = dict(_OF_UNKNOWN) if depends_on_values(module) else {}
+    depends = depends_on_values(module)
+    settings: dict[str, Any] = dict(_OF_UNKNOWN) if depends else {}
+    if depends or has_open_sizes(module):
+        settings.update(_OF_OPEN)
     if not config.donated_buffers:  # nobody knows yet how the backward will be called
         settings["donated_buffer"] = False
     if any("recompute" in node.meta for node in module.graph.nodes):
@@ -125,6 +131,18 @@ def _patched(settings: Mapping[str, Any]) -> Iterator[None]:
 def depends_on_values(module: fx.GraphModule) -> bool:
     """Whether there are sizes or numbers in a graph that only a run knows."""
     return any("unbacked_bindings" in node.meta for node in module.graph.nodes)
+
+
+def has_open_sizes(module: fx.GraphModule) -> bool:
+    """Whether a graph is for more than one size, or number."""
+    given = (node.meta.get("example_value") for node in module.graph.find_nodes(op="placeholder"))
+    return any(map(_is_open, given))
+
+
+def _is_open(given: Any) -> bool:
+    if isinstance(given, torch.Tensor):
+        return any(isinstance(size, torch.SymInt) for size in given.shape)
+    return isinstance(given, torch.SymInt | torch.SymFloat)
 
 
 class _AsGiven:
