@@ -34,7 +34,7 @@ _NUMBERS: Final = {
 }
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _NAMED: Final = frozenset({torch.dtype, torch.layout, torch.memory_format})
-_SEQUENCES: Final = {list: "list", tuple: "tuple", torch.Size: "size"}
+_SEQUENCES: Final[dict[Any, str]] = {list: "list", tuple: "tuple", torch.Size: "size"}
 
 # ---------------------------------------------------------------------- what users call
 
@@ -53,7 +53,7 @@ def print_(
     _show(text, values, named, _ranks(ranks))
 
 
-def debug_grad_log(*tensors: torch.Tensor, ranks: int | Collection[int] | None = None) -> None:
+def debug_grad_log(*tensors: Any, ranks: int | Collection[int] | None = None) -> None:
     """Prints the gradient of each tensor when a backward computes it.
 
     Tensors that require no grad are left out. A leaf has one such hook: a later call replaces it.
