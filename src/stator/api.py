@@ -23,6 +23,8 @@ from stator.capture.numbers.dimensions import (
     mark_unbacked,
     maybe_mark_dynamic,
 )
+from stator.capture.texts.showing import debug_grad_log, install_debug_prints
+from stator.capture.texts.showing import print_ as print
 from stator.diagnostics import logs
 from stator.diagnostics.explanation import Explanation
 from stator.diagnostics.logs import set_logs
@@ -42,15 +44,18 @@ __all__ = [
     "compile",
     "compile_module_",
     "counters",
+    "debug_grad_log",
     "disable",
     "error_on_graph_break",
     "explain",
     "graph_break",
+    "install_debug_prints",
     "is_compiling",
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",
     "maybe_mark_dynamic",
+    "print",
     "reset",
     "reset_code",
     "set_logs",
@@ -403,7 +408,16 @@ instruction.NOTHING.add(id(graph_break))
 marks.put(skip_frame, Mark(Kind.SKIP))
 for _forgetting in (counters, reset, reset_code):
     marks.put(_forgetting, Mark(Kind.DISABLE, "it is about the whole process"))
-for _making in (compile, _compiled, compile_module_, explain, disable, _disabled, _marked):
+for _making in (
+    compile,
+    _compiled,
+    compile_module_,
+    explain,
+    disable,
+    _disabled,
+    _marked,
+    install_debug_prints,
+):
     marks.put(_making, Mark(Kind.DISABLE, "it says how functions are compiled"))
 for _marking, _instead in MARKING.items():
     marks.put(_marking, Mark(Kind.SUBSTITUTE, substitute=_instead))

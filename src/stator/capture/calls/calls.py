@@ -98,6 +98,10 @@ class Calls:
         self.called: set[int] = set()  # ids of functions about which all is guarded
         self.made_caches: set[int] = set()  # ids of what `functools.lru_cache` made in the trace
         self.once: list[Once] = []  # calls of functions with a cache
+        self.later = 0  # code is evaluated that runs in the backward
+        self.shows = 0  # texts that the graph shows, so far
+        self.logs = False  # the graph shows gradients
+        self.watched: list[tuple[Any, int, Any]] = []  # of these, made at a step, at places
         self.told: dict[int, tuple[Any, int]] = {}  # objects with known addresses, and since when
         self.lent: dict[int, Answer] = {}  # what can be changed among their answers, by id
         self.caches: dict[int, Answers] = {}  # guards on what they hold

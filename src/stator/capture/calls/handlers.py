@@ -30,6 +30,7 @@ from stator.capture.tensors.settings import DEVICES
 from stator.capture.texts.formatting import FORMATTING
 from stator.capture.texts.logger_calls import LOGGING
 from stator.capture.texts.printing import PRINTING
+from stator.capture.texts.showing import SHOWING
 from stator.capture.texts.warning_calls import WARNINGS
 
 
@@ -52,6 +53,7 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     WARNINGS,
     FORMATTING,
     PRINTING,
+    SHOWING,
     CACHED,
     WEAK,
     LOGGING,

@@ -15,6 +15,7 @@ from stator.capture.calls.caches import check_answers
 from stator.capture.objects.weak_references import check_split
 from stator.capture.tensors.shared_inputs import guard_changed, shared_inputs
 from stator.capture.tensors.tensors import Tensors
+from stator.capture.texts.showing import check_watched
 from stator.capture.trace.outcome import Resolver, effects, state_effects
 from stator.capture.trace.task import Trace
 from stator.capture.trace.tracer import Tracer
@@ -57,6 +58,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
     groups = guard_changed(tracer, given)
     tracer.tensors.leaf_views.check(tracer, resolver.outputs)
     tracer.tensors.applied.check(tracer, resolver.outputs)
+    check_watched(tracer.calls, resolver.outputs)
     own = tracer.tensors.own
     own.gradients.retained.check(tracer, resolver.outputs)
     marked = own.finish(resolver.outputs)
@@ -115,6 +117,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
         writes=tracer.written,
         operators=operators,
         shapes=tracer.tensors.shapes,
+        shows=bool(tracer.calls.shows or tracer.calls.logs),
     )
 
 

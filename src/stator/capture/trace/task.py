@@ -77,6 +77,8 @@ class Trace:
     """Strings that were left open and that the program has looked at, by the text of the source."""
     shapes: Shapes | None = None
     """What it assumes of the sizes and ints that are left open."""
+    shows: bool = False
+    """Whether the graph shows texts: they wait until it has run."""
 
     def all_guards(self) -> tuple[Guard, ...]:
         """With those on sizes, of which the backend may have added some."""

@@ -43,6 +43,7 @@ from stator.evaluator.loop import evaluate
 from stator.evaluator.operations import plain
 from stator.graph import OutputGraph, UntrackedTensorError
 from stator.graph.recording.interrupts import is_interrupt
+from stator.graph.recording.shown import nothing_shown
 from stator.graph.recording.state import StateRecorder, preserved
 from stator.guards import Callback, Fixed, Guard
 from stator.guards.tensors import torch_state_guards
@@ -79,7 +80,7 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
         start.append(Guard(Fixed(torch, "torch"), Callback(_in_transform, "in a transform")))
         inside = Transform("the function is called inside of torch.func.grad, vmap or the like")
         return Trace(start, None, [], None, broken=inside)
-    with preserved() as state_before:
+    with nothing_shown(), preserved() as state_before:
         graph = OutputGraph()
         living(graph)
         controls.learn()  # fake tensors may just have loaded torch._dynamo
