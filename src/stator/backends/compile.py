@@ -5,6 +5,7 @@ the graph's inputs and returns its outputs. A backend may change the graph modul
 """
 
 import contextvars
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import torch.fx as fx
 from stator import config
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.modes import interruptible
+from stator.graph.recording.nested import as_modules, is_call
 from stator.graph.recording.state import preserved
 from stator.torchlib.backends import TracingContext, tracing
 from stator.torchlib.backends import functorch_config as aot_settings
@@ -72,7 +74,19 @@ def compile_graph(
         problem = f"returned {type(compiled).__name__} instead of a callable"
         raise BackendError(name, problem, graph_text(fx.GraphModule(module, as_given)))
     _note_nothing_donated(context)
+    if compiled is module or getattr(compiled, "__self__", None) is module:
+        compiled = as_it_is(module)
     return CompiledGraph(compiled, context)
+
+
+def as_it_is(module: fx.GraphModule) -> Compiled:
+    """The graph, if the backend runs it as it is: whoever has seen it keeps what it was."""
+    if not any(map(is_call, module.graph.nodes)):
+        return module.forward
+    found = copy.copy(module)
+    found.graph = _copied(module.graph)
+    as_modules(found)
+    return found.forward
 
 
 def _note_nothing_donated(context: TracingContext) -> None:

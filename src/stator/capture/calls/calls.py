@@ -45,6 +45,7 @@ from stator.capture.objects import changes
 from stator.capture.objects.weak_callbacks import Deaths
 from stator.capture.objects.weak_references import check_forgotten, is_reference, referent
 from stator.capture.randomness.draws import is_generator_method
+from stator.capture.regions.nested import Regions
 from stator.capture.trace.refusals import MARKED
 from stator.contracts import Contract, Depth
 from stator.diagnostics.catalogue import (
@@ -92,6 +93,7 @@ class Calls:
         self.contexts = Contexts(self)
         self.coroutines = Coroutines()
         self.files = Files()
+        self.regions = Regions(self)
         self.whole = False  # there is to be one graph: a break is an error
         self._rules: dict[int, leaves.Rule | None] = {}
         self.contracts: dict[int, Contract | None] = {}

@@ -27,6 +27,7 @@ def guard_distinct(world: World, changed: Record, records: list[Record]) -> None
         and type(other.shadow) is cls
         and not (type(other.source) is Fixed and type(changed.source) is Fixed)
     )
+    others += tuple(source for kind, source in world.reached if kind is cls)
     if others:
         world.guard(changed.source, NotAliased(others))
     for mine in _namespaces(changed):
