@@ -40,6 +40,7 @@ PUBLIC = {
         "mark_static",
         "mark_unbacked",
         "maybe_mark_dynamic",
+        "nested_compile_region",
         "register_backend",
         "reset",
         "reset_code",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         mark_static,
         mark_unbacked,
         maybe_mark_dynamic,
+        nested_compile_region,
         reset,
         reset_code,
         set_logs,
@@ -75,6 +76,7 @@ __all__ = [
     "mark_static",
     "mark_unbacked",
     "maybe_mark_dynamic",
+    "nested_compile_region",
     "register_backend",
     "reset",
     "reset_code",
@@ -90,7 +92,8 @@ _HOMES = {
     "stator.api": (
         "Explanation allow_in_graph assume_constant_result compile compile_module_ counters "
         "disable error_on_graph_break explain graph_break is_compiling mark_dynamic mark_static "
-        "mark_unbacked maybe_mark_dynamic reset reset_code set_logs set_stance skip_frame "
+        "mark_unbacked maybe_mark_dynamic nested_compile_region reset reset_code set_logs "
+        "set_stance skip_frame "
         "substitute_in_graph"
     ),
     "stator.backends": "BackendError UnknownBackendError list_backends register_backend",

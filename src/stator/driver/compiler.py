@@ -400,6 +400,7 @@ class Compiler:
         task = Task(
             *(function, bound, self.points, self.trust, varied, wanted, whole, apart, splits),
             inlined=inlined,
+            auto=options.regions == "auto",
         )
         found = captured(task, label, options, ledger)
         trace = found.trace

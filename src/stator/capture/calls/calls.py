@@ -41,6 +41,7 @@ from stator.capture.library.contexts import Contexts
 from stator.capture.library.decimals import Decimals
 from stator.capture.library.files import Files
 from stator.capture.library.locks import Locks, is_lock
+from stator.capture.modules.module_calls import CALL
 from stator.capture.objects import changes
 from stator.capture.objects.weak_callbacks import Deaths
 from stator.capture.objects.weak_references import check_forgotten, is_reference, referent
@@ -300,6 +301,10 @@ class Calls:
     def function(
         self, frame: Frame, function: Any, args: list[Any], kwnames: tuple[str, ...] | None
     ) -> Any:
+        if self.regions.auto and function is CALL:
+            found = self.regions.module(frame, args, kwnames)
+            if found is not MISSING:
+                return found
         rule = self.rule(function)
         answered = self._answered(frame, function, args, kwnames, rule)
         if answered is not MISSING:

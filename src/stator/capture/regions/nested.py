@@ -18,22 +18,25 @@ from stator import config, objects
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.autograd.autograd_functions import evaluated
+from stator.capture.calls.arguments import split
 from stator.capture.calls.controls import invoke_region
 from stator.capture.calls.native_calls import callee
+from stator.capture.modules.module_calls import CALL
 from stator.capture.regions import lookup, purity
 from stator.capture.regions.given import Given, Unfit, given
 from stator.capture.regions.records import RegionRecord, record_of
+from stator.capture.regions.repeated import Repeated
 from stator.contracts import Depth
 from stator.diagnostics import logs
 from stator.diagnostics.catalogue import ImpureRegion, RegionContents, TooManyRegions
 from stator.diagnostics.places import library, stack
 from stator.graph import RecordingError, UntrackedTensorError
-from stator.graph.fakes.inputs import tensors_in
 from stator.graph.fakes.memory import storage_of
 from stator.graph.passes.purity import KEEP, UNCOUNTED
 from stator.graph.recording import nested
 from stator.graph.recording.subgraph import Subgraph
 from stator.torchlib.tensors import DisableTorchFunction
+from stator.world import MISSING
 
 if TYPE_CHECKING:
     from stator.capture.calls.calls import Calls
@@ -61,21 +64,43 @@ class Regions:
     def __init__(self, calls: "Calls") -> None:
         self._calls = calls
         self.inlined: set[types.CodeType] = set()
+        self.auto = False
+        self.repeated = Repeated()
         self.open: list[types.CodeType] = []
         """The codes of those that are being traced."""
         self.graphs: list[fx.Graph] = []
         self.records: dict[Any, list[RegionRecord]] = {}
         self.impure: dict[types.CodeType, RegionRecord | None] = {}
 
+    def module(self, frame: Frame, args: list[Any], kwnames: tuple[str, ...] | None) -> Any:
+        """A call of a module that may be repeated; MISSING if it is no region."""
+        record = self._calls.world.records.get(id(args[0])) if args else None
+        if self.open or record is None or not self.repeated.holds(record.raw):
+            return MISSING
+        forward = objects.lookup(type(record.raw), "forward")
+        code = None if forward is None else _code(forward.value)
+        if code is None or self._not_here(code) is not None:
+            return MISSING
+        given = split(args, kwnames)
+        return self.call(frame, CALL, *given, AUTO, code=code, key=type(record.raw))
+
     def call(
-        self, frame: Frame, function: Any, args: list[Any], kwargs: dict[str, Any], said: Settings
+        self,
+        frame: Frame,
+        function: Any,
+        args: list[Any],
+        kwargs: dict[str, Any],
+        said: Settings,
+        *,
+        code: types.CodeType | None = None,
+        key: Any = None,
     ) -> Any:
-        """A call of a region."""
+        """A call of a region; `key` is what has records in common, if not the function."""
         calls = self._calls
-        code = _code(function)
+        code = code or _code(function)
         reason = self._not_here(code)
         if reason is not None or code is None:
-            self.tell(frame, function, f"captured where it is called: {reason}")
+            self.tell(frame, code, f"captured where it is called: {reason}")
             return _plain(calls, frame, function, args, kwargs)
         if said.reuse_hash_fn is not None:
             hashed = evaluated(frame, said.reuse_hash_fn, *args, **kwargs)
@@ -84,7 +109,9 @@ class Regions:
         else:
             hashed = None
         found, why = self._given(function, args, kwargs, hashed)
-        key = function if id(function) not in calls.made else code
+        if key is None:
+            key = function if id(function) not in calls.made else code
+        calls.world.keep(key)
         records = self.records.setdefault(id(key), [])
         if found is not None:
             state = purity.state_of(calls)
@@ -92,7 +119,7 @@ class Regions:
             for record in records:
                 why = lookup.misfit(calls, record, found, raws, state)
                 if why is None:
-                    self.tell(frame, function, f"reused: {record.name}")
+                    self.tell(frame, code, f"reused: {record.name}")
                     trace = calls.tracer.stack_trace(frame)
                     return lookup.apply(calls, record, found, raws, trace)
         return self._traced(frame, function, code, args, kwargs, said, found, why, records)
@@ -125,12 +152,12 @@ class Regions:
         except Unfit as unfit:
             return None, str(unfit)
 
-    def tell(self, frame: Frame, function: Any, what: str) -> None:
+    def tell(self, frame: Frame, code: Any, what: str) -> None:
         if logs.on("regions"):
             places = stack(frame)
             place = next((each for each in reversed(places) if not library(each)), places[-1])
             where = f"{place.file}:{place.line}"
-            name = getattr(_code(function), "co_qualname", "a region")
+            name = getattr(code, "co_qualname", "a region")
             logs.write("regions", f"region {name} at {where}: {what}")
 
     # ------------------------------------------------------------------ the first call
@@ -190,7 +217,7 @@ class Regions:
         self.graphs.pop()
         self.open.pop()
         if not outputs:
-            self.tell(frame, function, "computes nothing")
+            self.tell(frame, code, "computes nothing")
             return result
         name = nested.add(graph, body, said.options)
         trace = calls.tracer.stack_trace(frame)
@@ -203,7 +230,7 @@ class Regions:
                 records.append(made)
             except Unfit as unfit:
                 why = f"it is not kept for other calls: {unfit}"
-        self.tell(frame, function, f"traced: {name}" + (f" ({why})" if why else ""))
+        self.tell(frame, code, f"traced: {name}" + (f" ({why})" if why else ""))
         return result
 
     def _check_pure(
@@ -275,14 +302,8 @@ def _check_body(body: fx.GraphModule, inner: Subgraph) -> None:
         if node.op == "call_module":
             raise RegionContents("there is another region inside of one")
         name = getattr(node.target, "__name__", str(node.target))
-        if name in UNCOUNTED and any(
-            isinstance(each, torch.Tensor) and not each.requires_grad
-            for each in tensors_in(
-                [part.meta.get("example_value") for part in node.all_input_nodes]
-            )
-        ):
-            if _trains(node):
-                raise RegionContents("a region changes running statistics")
+        if name in UNCOUNTED and _trains(node):
+            raise RegionContents("a region changes running statistics")
         if KEEP in node.meta and node.meta.get("unbacked_bindings"):
             raise RegionContents("a region has a number that depends on values")
 

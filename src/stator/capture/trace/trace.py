@@ -102,6 +102,7 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
             tensors.budget = Budget(task.splits, patient=task.whole)
             tracer.calls.whole = task.whole
             tracer.calls.regions.inlined = task.inlined
+            tracer.calls.regions.auto = task.auto
             tensors.scalars.careful = task.trust is Trust.NOTHING
             if task.trust is not Trust.NOTHING:
                 tensors.scalars.speculation.start = state_before
