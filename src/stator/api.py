@@ -431,8 +431,8 @@ def nested_compile_region(
     In a compiled program, each call for which the same holds (shapes, constants, attributes, what
     else it reads) is a call of one graph; docs/regions.md. It must change nothing outside of it.
     More than `max_reuse_entries` different uses in one program are an error. `reuse_hash_fn` takes
-    the same arguments; uses for which it answers different ints are different. `options` is torch's,
-    for backends. In eager code the function is called as it is. Also a decorator; torch's
+    the same arguments; uses for which it answers different ints are different. `options` is
+    torch's, for backends. In eager code the function is called as it is. Also a decorator; torch's
     `nested_compile_region` means the same.
     """
 

@@ -50,7 +50,7 @@ class Store:
             tuple[object, Any], int
         ] = {}  # what was written, and when for the last time
         self.written = 0  # how often
-        self.reached: list[tuple[type, Source]] = []  # read by regions that were not traced again
+        self.reached: list[tuple[Any, Source]] = []  # read by regions that were not traced again
         self._alive: list[Any] = []  # ids above stay taken
         self._class_attributes: dict[tuple[int, str], Attribute | None] = {}
         self._class_values: dict[tuple[int, str], Any] = {}

@@ -1,8 +1,8 @@
 """What a region is called with, so that two calls can be compared.
 
-Stage: capture. In: the arguments of a call, as the trace has them. Out: `Given`: a key that is equal
-for calls that look alike (structure, constants, kinds of tensors, which arguments are the same
-object), and the leaves whose facts have to be checked one by one: objects of the world.
+Stage: capture. In: the arguments of a call, as the trace has them. Out: `Given`: a key that is
+equal for calls that look alike (structure, constants, kinds of tensors, which arguments are the
+same object), and the leaves whose facts have to be checked one by one: objects of the world.
 """
 
 import struct
@@ -43,7 +43,9 @@ class Given:
     """Fakes, each once, in the order in which they come."""
     numbers: list[Any] = field(default_factory=list)
     world: list[Any] = field(default_factory=list)
-    """Stand-ins of objects from before the call, and tensors of the world, each once."""
+    """Stand-ins of objects from before the call, but for tensors, each once."""
+    bare: list[Any] = field(default_factory=list)
+    """Of each tensor, what most programs don't ask: where it comes from."""
     containers: list[Any] = field(default_factory=list)
     """Lists, dicts and tuples that were made in the call."""
     contents: list[tuple[Any, ...]] = field(default_factory=list)
@@ -153,13 +155,13 @@ class _Walk:
             raise Unfit("an argument is a tensor of a subclass")
         if tensors.own.has_state(fake):
             raise Unfit("an argument is a tensor to which the call has given attributes")
-        if id(fake) in tensors.inputs:
-            self._place(self._found.world, fake)
+        known = id(fake) in tensors.inputs
+        self._found.bare.append((known, fake.is_leaf, fake._is_view()))
         return look(fake)
 
 
 def look(fake: torch.Tensor) -> Any:
-    """All that a program may see of a tensor without looking at its values."""
+    """What operators depend on, but for the values."""
     return (
         leaves.python_type(fake),
         fake.dtype,
@@ -168,7 +170,5 @@ def look(fake: torch.Tensor) -> Any:
         tuple(map(expression, fake.stride())),
         expression(fake.storage_offset()),
         fake.requires_grad,
-        fake.is_leaf,
-        fake._is_view(),
         raw_keys(fake),
     )

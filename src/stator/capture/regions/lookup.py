@@ -2,7 +2,8 @@
 
 Stage: capture. In: the arguments of the call, and the records of the function. Out: the call's
 result, with a node that calls the body that is there already, and with all facts of the record as
-guards of this call's own arguments. A fact that can't be checked means that the record does not fit.
+guards of this call's own arguments. Where a fact can't be checked, the
+record does not fit.
 """
 
 import copy
@@ -45,6 +46,8 @@ def misfit(
         return "its arguments are others (structure, constants, kinds of tensors)"
     if record.state != state:
         return "torch's state is another (grad mode, autocast …)"
+    if record.bare is not None and record.bare != given.bare:
+        return "its tensors come from elsewhere, which it asks for"
     if not record.tree.check(raws, None):
         return str(record.tree.explain(raws, None))
     if calls.world.written != record.written and _is_written(calls, record, raws):
@@ -54,17 +57,24 @@ def misfit(
 
 def _is_written(calls: "Calls", record: RegionRecord, raws: tuple[Any, ...]) -> bool:
     world = calls.world
-    touched = set()
+    touched: dict[object, set[Any]] = {}
     for (whose, part), when in world.writes.items():
-        touched.add(whose)
-        names = record.reads.get(whose) if when > record.written else None
-        if names and (part in names or part is ALL or ALL in names):
+        touched.setdefault(whose, set()).add(part)
+        if when > record.written and _meet({part}, record.reads.get(whose)):
             return True
-    for value in _values(record, raws).values():
+    for path, value in _values(record, raws).items():
         shadow = world.stand_ins.get(id(value))
-        if shadow is not None and id(shadow) in touched:
+        written = None if shadow is None else touched.get(id(shadow))
+        if written is not None and _meet(written, record.names.get(path, {ALL})):
             return True
     return False
+
+
+def _meet(written: set[Any], read: set[Any] | None) -> bool:
+    """Whether anything is both written and read."""
+    if not read:
+        return False
+    return ALL in written or ALL in read or not written.isdisjoint(read)
 
 
 def _values(record: RegionRecord, raws: tuple[Any, ...]) -> dict[int, Any]:
@@ -135,7 +145,7 @@ def apply(
     for path in record.paths:
         value = values[id(path)]
         if value is not _NOTHING:
-            world.reached.append((type(value), rebase.of(path)))
+            world.reached.append((value, rebase.of(path)))
             if world.reads is not None:  # a region around this one reads what this one has read
                 shadow = world.stand_ins.get(id(value))
                 world.read(id(value) if shadow is None else id(shadow), ALL)

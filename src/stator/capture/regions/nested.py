@@ -68,7 +68,6 @@ class Regions:
         self.repeated = Repeated()
         self.open: list[types.CodeType] = []
         """The codes of those that are being traced."""
-        self.graphs: list[fx.Graph] = []
         self.records: dict[Any, list[RegionRecord]] = {}
         self.impure: dict[types.CodeType, RegionRecord | None] = {}
 
@@ -122,7 +121,8 @@ class Regions:
                     self.tell(frame, code, f"reused: {record.name}")
                     trace = calls.tracer.stack_trace(frame)
                     return lookup.apply(calls, record, found, raws, trace)
-        return self._traced(frame, function, code, args, kwargs, said, found, why, records)
+        call = function, code, args, kwargs
+        return self._traced(frame, call, said, (found, hashed), why, records)
 
     def _not_here(self, code: types.CodeType | None) -> str | None:
         """Why a region can't be one where it is called."""
@@ -133,8 +133,9 @@ class Regions:
             return "it can't be a region"
         if self._calls.tensors.inside:
             return "it is called inside of a transform of torch.func"
-        around = self.graphs[-1] if self.graphs else graph.whole
-        if graph.graph is not around:
+        if self.open:
+            return "it is called inside of another region"
+        if graph.graph is not graph.whole:
             return "it is called inside of a torch.autograd.Function or checkpoint"
         return None
 
@@ -165,16 +166,15 @@ class Regions:
     def _traced(
         self,
         frame: Frame,
-        function: Any,
-        code: types.CodeType,
-        args: list[Any],
-        kwargs: dict[str, Any],
+        call: tuple[Any, types.CodeType, list[Any], dict[str, Any]],
         said: Settings,
-        found: Given | None,
+        given: tuple[Given | None, int | None],
         why: str | None,
         records: list[RegionRecord],
     ) -> Any:
         calls = self._calls
+        function, code, args, kwargs = call
+        found, hashed = given
         if found is not None and len(records) >= said.max_reuse_entries:
             if said.auto:
                 self.open.append(code)
@@ -188,9 +188,8 @@ class Regions:
         world = calls.world
         outer_reads, world.reads = world.reads, set()
         was = purity.before(calls)
-        state = was.state
+        state, looked = was.state, calls.tensors.grads.looked
         self.open.append(code)
-        self.graphs.append(inner.graph)
         # What goes wrong from here on leaves the region open: the next trace inlines it.
         with inner, purity.Watch(calls) as watch:
             try:
@@ -214,7 +213,6 @@ class Regions:
         except (RecordingError, UntrackedTensorError) as error:
             raise RegionContents(f"a region can't be a graph of its own: {error}") from None
         _check_body(body, inner)
-        self.graphs.pop()
         self.open.pop()
         if not outputs:
             self.tell(frame, code, "computes nothing")
@@ -226,7 +224,13 @@ class Regions:
             try:
                 if found.changed():
                     raise Unfit("it changes a container that it is given")
-                made = record_of(calls, name, found, inner.inputs, outputs, result, reads, state)
+                if graph.symbols:  # what they are called may have changed: one is a number now
+                    again, _ = self._given(function, args, kwargs, hashed)
+                    assert again is not None
+                    found.key = again.key
+                asked = calls.tensors.grads.looked != looked
+                values = inner.inputs, outputs, result
+                made = record_of(calls, name, found, *values, reads, state, asked=asked)
                 records.append(made)
             except Unfit as unfit:
                 why = f"it is not kept for other calls: {unfit}"

@@ -1,9 +1,9 @@
 """What is kept of a region that was traced, so that a further call need not be.
 
 Stage: capture. In: a region's arguments (`Given`), its graph and result, and what the trace knows
-of the world. Out: a `RegionRecord`: the body, where its operands come from, the shape of its result,
-and the facts under which all that is right: sources and checks *relative to the arguments*, each of
-which has the place of a parameter (`Local`). What does not start at an argument (globals, closures)
+of the world. Out: a `RegionRecord`: the body, where its operands come from, the shape of its
+result, and the facts under which all that is right: sources and checks *relative to the
+arguments*, each of which has the place of a parameter (`Local`). What does not start at an argument (globals, closures)
 is a fact of the whole trace: it is guarded once, and right unless the program has written to it.
 
 All guards of the trace that start at an argument count, those from before the region included: what
@@ -74,10 +74,14 @@ class RegionRecord:
     written: int
     """How often the world had been written to."""
     state: Any
+    bare: list[Any] | None = None
+    """Of each tensor, where it comes from, if the program has asked."""
     has_side_effect: bool = False
     uses: int = 1
     paths: list[Source] = field(default_factory=list)
     """All ways from an argument that are read, each behind those that it starts with."""
+    names: dict[int, set[Any]] = field(default_factory=dict)
+    """By id of such a way: what of the object there is read."""
 
 
 class Argument(Local):
@@ -101,7 +105,7 @@ class Relative:
             pass
 
     def _follow(self, aliased: Sequence[Guard]) -> bool:
-        """An object may have been reached by another way first: its facts are written down there."""
+        """An object may have been reached by another way first: its facts are there."""
         found = False
         for guard in aliased:
             assert isinstance(guard.check, Aliased) and guard.source is not None
@@ -146,6 +150,8 @@ def record_of(
     result: Any,
     reads: set[tuple[object, Any]],
     state: Any,
+    *,
+    asked: bool,
 ) -> RegionRecord:
     """What is kept; raises `Unfit` where a further call could not be compared with this one."""
     relative = Relative(calls, given.world)
@@ -156,6 +162,11 @@ def record_of(
     by_object: dict[object, set[Any]] = {}
     for whose, part in reads:
         by_object.setdefault(whose, set()).add(part)
+    names: dict[int, set[Any]] = {}
+    for each in calls.world.records.values():
+        path = relative.of(each.source)
+        if path is not None:
+            names.setdefault(id(path), set()).update(by_object.get(id(each.shadow), ()))
     return RegionRecord(
         name,
         given.key,
@@ -167,7 +178,9 @@ def record_of(
         by_object,
         calls.world.written,
         state,
+        bare=given.bare if asked else None,
         paths=_paths(facts, operands),
+        names=names,
     )
 
 
@@ -310,7 +323,8 @@ def _facts(calls: "Calls", given: Given, relative: Relative) -> tuple[list[Guard
     checks: list[Guard] = []
     facts: list[Guard] = []
     raws = _Raws(calls)
-    starts = {id(root) for root in relative.roots}
+    for tensor in given.tensors:
+        _check_tensor(calls, tensor)
     for guard in calls.world.guards:
         check, source = guard.check, guard.source
         if source is None:
@@ -330,8 +344,6 @@ def _facts(calls: "Calls", given: Given, relative: Relative) -> tuple[list[Guard
         if others or mine is None:
             raise Unfit("its arguments are compared with others")
         if isinstance(check, TensorMatch):
-            if id(source) in starts:
-                continue  # an argument itself: the key tells
             with DisableTorchFunction():
                 checks.append(Guard(mine, tensor_match(raws.of(source))))
             facts.append(Guard(mine, check, guard.code, guard.unit))
@@ -345,6 +357,21 @@ def _facts(calls: "Calls", given: Given, relative: Relative) -> tuple[list[Guard
             checks.append(Guard(where, Aliased((Argument(index),))))
             facts.append(Guard(where, Aliased((Argument(index),))))
     return checks, facts
+
+
+def _check_tensor(calls: "Calls", tensor: torch.Tensor) -> None:
+    """Refuses a tensor of which more is known than its key tells."""
+    origin = calls.world.origins.get(id(tensor))
+    if origin is None:
+        return
+    for guard in calls.world.guards:
+        step: Source | None = guard.source
+        if step is origin and isinstance(guard.check, TensorMatch | Aliased):
+            continue
+        while step is not None and step is not origin:
+            step = step.base
+        if step is not None:
+            raise Unfit("an attribute of a tensor is read that is an argument")
 
 
 def _of_identity(
