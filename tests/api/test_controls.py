@@ -375,4 +375,6 @@ def test_a_nested_region_is_called_twice() -> None:
     x = torch.randn(3)
     explained = stator.explain(program)(x)
     assert torch.equal(explained.result, program(x))
-    assert explained.ops_per_graph == (("invoke_subgraph", "getitem", "invoke_subgraph", "getitem"),)
+    assert explained.ops_per_graph == (
+        ("invoke_subgraph", "getitem", "invoke_subgraph", "getitem"),
+    )

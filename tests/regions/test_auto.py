@@ -48,7 +48,7 @@ def test_sequential():
     check(
         lambda: nn.Sequential(Block(), Block(), nn.Linear(4, 2), nn.Sigmoid()),
         LEAF,
-        bodies=[[]],
+        bodies=[[2]],
         regions="auto",
     )
     check(

@@ -6,14 +6,13 @@ guards of this call's own arguments. Where a fact can't be checked, the
 record does not fit.
 """
 
-import copy
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from stator.capture.regions.given import Given
-from stator.capture.regions.records import Argument, Made, RegionRecord
+from stator.capture.regions.records import Argument, Made, RegionRecord, step
 from stator.graph.recording import nested
 from stator.guards import Aliased, Guard, Source
 from stator.guards.sources import Missing
@@ -119,9 +118,7 @@ class _Rebase:
             under = self.of(base)
             if under is base:  # of the whole trace
                 return source
-            made: Any = copy.copy(source)
-            made.of = under
-            found = self._known[id(source)] = made
+            found = self._known[id(source)] = step(source, under)
         return found
 
 

@@ -3,16 +3,16 @@
 Stage: capture. In: a region's arguments (`Given`), its graph and result, and what the trace knows
 of the world. Out: a `RegionRecord`: the body, where its operands come from, the shape of its
 result, and the facts under which all that is right: sources and checks *relative to the
-arguments*, each of which has the place of a parameter (`Local`). What does not start at an argument (globals, closures)
-is a fact of the whole trace: it is guarded once, and right unless the program has written to it.
+arguments*, each of which has the place of a parameter (`Local`). What does not start at an argument
+(globals, closures) is a fact of the whole trace: it is guarded once, and right unless the program has written to it.
 
 All guards of the trace that start at an argument count, those from before the region included: what
 was read once is not guarded a second time.
 """
 
-import copy
+import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -136,9 +136,17 @@ class Relative:
 
 def step(source: Source, base: Source) -> Source:
     """The same step from another source."""
-    made: Any = copy.copy(source)
+    cls: Any = type(source)
+    made = cls.__new__(cls)
+    for name in _fields(cls):
+        setattr(made, name, getattr(source, name))
     made.of = base
-    return made
+    return made  # type: ignore[no-any-return]
+
+
+@functools.cache
+def _fields(cls: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(cls) if each.name != "of")
 
 
 def record_of(
