@@ -1,7 +1,7 @@
 """Tracing and compiling a model of many equal layers, with regions and without.
 
-In: a Llama-like model of 2, 8, 24 and 48 layers. Out: for each, and for four ways to compile it, the
-processor's time of tracing and of the backend, and the time of a call. One run, one process:
+In: a Llama-like model of 2, 8, 24 and 48 layers. Out: for each, and for four ways to compile it,
+the processor's time of tracing and of the backend, and the time of a call. One run, one process:
 
     python benchmarks/regions.py --layers 2 8 24 48 --backend inductor
 """
@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+from torch.nn import functional as F  # noqa: N812
 
 import stator
 
@@ -88,7 +88,7 @@ class Timed:
         if self._name == "eager":
             made = module.forward
         else:
-            from torch._inductor.compile_fx import compile_fx
+            from torch._inductor.compile_fx import compile_fx  # noqa: PLC0415 - takes long
 
             made = compile_fx(module, inputs)
         self.seconds += time.process_time() - began

@@ -335,7 +335,7 @@ def test_effects_are_errors(where):
 
     with pytest.raises(stator.CaptureError, match=r"changes .*test_nested\.py") as caught:
         stator.compile(program, backend="eager")(X)
-    assert caught.value.id == "SB0047"
+    assert caught.value.id == "SB0044"
     assert not items and not names and cell == 0 and FACTOR == 2.0
     with stator.config.patch(allow_side_effects_under_nested_compile_region=True):
         stator.reset()

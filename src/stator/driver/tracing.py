@@ -27,10 +27,8 @@ from stator.diagnostics.catalogue import (
     BranchOnValues,
     FunctionDisabled,
     GraphBreakAsked,
-    ImpureRegion,
     LoopUnrolled,
     SkipAsked,
-    TooManyRegions,
 )
 from stator.driver import announcements, passed_on
 from stator.driver.continuations import LIMIT
@@ -97,7 +95,7 @@ def captured(task: Task, label: Label, options: Options, ledger: Ledger) -> Capt
         failed = whole.broken
         failed.error = None
     # Raised without a name here: this frame, with the arguments, is in its traceback.
-    if isinstance(whole.broken, ImpureRegion | TooManyRegions):
+    if whole.broken.refuses:
         raise CaptureError.of(label.name, whole.broken)
     if not may_split:
         if task.trust is Trust.SEEN:
@@ -218,7 +216,7 @@ def _traced(task: Task, options: Options, limit: int = sys.maxsize) -> Trace:
     while True:
         with _now_tracing():
             found = trace(task, limit)
-        if found.regions and not isinstance(found.broken, ImpureRegion | TooManyRegions):
+        if found.regions and found.broken is not None and not found.broken.refuses:
             announcements.inlined(task, found)
             task.inlined.update(found.regions)
             continue

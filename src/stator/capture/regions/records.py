@@ -4,7 +4,8 @@ Stage: capture. In: a region's arguments (`Given`), its graph and result, and wh
 of the world. Out: a `RegionRecord`: the body, where its operands come from, the shape of its
 result, and the facts under which all that is right: sources and checks *relative to the
 arguments*, each of which has the place of a parameter (`Local`). What does not start at an argument
-(globals, closures) is a fact of the whole trace: it is guarded once, and right unless the program has written to it.
+(globals, closures) is a fact of the whole trace: it is guarded once, and right unless the program
+has written to it.
 
 All guards of the trace that start at an argument count, those from before the region included: what
 was read once is not guarded a second time.

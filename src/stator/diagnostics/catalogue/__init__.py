@@ -166,10 +166,10 @@ _REASONS: Final[tuple[type[Break], ...]] = (
     Output,
     WarningControl,
     RegionContents,
-    ImpureRegion,
-    TooManyRegions,
     Transform,
     LoopUnrolled,
+    ImpureRegion,
+    TooManyRegions,
 )
 _BY_ID: Final = {reason.id: reason for reason in _REASONS}
 

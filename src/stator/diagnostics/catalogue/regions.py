@@ -95,7 +95,8 @@ def arguments():
 class ImpureRegion(Break):
     """`nested_compile_region`."""
 
-    id = "SB0047"
+    refuses = True
+    id = "SB0044"
     title = "a nested region changes something outside of it"
     what = (
         "A function that is marked with `nested_compile_region` sets an attribute, a global or a "
@@ -148,7 +149,8 @@ def arguments():
 class TooManyRegions(Break):
     """`nested_compile_region`."""
 
-    id = "SB0048"
+    refuses = True
+    id = "SB0045"
     title = "a nested region is another one each time"
     what = (
         "A function that is marked with `nested_compile_region` was traced `max_reuse_entries` "
