@@ -10,6 +10,7 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ class Attention(nn.Module):
         self.heads = heads
         self.q, self.k, self.v, self.o = (nn.Linear(width, width, bias=False) for _ in range(4))
 
-    def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Any, cos: Any, sin: Any) -> Any:
         batch, length, width = x.shape
         shape = (batch, length, self.heads, width // self.heads)
         q, k, v = (f(x).view(shape).transpose(1, 2) for f in (self.q, self.k, self.v))
@@ -49,7 +50,7 @@ class Layer(nn.Module):
         self.up = nn.Linear(width, 2 * width, bias=False)
         self.down = nn.Linear(2 * width, width, bias=False)
 
-    def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Any, cos: Any, sin: Any) -> Any:
         x = x + self.attention(self.before(x), cos, sin)
         y = self.after(x)
         return x + self.down(F.silu(self.gate(y)) * self.up(y))
@@ -67,7 +68,7 @@ class Model(nn.Module):
         self.norm = nn.RMSNorm(width)
         self.head = nn.Linear(width, 1000, bias=False)
 
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+    def forward(self, tokens: torch.Tensor) -> Any:
         x = self.embed(tokens)
         places = torch.arange(tokens.shape[1])[:, None] * torch.arange(x.shape[-1] // 4) * 0.01
         cos, sin = places.cos(), places.sin()
@@ -138,14 +139,12 @@ def main() -> None:
     for way in given.ways:
         kind, make = WAYS[way]
         warm = Model(2, given.width, kind)
-        measured(lambda b, m=warm, f=make: f(m, b), tokens, given.backend)  # what is loaded once
+        measured(partial(make, warm), tokens, given.backend)  # what is loaded once
         for layers in given.layers:
             stator.reset()
             torch.compiler.reset()
             model = Model(layers, given.width, kind).eval()
-            traced, backend, call = measured(
-                lambda b, m=model, f=make: f(m, b), tokens, given.backend
-            )
+            traced, backend, call = measured(partial(make, model), tokens, given.backend)
             print(f"{way:16}{layers:8}{traced:10.3f}{backend:11.3f}{call * 1000:9.2f}", flush=True)
 
 

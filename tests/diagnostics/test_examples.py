@@ -65,7 +65,7 @@ def test_the_example_does_what_eager_does(reason: type[Break]) -> None:
     compiled = stator.compile(example.fn, backend="eager")
     if reason.refuses:
         with pytest.raises(stator.CaptureError) as caught:
-            call(example, compiled, 1).returned()
+            call(example, compiled, 1)
         assert caught.value.id == reason.id
         return
     with warnings.catch_warnings():

@@ -42,7 +42,7 @@ class Repeated:
 
 def _children(module: Any) -> list[Any]:
     own = objects.instance_dict(module) or {}
-    held = dict.get(own, "_modules")
+    held: Any = dict.get(own, "_modules")
     if not objects.is_subtype(type(held), dict):
         return []
     values: list[Any] = list(dict.values(held))

@@ -45,7 +45,8 @@ def call(
         node.meta["example_value"] = tuple(results)
         for each in (body, node):
             note_origin(each, graph.modules, stack_trace)
-        options = graph.regions[name].meta.get(CONFIG)
+        held: Any = graph.regions[name]
+        options = held.meta.get(CONFIG)
         if options is not None:
             node.meta["custom"] = {CONFIG: options}
         graph.keep(node)
