@@ -32,6 +32,7 @@ from stator.diagnostics.catalogue import ImpureRegion, RegionContents, TooManyRe
 from stator.diagnostics.places import library, stack
 from stator.graph import RecordingError, UntrackedTensorError
 from stator.graph.fakes.memory import storage_of
+from stator.graph.leaves.leaves import python_type
 from stator.graph.passes.purity import KEEP, UNCOUNTED
 from stator.graph.recording import nested
 from stator.graph.recording.subgraph import Subgraph
@@ -69,7 +70,6 @@ class Regions:
         self.open: list[types.CodeType] = []
         """The codes of those that are being traced."""
         self.records: dict[Any, list[RegionRecord]] = {}
-        self.impure: dict[types.CodeType, RegionRecord | None] = {}
 
     def module(self, frame: Frame, args: list[Any], kwnames: tuple[str, ...] | None) -> Any:
         """A call of a module that may be repeated; MISSING if it is no region."""
@@ -248,7 +248,6 @@ class Regions:
         changed = purity.described(self._calls, was, watch)
         if changed is None:
             return
-        self.impure[code] = None
         if said.auto or config.allow_side_effects_under_nested_compile_region:
             raise RegionContents(f"a region changes {changed}")
         raise ImpureRegion(f"the region {code.co_qualname} changes {changed}")
@@ -265,6 +264,8 @@ class Regions:
                     raise RegionContents("a region returns a view of a tensor from outside")
                 if self._calls.tensors.own.has_state(each):
                     raise RegionContents("a region returns a tensor with attributes")
+                if each.is_conj() or each.is_neg() or python_type(each) is not torch.Tensor:
+                    raise RegionContents("a region returns a tensor of a kind of its own")
                 outer.add(storage_of(each))
                 inner.require(each)
                 found.append(each)

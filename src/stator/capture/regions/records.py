@@ -77,7 +77,6 @@ class RegionRecord:
     state: Any
     bare: list[Any] | None = None
     """Of each tensor, where it comes from, if the program has asked."""
-    has_side_effect: bool = False
     uses: int = 1
     paths: list[Source] = field(default_factory=list)
     """All ways from an argument that are read, each behind those that it starts with."""
