@@ -74,8 +74,7 @@ def compile_graph(
         problem = f"returned {type(compiled).__name__} instead of a callable"
         raise BackendError(name, problem, graph_text(fx.GraphModule(module, as_given)))
     _note_nothing_donated(context)
-    given: object = module
-    if compiled is given or getattr(compiled, "__self__", None) is module:
+    if id(compiled) == id(module) or getattr(compiled, "__self__", None) is module:
         compiled = as_it_is(module)
     return CompiledGraph(compiled, context)
 
