@@ -552,3 +552,18 @@ def test_an_exception_shows_the_programs_frames():
 
     with pytest.raises(ValueError, match="no"):
         stator.compile(lambda x: block(x * 2), backend="eager")(X)
+
+
+def test_a_break_behind_a_region():
+    @region
+    def block(x):
+        return x.sin()
+
+    def program(x):
+        x = block(x) * 2
+        for _ in range(2):
+            x = block(block(x))
+            stator.graph_break()
+        return block(x)
+
+    check(lambda: program, LEAF, bodies=[[3], [2], []])

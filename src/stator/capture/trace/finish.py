@@ -47,8 +47,8 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
         shapes = tracer.tensors.shapes
         return Trace(tracer.world.guards, None, [], None, raised=result, shapes=shapes)
     middle = _suspension(tracer)
-    inline_single(graph)
     operators = tracer.operators = operators_of(graph)
+    inline_single(graph)
     resolver = Resolver(tracer)
     made = _planned(tracer, resolver, middle, result, raised)
     tracer.arrays.check_end()
