@@ -28,6 +28,7 @@ from stator.capture.regions.records import RegionRecord, record_of
 from stator.capture.regions.repeated import Repeated
 from stator.contracts import Depth
 from stator.diagnostics import logs
+from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import ImpureRegion, RegionContents, TooManyRegions
 from stator.diagnostics.places import library, stack
 from stator.graph import RecordingError, UntrackedTensorError
@@ -69,6 +70,7 @@ class Regions:
         self.repeated = Repeated()
         self.open: list[types.CodeType] = []
         """The codes of those that are being traced."""
+        self.traced: list[types.CodeType] = []
         self.records: dict[Any, list[RegionRecord]] = {}
 
     def module(self, frame: Frame, args: list[Any], kwnames: tuple[str, ...] | None) -> Any:
@@ -123,6 +125,12 @@ class Regions:
                     return lookup.apply(calls, record, found, raws, trace)
         call = function, code, args, kwargs
         return self._traced(frame, call, said, (found, hashed), why, records)
+
+    def inside(self, stopped: Break) -> tuple[types.CodeType, ...]:
+        """What is to be no region, if the trace has ended for this reason."""
+        if not self.open and type(stopped) is RegionContents and "sideways" in stopped.reason:
+            return tuple(self.traced)  # a tensor of one of them is used outside
+        return tuple(self.open)
 
     def _not_here(self, code: types.CodeType | None) -> str | None:
         """Why a region can't be one where it is called."""
@@ -190,6 +198,7 @@ class Regions:
         was = purity.before(calls)
         state, looked = was.state, calls.tensors.grads.looked
         self.open.append(code)
+        self.traced.append(code)
         # What goes wrong from here on leaves the region open: the next trace inlines it.
         with inner, purity.Watch(calls) as watch:
             try:

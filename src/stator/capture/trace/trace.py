@@ -177,7 +177,7 @@ def _broken_off(tracer: Tracer, task: Task, stopped: Break) -> Trace:
             operators_of(tracer.tensors.graph) if tracer.operators is None else tracer.operators
         ),
         looked=frozenset(tracer.world.looked),
-        regions=tuple(tracer.calls.regions.open),
+        regions=tracer.calls.regions.inside(stopped),
         shapes=tracer.tensors.shapes,
     )
 
