@@ -42,6 +42,7 @@ PUBLIC = {
         "mark_static",
         "mark_unbacked",
         "maybe_mark_dynamic",
+        "nested_compile_region",
         "print",
         "register_backend",
         "reset",

@@ -5,6 +5,7 @@ the graph's inputs and returns its outputs. A backend may change the graph modul
 """
 
 import contextvars
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import torch.fx as fx
 from stator import config
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.modes import interruptible
+from stator.graph.recording.nested import as_modules, is_call
 from stator.graph.recording.state import preserved
 from stator.torchlib.backends import TracingContext, tracing
 from stator.torchlib.backends import functorch_config as aot_settings
@@ -75,7 +77,19 @@ def compile_graph(
         problem = f"returned {type(compiled).__name__} instead of a callable"
         raise BackendError(name, problem, graph_text(as_given.module(module)))
     _note_nothing_donated(context)
+    if id(compiled) == id(module) or getattr(compiled, "__self__", None) is module:
+        compiled = as_it_is(module)
     return CompiledGraph(compiled, context)
+
+
+def as_it_is(module: fx.GraphModule) -> Compiled:
+    """The graph, if the backend runs it as it is: whoever has seen it keeps what it was."""
+    if not any(map(is_call, module.graph.nodes)):
+        return module.forward
+    found = copy.copy(module)
+    found.graph = _AsGiven(module.graph).graph()
+    as_modules(found)
+    return found.forward
 
 
 def _note_nothing_donated(context: TracingContext) -> None:
@@ -154,14 +168,17 @@ class _AsGiven:
             for node in graph.nodes
         ]
 
-    def module(self, root: fx.GraphModule) -> fx.GraphModule:
+    def graph(self) -> fx.Graph:
         graph = fx.Graph()
         made: dict[fx.Node, fx.Node] = {}
         for node, kind, target, args, kwargs, name, type_expr in self._nodes:
             given = fx.map_arg(args, made.__getitem__), fx.map_arg(kwargs, made.__getitem__)
             made[node] = graph.create_node(kind, target, *given, name, type_expr)
             made[node].meta = dict(node.meta)
-        return fx.GraphModule(root, graph)
+        return graph
+
+    def module(self, root: fx.GraphModule) -> fx.GraphModule:
+        return fx.GraphModule(root, self.graph())
 
 
 def graph_text(module: fx.GraphModule) -> str:

@@ -17,7 +17,7 @@ import torch.fx as fx
 
 from stator import config
 from stator.backends import BackendError
-from stator.backends.compile import compile_graph, depends_on_values
+from stator.backends.compile import as_it_is, compile_graph, depends_on_values
 from stator.backends.eager import eager
 from stator.backends.errors import NotCompiledError
 from stator.backends.inductor import same_recursion_limit
@@ -80,7 +80,7 @@ def compile_recorded(
         # The graph as it is now, and none of the program's tensors: only fakes are kept.
         now = partial(_compiled, module, examples, mode, options, title)
         number = title.number
-        return Ready(later(module.forward, now, wait, mode.shape_env, label, number), wait.why)
+        return Ready(later(as_it_is(module), now, wait, mode.shape_env, label, number), wait.why)
     try:
         return Ready(_compiled(module, examples, mode, options, title))
     except BackendError as error:
@@ -90,11 +90,11 @@ def compile_recorded(
         if error.module is None or (reason is None and not failed(error)):
             raise
         if reason is None:
-            return Ready(error.module.forward)
+            return Ready(as_it_is(error.module))
         warnings.warn(
             f"a graph runs uncompiled, since {reason}:\n  {error.__cause__}", stacklevel=2
         )
-        return Ready(error.module.forward)
+        return Ready(as_it_is(error.module))
 
 
 def _compiled(

@@ -45,6 +45,8 @@ with needed("checks in a graph"):
     ASSERT_ASYNC = torch.ops.aten._assert_async.default
     ASSERT_ASYNC_MESSAGE = torch.ops.aten._assert_async.msg
     ASSERT_SCALAR = torch.ops.aten._assert_scalar.default
+with needed("calls of graphs in a graph, which a backend compiles once"):
+    INVOKE_SUBGRAPH = torch.ops.higher_order.invoke_subgraph
 with needed("packed sequences"):
     PACK_PADDED_SEQUENCE = torch.ops.aten._pack_padded_sequence.default
     PACK_PADDED_SEQUENCE_BACKWARD = torch.ops.aten._pack_padded_sequence_backward.default

@@ -41,10 +41,12 @@ from stator.capture.library.contexts import Contexts
 from stator.capture.library.decimals import Decimals
 from stator.capture.library.files import Files
 from stator.capture.library.locks import Locks, is_lock
+from stator.capture.modules.module_calls import CALL
 from stator.capture.objects import changes
 from stator.capture.objects.weak_callbacks import Deaths
 from stator.capture.objects.weak_references import check_forgotten, is_reference, referent
 from stator.capture.randomness.draws import is_generator_method
+from stator.capture.regions.nested import Regions
 from stator.capture.trace.refusals import MARKED
 from stator.contracts import Contract, Depth
 from stator.diagnostics.catalogue import (
@@ -92,6 +94,7 @@ class Calls:
         self.contexts = Contexts(self)
         self.coroutines = Coroutines()
         self.files = Files()
+        self.regions = Regions(self)
         self.whole = False  # there is to be one graph: a break is an error
         self._rules: dict[int, leaves.Rule | None] = {}
         self.contracts: dict[int, Contract | None] = {}
@@ -302,6 +305,10 @@ class Calls:
     def function(
         self, frame: Frame, function: Any, args: list[Any], kwnames: tuple[str, ...] | None
     ) -> Any:
+        if self.regions.auto and function is CALL:
+            found = self.regions.module(frame, args, kwnames)
+            if found is not MISSING:
+                return found
         rule = self.rule(function)
         answered = self._answered(frame, function, args, kwnames, rule)
         if answered is not MISSING:

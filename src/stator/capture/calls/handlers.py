@@ -24,6 +24,7 @@ from stator.capture.modules.module_hooks import HANDLERS as HOOKS
 from stator.capture.numbers.number_methods import IN_BASES, METHODS
 from stator.capture.numbers.scalar_calls import SCALARS
 from stator.capture.objects.weak_references import WEAK
+from stator.capture.regions.nested import REGIONS
 from stator.capture.tensors.number_tensors import NUMBER_TENSORS
 from stator.capture.tensors.overridden import OVERRIDDEN
 from stator.capture.tensors.settings import DEVICES
@@ -72,5 +73,6 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     OVERRIDDEN,
     HOOKS,
     NODES,
+    REGIONS,
 )
 """By the id of a callable, which lives as long as its module."""

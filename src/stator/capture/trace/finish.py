@@ -34,6 +34,7 @@ from stator.graph.fakes.memory import storage_of
 from stator.graph.passes.retry import Changes, Retry, changes_of, retry_of
 from stator.graph.passes.unused_draws import unused_draws
 from stator.graph.recording.arrays import Edges
+from stator.graph.recording.nested import inline_single
 from stator.graph.unknown.symbols import reads_size
 from stator.guards import Source
 from stator.torchlib.tensors import DisableTorchFunction
@@ -48,6 +49,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
         return Trace(tracer.world.guards, None, [], None, raised=result, shapes=shapes)
     middle = _suspension(tracer)
     operators = tracer.operators = operators_of(graph)
+    inline_single(graph)
     resolver = Resolver(tracer)
     made = _planned(tracer, resolver, middle, result, raised)
     tracer.arrays.check_end()

@@ -102,6 +102,8 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
                 world.symbolic[str] = Held(tracer, task.wanted.held).wrap
             tensors.budget = Budget(task.splits, patient=task.whole)
             tracer.calls.whole = task.whole
+            tracer.calls.regions.inlined = task.inlined
+            tracer.calls.regions.auto = task.auto
             tensors.scalars.careful = task.trust is Trust.NOTHING
             if task.trust is not Trust.NOTHING:
                 tensors.scalars.speculation.start = state_before
@@ -176,6 +178,7 @@ def _broken_off(tracer: Tracer, task: Task, stopped: Break) -> Trace:
             operators_of(tracer.tensors.graph) if tracer.operators is None else tracer.operators
         ),
         looked=frozenset(tracer.world.looked),
+        regions=tracer.calls.regions.inside(stopped),
         shapes=tracer.tensors.shapes,
     )
 

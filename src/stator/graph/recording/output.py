@@ -147,7 +147,7 @@ class OutputGraph:
         self.fakes = Fakes()
         self.symbols = Symbols(self.graph, lambda: self._placeholders[-1][0], self.fakes.mode)
         self.arguments = Arguments(self.graph, self.symbols)
-        self._whole, self._outermost = self.graph, self.arguments  # while a region is recorded
+        self.whole, self._outermost = self.graph, self.arguments  # while a region is recorded
         self.assumptions = Assumptions(self.shape_env)
         self.kernels = Kernels(self.shape_env, self.fakes.mode)
         self.checks: list[Taken] = []
@@ -159,7 +159,7 @@ class OutputGraph:
         self._placeholders: list[tuple[fx.Node, Input, torch.SymInt | int | None]] = []
         self._constants: list[tuple[fx.Node, torch.Tensor, int | None]] = []
         self._attributes: dict[str, torch.Tensor] = {}
-        self._regions: dict[str, torch.nn.Module] = {}
+        self.regions: dict[str, torch.nn.Module] = {}  # by name: what nodes of the graph call
         self._real: list[torch.Tensor] = []  # ids in _inputs stay taken
         self._writes: dict[fx.Node, set[int]] = {}  # which storages a node changes
         self.written: set[int] = set()  # storages of tensors that may have been changed in place
@@ -238,7 +238,7 @@ class OutputGraph:
 
     def _placeholder(self, name: str, kind: type) -> fx.Node:
         """A new placeholder, behind the last one and before everything else."""
-        graph = self._whole  # not that of a region, in which it may be used first
+        graph = self.whole  # not that of a region, in which it may be used first
         if self._placeholders:
             where = graph.inserting_after(self._placeholders[-1][0])
         else:
@@ -359,7 +359,7 @@ class OutputGraph:
         A region that uses the result gets it as an input.
         """
         before = self.graph, self.arguments
-        self.graph, self.arguments = self._whole, self._outermost
+        self.graph, self.arguments = self.whole, self._outermost
         try:
             yield
         finally:
@@ -560,10 +560,10 @@ class OutputGraph:
         self, name: str, module: torch.nn.Module, args: Sequence[Any], *, stack_trace: str | None
     ) -> Any:
         """Calls a module that holds a subgraph; one `call_module` node."""
-        unique = f"{name}_{len(self._regions)}"
+        unique = f"{name}_{len(self.regions)}"
         node_args = self.arguments.of(tuple(args))
         result = self._run(operation_of(module), tuple(args), {})
-        self._regions[unique] = module
+        self.regions[unique] = module
         node = self.graph.create_node("call_module", unique, node_args)
         node.meta["example_value"] = result
         note_origin(node, self.modules, stack_trace)
@@ -599,7 +599,7 @@ class OutputGraph:
 
     def attribute(self, name: str) -> torch.Tensor | torch.nn.Module:
         """A constant or a region of the graph."""
-        return self._attributes[name] if name in self._attributes else self._regions[name]
+        return self._attributes[name] if name in self._attributes else self.regions[name]
 
     # ------------------------------------------------------------------ the end
 
@@ -694,7 +694,7 @@ class OutputGraph:
     def attributes_of(self, graph: fx.Graph) -> dict[str, Any]:
         """The constants and regions that a graph mentions."""
         names = {node.target for node in graph.nodes if node.op in ("get_attr", "call_module")}
-        held = {**self._attributes, **self._regions}
+        held = {**self._attributes, **self.regions}
         return {name: value for name, value in held.items() if name in names}
 
 
