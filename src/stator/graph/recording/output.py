@@ -484,7 +484,8 @@ class OutputGraph:
         self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """Refuses an operator that resizes `out=` arguments where its fake kernel does not."""
-        outs = Outs.of(operation.target, kwargs)
+        target: Any = operation.target
+        outs = Outs.of(target, kwargs)
         if outs is None:
             return
         wanted = None
