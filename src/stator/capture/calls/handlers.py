@@ -24,6 +24,7 @@ from stator.capture.modules.module_hooks import HANDLERS as HOOKS
 from stator.capture.numbers.number_methods import IN_BASES, METHODS
 from stator.capture.numbers.scalar_calls import SCALARS
 from stator.capture.objects.weak_references import WEAK
+from stator.capture.regions.nested import REGIONS
 from stator.capture.regions.operators import OPERATORS
 from stator.capture.tensors.number_tensors import NUMBER_TENSORS
 from stator.capture.tensors.overridden import OVERRIDDEN
@@ -31,6 +32,7 @@ from stator.capture.tensors.settings import DEVICES
 from stator.capture.texts.formatting import FORMATTING
 from stator.capture.texts.logger_calls import LOGGING
 from stator.capture.texts.printing import PRINTING
+from stator.capture.texts.showing import SHOWING
 from stator.capture.texts.warning_calls import WARNINGS
 
 
@@ -53,6 +55,7 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     WARNINGS,
     FORMATTING,
     PRINTING,
+    SHOWING,
     CACHED,
     WEAK,
     LOGGING,
@@ -72,5 +75,6 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     HOOKS,
     NODES,
     OPERATORS,
+    REGIONS,
 )
 """By the id of a callable, which lives as long as its module."""

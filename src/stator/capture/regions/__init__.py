@@ -1,1 +1,1 @@
-"""Bodies that are graphs of their own, and operators that take such: `torch.cond` and others."""
+"""Regions: parts of a program that are graphs of their own inside of a graph."""

@@ -23,8 +23,8 @@ from stator._native._core import Frame
 from stator.capture.autograd.autograd_functions import evaluated
 from stator.capture.autograd.inside_transforms import alone
 from stator.capture.calls.native_calls import callee
-from stator.capture.regions.purity import Untouched
 from stator.capture.regions.trees import Given
+from stator.capture.regions.untouched import Untouched
 from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import RegionContents
 from stator.graph import RecordingError, UntrackedTensorError

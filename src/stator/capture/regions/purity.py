@@ -1,155 +1,146 @@
-"""Whether a body does anything but compute.
+"""What a region does besides computing its results.
 
-In: a tracer, and the function that is about to be evaluated as a body. Out: what it has changed, in
-words. A body is evaluated once, and runs any number of times, or never: what it changes otherwise
-than by its results would happen once.
-
-Objects from before the call tell by themselves (`Calls.changed`). Those that the program has made
-in this call are compared: all that the function can come to from its closure, its defaults and its
-arguments, and from what the call has put into objects of the world.
+Stage: capture. In: a tracer, before and after a region's body. Out: what the body has changed, in
+words, with the line; or why it can't be kept apart though it changes nothing.
 """
 
-import functools
-import types
-from collections import OrderedDict, defaultdict, deque
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from types import CodeType
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from stator import objects
+from stator.bytecode import decode
 from stator.capture.objects.changes import changes
-from stator.capture.objects.names import Waiting
-from stator.effects.model import values_of
-from stator.objects import TypeSet
-from stator.torchlib.fakes import FakeTensor
-from stator.world.kinds import CONSTANTS
+from stator.capture.trace.blame import blame
+from stator.effects import Effect
+from stator.torchlib.tensors import DisableTorchFunction
+from stator.world import MISSING
 
 if TYPE_CHECKING:
     from stator.capture.calls.calls import Calls
 
-_DICTS: Final = TypeSet(dict, OrderedDict, defaultdict)
-_SEQUENCES: Final = TypeSet(list, tuple, deque, set, frozenset)
-_LEFT: Final = TypeSet(
-    FakeTensor,
-    torch.Size,
-    torch.SymInt,
-    torch.SymFloat,
-    torch.SymBool,
-    Waiting,
-    types.CodeType,
-    types.ModuleType,
-)
-_EMPTY: Final = object()
+
+class Watch:
+    """Notes which line of the program writes to what, while regions are traced."""
+
+    def __init__(self, calls: "Calls") -> None:
+        self._world = calls.world
+        self._before = self._world.watch
+        self.lines: dict[tuple[int, Any], tuple[CodeType, int]] = {}
+
+    def __enter__(self) -> "Watch":
+        self._world.watch = self._note
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._world.watch = self._before
+
+    def _note(self, target: int, name: Any = MISSING) -> None:
+        if self._before is not None:
+            self._before(target, name)
+        code, unit = blame()
+        if code is not None:
+            self.lines[target, name if type(name) is str else None] = code, unit
 
 
-class Untouched:
-    """What there is when a body begins, to be compared with what there is when it has ended."""
+@dataclass(frozen=True)
+class Purity:
+    """What was there before the body."""
 
-    def __init__(self, calls: "Calls", roots: list[Any]) -> None:
-        self._calls = calls
-        self._before = self._world()
-        self._seen: dict[int, tuple[Any, tuple[Any, ...]]] = {}
-        self._walk([*roots, *self._written()])
-
-    def broken(self) -> str | None:
-        """What is different now; None if nothing is."""
-        if self._world() != self._before:
-            return "changes objects from before the call"
-        for value, before in self._seen.values():
-            if not _same(before, _parts(value)):
-                kind = type(value)
-                if kind is types.CellType:
-                    return "assigns to a variable of the function around it"
-                return f"changes an object of type {kind.__qualname__} that was made outside of it"
-        return None
-
-    def _world(self) -> list[Any]:
-        tracer = self._calls.tracer
-        state = tracer.tensors.state
-        performed = len(tracer.performed), len(tracer.tensors.own.steps)
-        modes = torch.is_grad_enabled(), state.open
-        advanced = [getattr(each, "asked", None) for each in tracer.ahead.rests()]
-        graph = tracer.tensors.graph
-        taken = len(graph.checks), len(graph.assumptions.facts)
-        return [performed, modes, advanced, taken, *self._calls.changed()]
-
-    def _written(self) -> list[Any]:
-        """What the program has put into objects of the world, so far."""
-        tracer = self._calls.tracer
-        found = list(tracer.world.class_writes.values())
-        found += [tracer.cells[key] for key in tracer.written_cells]
-        for record in list(tracer.world.records.values()):
-            if record.owner is None:
-                for change in changes(record):
-                    found += values_of(change)
-        return found
-
-    def _walk(self, waiting: list[Any]) -> None:
-        world = self._calls.world
-        while waiting:
-            value = waiting.pop()
-            kind = type(value)
-            if id(value) in self._seen or CONSTANTS.holds(kind) or _LEFT.holds(kind):
-                continue
-            if kind is types.FunctionType:
-                # Its code is the world's, maybe, but its cells may be the call's.
-                waiting += [*(value.__closure__ or ()), *(value.__defaults__ or ())]
-                waiting += (value.__kwdefaults__ or {}).values()
-                if id(value) not in world.made:
-                    continue
-            elif world.is_world(value):
-                continue
-            parts = _parts(value)
-            self._seen[id(value)] = value, parts
-            waiting += parts
+    changed: list[Any]
+    performed: int
+    state: Any
+    kept: Any
+    effects: frozenset[Any]
 
 
-def _parts(value: Any) -> tuple[Any, ...]:
-    """What an object of the call holds, in its order."""
-    kind = type(value)
-    if kind is types.CellType:
-        try:
-            return (value.cell_contents,)
-        except ValueError:
-            return (_EMPTY,)
-    if kind is types.MethodType:
-        return value.__func__, value.__self__
-    if kind is functools.partial:
-        return value.func, *value.args, *value.keywords.values()
-    found: list[Any] = []
-    base = objects.layout_base(kind)
-    if _DICTS.holds(base):
-        for key, part in base.items(value):  # type: ignore[attr-defined]
-            found += key, part
-    elif _SEQUENCES.holds(base):
-        found += base.__iter__(value)  # type: ignore[attr-defined]
-    elif objects.lookup(kind, "__next__") is not None and kind is not types.GeneratorType:
-        found.append(_position(value))
-    elif kind is types.GeneratorType:
-        found.append(value.gi_frame and value.gi_frame.f_lasti)
-    own = objects.instance_dict(value)
-    if own is not None:
-        for name, part in dict.items(own):
-            found += name, part
-    for descriptor in objects.slots(kind).values():
-        try:
-            found.append(descriptor.__get__(value))
-        except AttributeError:
-            found.append(_EMPTY)
-    return tuple(found)
-
-
-def _position(iterator: Any) -> Any:
-    """How far an iterator of C has come, if it tells."""
-    hint = objects.lookup(type(iterator), "__length_hint__")
-    if hint is None or type(hint.value) is not types.MethodDescriptorType:
-        return None
-    return hint.value(iterator)
-
-
-def _same(before: tuple[Any, ...], now: tuple[Any, ...]) -> bool:
-    """A variable that nobody had looked at is something else once somebody has."""
-    return len(before) == len(now) and all(
-        a is b or type(a) is Waiting or (type(a) is int and type(b) is int and a == b)
-        for a, b in zip(before, now, strict=True)
+def before(calls: "Calls") -> Purity:
+    return Purity(
+        calls.changed(),
+        len(calls.tracer.performed),
+        state_of(calls),
+        _kept(calls),
+        frozenset(key for key, _ in _effects(calls)),
     )
+
+
+def state_of(calls: "Calls") -> Any:
+    """Settings of torch that operators depend on and that a program may change as it runs."""
+    with DisableTorchFunction():
+        autocast = tuple(
+            (torch.get_autocast_dtype(device), torch.is_autocast_enabled(device))
+            for device in ("cpu", "cuda")
+        )
+        return (
+            torch.is_grad_enabled(),
+            torch.is_inference_mode_enabled(),
+            autocast,
+            torch.get_default_dtype(),
+            calls.tensors.state_changes.flags,
+            calls.tensors.own.states(),
+        )
+
+
+def _kept(calls: "Calls") -> Any:
+    tensors = calls.tensors
+    return (
+        tensors.state.open,
+        len(calls.once),
+        len(calls.warned),
+        tensors.own.draws.drawn.used,
+        len(calls.told),
+    )
+
+
+def _effects(calls: "Calls") -> list[tuple[Any, Effect]]:
+    found = []
+    for record in list(calls.world.records.values()):
+        for change in changes(record) if record.owner is None else ():
+            key = type(change), id(record), vars(change).get("name"), vars(change).get("key")
+            found.append((key, change))
+    return found
+
+
+def described(calls: "Calls", was: Purity, watch: Watch) -> str | None:
+    """What the body has changed of the world, and where; None if nothing."""
+    if calls.changed() == was.changed:
+        return None
+    targets = {id(record.source): record for record in calls.world.records.values()}
+    for key, change in _effects(calls):
+        if key in was.effects:
+            continue
+        record = targets.get(id(change.target))
+        part = vars(change).get("name") or vars(change).get("key")
+        what = f"{change.target}.{part}" if type(part) is str else str(change.target)
+        return f"{what}{_line(watch, record, part)}"
+    if watch.lines:
+        return f"a variable, class or object from outside{_line(watch, None, None)}"
+    return "an object from outside"
+
+
+def _line(watch: Watch, record: Any, part: Any) -> str:
+    found = None
+    if record is not None:
+        found = watch.lines.get((id(record.shadow), part)) or watch.lines.get(
+            (id(record.shadow), None)
+        )
+    if found is None and watch.lines:
+        found = list(watch.lines.values())[-1]
+    if found is None:
+        return ""
+    code, unit = found
+    line = decode(code).line_of(unit) or code.co_firstlineno
+    return f", at {code.co_filename}:{line}"
+
+
+def does_more(calls: "Calls", was: Purity) -> str | None:
+    """What else it does that a graph of its own can't; None if nothing."""
+    if len(calls.tracer.performed) != was.performed:
+        return "it prints, logs or warns"
+    now = state_of(calls)
+    if now != was.state:
+        return "it leaves torch's state, or that of a tensor, changed"
+    if _kept(calls) != was.kept:
+        return "it leaves something open, or draws numbers of Python's"
+    return None
