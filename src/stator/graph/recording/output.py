@@ -580,7 +580,7 @@ class OutputGraph:
 
         `names` are those of the graphs, in their order among the arguments.
         """
-        number = len(self._regions)
+        number = len(self.regions)
         rest = iter(names)
         bodies = {
             f"{next(rest)}_{number}": given for given in args if isinstance(given, fx.GraphModule)
@@ -589,8 +589,8 @@ class OutputGraph:
         places = [None if id(given) in held else self.arguments.of(given) for given in args]
         operands = list(tensors_in(args))
         before = [version(tensor) for tensor in operands]
-        result = self._run(operator, tuple(args), {})
-        self._regions.update(bodies)
+        result = self._run(operation_of(operator), tuple(args), {})
+        self.regions.update(bodies)
         node_args = tuple(
             self.graph.get_attr(held[id(given)]) if id(given) in held else place
             for given, place in zip(args, places, strict=True)
