@@ -1,5 +1,8 @@
 # mypy: ignore-errors
-"""Graphs that Inductor compiles when they have run for a while: loops around a recurrent layer."""
+"""Graphs that Inductor compiles when they have run for a while.
+
+Loops around a recurrent layer, and what looks at values.
+"""
 
 import re
 import threading

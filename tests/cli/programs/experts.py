@@ -1,4 +1,4 @@
-"""A mixture of experts, as models of transformers have it: each gets the rows that are sent to it."""
+"""A mixture of experts, as models of transformers have it: each gets the rows sent to it."""
 
 import torch
 from torch import nn
