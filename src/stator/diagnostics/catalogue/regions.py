@@ -116,11 +116,11 @@ is captured at each call then, with what it changes in order."
 import stator
 import torch
 
-calls = []
+done = []
 
 @stator.nested_compile_region
 def block(x):
-    calls.append(1)
+    done.append(1)
     return x.sin()
 
 def program(x):
@@ -133,14 +133,14 @@ def arguments():
 import stator
 import torch
 
-calls = []
+done = []
 
 @stator.nested_compile_region
 def block(x):
     return x.sin()
 
 def program(x):
-    calls.append(1)
+    done.append(1)
     return block(block(x))
 
 def arguments():
