@@ -13,15 +13,19 @@ if TYPE_CHECKING:
         compile,
         compile_module_,
         counters,
+        debug_grad_log,
         disable,
         error_on_graph_break,
         explain,
         graph_break,
+        install_debug_prints,
         is_compiling,
         mark_dynamic,
         mark_static,
         mark_unbacked,
         maybe_mark_dynamic,
+        nested_compile_region,
+        print,
         reset,
         reset_code,
         set_logs,
@@ -64,17 +68,21 @@ __all__ = [
     "compile_module_",
     "config",
     "counters",
+    "debug_grad_log",
     "disable",
     "error_on_graph_break",
     "explain",
     "graph_break",
     "install",
+    "install_debug_prints",
     "is_compiling",
     "list_backends",
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",
     "maybe_mark_dynamic",
+    "nested_compile_region",
+    "print",
     "register_backend",
     "reset",
     "reset_code",
@@ -89,8 +97,9 @@ __all__ = [
 _HOMES = {
     "stator.api": (
         "Explanation allow_in_graph assume_constant_result compile compile_module_ counters "
-        "disable error_on_graph_break explain graph_break is_compiling mark_dynamic mark_static "
-        "mark_unbacked maybe_mark_dynamic reset reset_code set_logs set_stance skip_frame "
+        "debug_grad_log disable error_on_graph_break explain graph_break install_debug_prints "
+        "is_compiling mark_dynamic mark_static mark_unbacked maybe_mark_dynamic "
+        "nested_compile_region print reset reset_code set_logs set_stance skip_frame "
         "substitute_in_graph"
     ),
     "stator.backends": "BackendError UnknownBackendError list_backends register_backend",

@@ -13,7 +13,7 @@ from torch import nn
 
 from stator._native._core import CompiledFunction
 from stator.capture.calls import marks
-from stator.capture.calls.controls import error_on_graph_break
+from stator.capture.calls.controls import error_on_graph_break, invoke_region
 from stator.capture.calls.marks import Kind, Mark
 from stator.capture.iterators import given_iterators
 from stator.capture.numbers.dimensions import (
@@ -23,6 +23,8 @@ from stator.capture.numbers.dimensions import (
     mark_unbacked,
     maybe_mark_dynamic,
 )
+from stator.capture.texts.showing import debug_grad_log, install_debug_prints
+from stator.capture.texts.showing import print_ as print
 from stator.diagnostics import logs
 from stator.diagnostics.explanation import Explanation
 from stator.diagnostics.logs import set_logs
@@ -42,15 +44,19 @@ __all__ = [
     "compile",
     "compile_module_",
     "counters",
+    "debug_grad_log",
     "disable",
     "error_on_graph_break",
     "explain",
     "graph_break",
+    "install_debug_prints",
     "is_compiling",
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",
     "maybe_mark_dynamic",
+    "nested_compile_region",
+    "print",
     "reset",
     "reset_code",
     "set_logs",
@@ -82,6 +88,7 @@ def compile(
     disable: bool = ...,
     recompile_limit: int | None = ...,
     isolate_recompiles: bool = ...,
+    regions: Literal["auto"] | None = ...,
 ) -> F: ...
 @overload
 def compile(
@@ -96,6 +103,7 @@ def compile(
     disable: bool = ...,
     recompile_limit: int | None = ...,
     isolate_recompiles: bool = ...,
+    regions: Literal["auto"] | None = ...,
 ) -> Callable[[F], F]: ...
 def compile(
     model: Any = None,
@@ -109,6 +117,7 @@ def compile(
     disable: bool = False,
     recompile_limit: int | None = None,
     isolate_recompiles: bool = False,
+    regions: Literal["auto"] | None = None,
 ) -> Any:
     """Compiles a function, a method or a module when it is first called. Also a decorator.
 
@@ -116,6 +125,7 @@ def compile(
     callable `(GraphModule, example inputs) -> callable`. `mode` or `options` go to the backend.
     `name` is for messages. `disable`: returns the model as it is. `recompile_limit` replaces
     `config.recompile_limit`. `isolate_recompiles`: what is compiled here is for this wrapper only.
+    `regions="auto"`: modules that are repeated are traced and compiled once (docs/regions.md).
     """
     chosen = checked(
         backend=backend,
@@ -126,6 +136,7 @@ def compile(
         name=name,
         recompile_limit=recompile_limit,
         isolate=isolate_recompiles,
+        regions=regions,
     )
     if model is None:
         return lambda target: target if disable else _compiled(target, chosen)
@@ -403,8 +414,50 @@ instruction.NOTHING.add(id(graph_break))
 marks.put(skip_frame, Mark(Kind.SKIP))
 for _forgetting in (counters, reset, reset_code):
     marks.put(_forgetting, Mark(Kind.DISABLE, "it is about the whole process"))
-for _making in (compile, _compiled, compile_module_, explain, disable, _disabled, _marked):
+for _making in (
+    compile,
+    _compiled,
+    compile_module_,
+    explain,
+    disable,
+    _disabled,
+    _marked,
+    install_debug_prints,
+):
     marks.put(_making, Mark(Kind.DISABLE, "it says how functions are compiled"))
 for _marking, _instead in MARKING.items():
     marks.put(_marking, Mark(Kind.SUBSTITUTE, substitute=_instead))
 marks.put(is_compiling, Mark(Kind.SUBSTITUTE, substitute=_yes))
+
+
+# ---------------------------------------------------------------------- regions
+
+
+def nested_compile_region(
+    fn: Any = None,
+    *,
+    options: Any = None,
+    max_reuse_entries: int = 8,
+    reuse_hash_fn: Callable[..., int] | None = None,
+) -> Any:
+    """Marks a function that is called many times: it is traced once, and compiled once.
+
+    In a compiled program, each call for which the same holds (shapes, constants, attributes, what
+    else it reads) is a call of one graph; docs/regions.md. It must change nothing outside of it.
+    More than `max_reuse_entries` different uses in one program are an error. `reuse_hash_fn` takes
+    the same arguments; uses for which it answers different ints are different. `options` is
+    torch's, for backends. In eager code the function is called as it is. Also a decorator; torch's
+    `nested_compile_region` means the same.
+    """
+
+    def mark(function: Any) -> Any:
+        @functools.wraps(function)
+        def region(*args: Any, **kwargs: Any) -> Any:
+            return invoke_region(function, *args, **kwargs)
+
+        function.__marked_compile_region_config__ = options
+        function.__marked_compile_region_max_reuse_entries__ = max_reuse_entries
+        function.__marked_compile_region_reuse_hash_fn__ = reuse_hash_fn
+        return region
+
+    return mark if fn is None else mark(fn)

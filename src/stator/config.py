@@ -60,6 +60,10 @@ side_effect_policy: str = "silent"
 """What happens where a program that is compiled changes objects that existed before the call:
 `silent`, `info` (the log `side_effects`), `warn`, each once per line, or `error`."""
 
+allow_side_effects_under_nested_compile_region: bool = False
+"""Regions (`nested_compile_region`) may change what is outside of them: such a region is captured
+at each call, where otherwise that is an error."""
+
 artefacts: str = os.environ.get("STATOR_ARTEFACTS", "")
 """A folder for generated code, as files; without one, it is known to `linecache` only."""
 

@@ -74,6 +74,10 @@ KINDS = {
     "islice, begun": lambda: begun(itertools.islice(some() + some(), 0, None, 2)),
     "repeat": lambda: itertools.repeat(t(4), 3),
     "count": lambda: itertools.islice(itertools.count(3, 2), 3),
+    "zip of count": lambda: zip(some(), itertools.count(2.5), strict=False),
+    "zip of steps": lambda: zip(itertools.count(-3, 2), some(), strict=False),
+    "zip of repeat": lambda: zip(some(), itertools.repeat("a"), strict=False),
+    "large count": lambda: zip(itertools.count(1 << 70), some(), strict=False),
     "cycle": lambda: itertools.islice(itertools.cycle(some()), 5),
     "cycle, begun": lambda: itertools.islice(begun(itertools.cycle(some())), 5),
     "cycle, again": lambda: itertools.islice(begun(itertools.cycle(some()), 4), 5),
@@ -82,11 +86,14 @@ KINDS = {
     "mixed": lambda: iter([t(1), 2, "s"]),
 }
 LEFT_ALONE = {"generator": lambda: (a for a in some())}
-# Since 3.14, those of itertools don't tell what they hold: from before the call, they are a break.
+# Since 3.14, those of itertools don't tell what they hold: from before the call, they are a break,
+# but for those two that show it in other ways.
 UNTOLD = {
     kind
     for kind in KINDS
-    if (made := type(KINDS[kind]())).__module__ == "itertools" and "__reduce__" not in vars(made)
+    if (made := type(KINDS[kind]())).__module__ == "itertools"
+    and "__reduce__" not in vars(made)
+    and made not in (itertools.repeat, itertools.count)
 }
 
 

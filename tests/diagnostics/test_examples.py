@@ -63,6 +63,11 @@ def test_the_example_breaks_for_this_reason(reason: type[Break]) -> None:
 def test_the_example_does_what_eager_does(reason: type[Break]) -> None:
     example = program(reason, reason.example)
     compiled = stator.compile(example.fn, backend="eager")
+    if reason.refuses:
+        with pytest.raises(stator.CaptureError) as caught:
+            call(example, compiled, 1)
+        assert caught.value.id == reason.id
+        return
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="program.* can.t be captured")
         for seed in (1, 2):

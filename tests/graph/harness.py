@@ -13,7 +13,7 @@ import torch
 
 from stator.backends.compile import compile_graph
 from stator.graph import OutputGraph, Recorded
-from stator.graph.recording.output import run_target
+from stator.graph.recording.operations import run_target
 from stator.graph.recording.state import State, preserved
 
 torch.set_num_threads(1)

@@ -22,7 +22,7 @@ from stator.graph import (
     Unsupported,
     UntrackedTensorError,
 )
-from stator.graph.recording.output import run_target
+from stator.graph.recording.operations import run_target
 from stator.graph.recording.state import State, preserved
 
 from .harness import call, flat

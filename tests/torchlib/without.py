@@ -3,7 +3,8 @@
 torch is loaded once; each name is taken away in a process of its own. There, stator is imported,
 and a function and a module are compiled: both must give what they give without stator, or an error
 must say in words what is missing. Prints `NAME: outcome` for each: `works`, `words` (a
-MissingNameError), `torch` (torch itself can't do without it, in eager), or what has gone wrong.
+MissingNameError), `torch` (torch itself can't do without it, in eager, or for
+symbolic shapes), or what has gone wrong.
 """
 
 import importlib
@@ -79,6 +80,7 @@ def outcome(path: str) -> str:
         return "not there"
     try:
         expected = results(lambda function: function)
+        torch.fx.experimental.symbolic_shapes.ShapeEnv()  # which imports more of torch
     except Exception:
         return "torch"
     warnings.simplefilter("ignore")

@@ -5,16 +5,19 @@ the graph's inputs and returns its outputs. A backend may change the graph modul
 """
 
 import contextvars
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
+import torch
 import torch.fx as fx
 
 from stator import config
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.modes import interruptible
+from stator.graph.recording.nested import as_modules, is_call
 from stator.graph.recording.state import preserved
 from stator.torchlib.backends import TracingContext, tracing
 from stator.torchlib.backends import functorch_config as aot_settings
@@ -25,8 +28,10 @@ from .registry import Backend, Compiled, backend_name, lookup
 
 # AOTAutograd makes one of two operators that compute the same, and forgets that their results have
 # sizes under two names: of those that are kept for the backward, one name is nobody's.
-# And where a backward can't be compiled, that shows when the graph is, not when it is needed.
-_OF_UNKNOWN: Final[Mapping[str, Any]] = {"cse": False, "force_non_lazy_backward_lowering": True}
+_OF_UNKNOWN: Final[Mapping[str, Any]] = {"cse": False}
+# Where a backward can't be compiled, that shows when the graph is, not when the program needs it:
+# with the sizes of the call it may well be.
+_OF_OPEN: Final[Mapping[str, Any]] = {"force_non_lazy_backward_lowering": True}
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ def compile_graph(
     """
     function = lookup(backend)
     name = backend_name(backend)
-    as_given = _copied(module.graph)  # the backend may change the graph
+    as_given = _AsGiven(module.graph)
     context = TracingContext(fake_mode)
     settings = _settings(module)
     try:
@@ -66,13 +71,25 @@ def compile_graph(
         if is_interrupt(error):
             raise
         problem = f"failed: {type(error).__name__}: {error}"
-        given = fx.GraphModule(module, as_given)
+        given = as_given.module(module)
         raise BackendError(name, problem, graph_text(given), given) from error
     if not callable(compiled):
         problem = f"returned {type(compiled).__name__} instead of a callable"
-        raise BackendError(name, problem, graph_text(fx.GraphModule(module, as_given)))
+        raise BackendError(name, problem, graph_text(as_given.module(module)))
     _note_nothing_donated(context)
+    if id(compiled) == id(module) or getattr(compiled, "__self__", None) is module:
+        compiled = as_it_is(module)
     return CompiledGraph(compiled, context)
+
+
+def as_it_is(module: fx.GraphModule) -> Compiled:
+    """The graph, if the backend runs it as it is: whoever has seen it keeps what it was."""
+    if not any(map(is_call, module.graph.nodes)):
+        return module.forward
+    found = copy.copy(module)
+    found.graph = _AsGiven(module.graph).graph()
+    as_modules(found)
+    return found.forward
 
 
 def _note_nothing_donated(context: TracingContext) -> None:
@@ -101,7 +118,10 @@ def _run(settings: Mapping[str, Any], function: Backend, *args: Any, **options: 
 
 def _settings(module: fx.GraphModule) -> dict[str, Any]:
     """Settings of AOTAutograd for a graph."""
-    settings = dict(_OF_UNKNOWN) if depends_on_values(module) else {}
+    depends = depends_on_values(module)
+    settings: dict[str, Any] = dict(_OF_UNKNOWN) if depends else {}
+    if depends or has_open_sizes(module):
+        settings.update(_OF_OPEN)
     if not config.donated_buffers:  # nobody knows yet how the backward will be called
         settings["donated_buffer"] = False
     if any("recompute" in node.meta for node in module.graph.nodes):
@@ -127,10 +147,38 @@ def depends_on_values(module: fx.GraphModule) -> bool:
     return any("unbacked_bindings" in node.meta for node in module.graph.nodes)
 
 
-def _copied(graph: fx.Graph) -> fx.Graph:
-    found = fx.Graph()
-    found.output(found.graph_copy(graph, {}))
-    return found
+def has_open_sizes(module: fx.GraphModule) -> bool:
+    """Whether a graph is for more than one size, or number."""
+    given = (node.meta.get("example_value") for node in module.graph.find_nodes(op="placeholder"))
+    return any(map(_is_open, given))
+
+
+def _is_open(given: Any) -> bool:
+    if isinstance(given, torch.Tensor):
+        return any(isinstance(size, torch.SymInt) for size in given.shape)
+    return isinstance(given, torch.SymInt | torch.SymFloat)
+
+
+class _AsGiven:
+    """A graph as a backend gets it, which may change it: made again only if it is to be shown."""
+
+    def __init__(self, graph: fx.Graph) -> None:
+        self._nodes = [
+            (node, node.op, node.target, node.args, node.kwargs, node.name, node.type)
+            for node in graph.nodes
+        ]
+
+    def graph(self) -> fx.Graph:
+        graph = fx.Graph()
+        made: dict[fx.Node, fx.Node] = {}
+        for node, kind, target, args, kwargs, name, type_expr in self._nodes:
+            given = fx.map_arg(args, made.__getitem__), fx.map_arg(kwargs, made.__getitem__)
+            made[node] = graph.create_node(kind, target, *given, name, type_expr)
+            made[node].meta = dict(node.meta)
+        return graph
+
+    def module(self, root: fx.GraphModule) -> fx.GraphModule:
+        return fx.GraphModule(root, self.graph())
 
 
 def graph_text(module: fx.GraphModule) -> str:

@@ -1,6 +1,8 @@
 """The Inductor backend, with torch.compile's `mode` and `options`."""
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch.fx as fx
@@ -30,7 +32,20 @@ def inductor(
     keep_copies(module)
     vector_instructions.try_each_once()
     compile_fx = torch_inductor.compile_fx()
+    # Also where it compiles a backward, which is when the program first asks for one.
+    inner = same_recursion_limit()(torch_inductor.compile_fx_inner())
     compiled: Callable[..., Any] = compile_fx(
-        module, list(example_inputs), config_patches=settings or None
+        module, list(example_inputs), inner_compile=inner, config_patches=settings or None
     )
     return compiled
+
+
+@contextlib.contextmanager
+def same_recursion_limit() -> Iterator[None]:
+    """Inductor raises the limit for good, which a program can see."""
+    limit = sys.getrecursionlimit()
+    try:
+        yield
+    finally:
+        if sys.getrecursionlimit() != limit:
+            sys.setrecursionlimit(limit)

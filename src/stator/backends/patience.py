@@ -4,13 +4,16 @@ In: a recorded graph. Out: how often it runs by its own operators first, and why
 is to compile it at once, as it is expected to.
 
 A decoder that calls a recurrent layer step by step, in a loop, is one graph with all its steps, and
-Inductor takes half a minute for it: as long as ten thousand runs take by torch's own kernels.
-torch.compile leaves such a loop alone, since it does not capture these layers. So such a graph runs
-as it is, until the time that it has spent is about what compiling it takes: a program that ends
-earlier has not waited for nothing, any other takes at most twice as long as it would have to.
+Inductor takes half a minute for it: as long as ten thousand runs take by torch's own kernels. So is
+a program that looks at values again and again (experts, a Viterbi search, matching of boxes).
+torch.compile leaves such programs alone, or most of them, since it does not capture what they do.
+So such a graph runs as it is, until the time that it has spent is about what compiling it takes: a
+program that ends earlier has not waited for nothing, any other takes at most twice as long as it
+would have to.
 
-Only graphs in which the same recurrent layer is called several times are meant. Nobody who measures
-another program after one call for warming up is to find the compiler in a later one.
+Only graphs in which the same recurrent layer is called several times are meant, and those with
+sizes or numbers that depend on values. Nobody who measures another program after one call for
+warming up is to find the compiler in a later one.
 
 It is decided by estimates, not by a clock: what Inductor compiles rounds otherwise, and draws other
 random numbers, and a program is to do the same each time that it is run.
@@ -24,6 +27,7 @@ import torch.fx as fx
 
 from stator.graph.fakes.recurrent import KINDS, bound
 
+from .compile import depends_on_values
 from .estimates import (
     BYTES,
     NUMBERS,
@@ -63,7 +67,7 @@ class Patience:
 
 def patience(module: fx.GraphModule) -> Patience | None:
     """How long Inductor is to wait with a graph; None if it is not to."""
-    if not is_plain(module) or not _has_loop(module):
+    if not is_plain(module) or not (_has_loop(module) or depends_on_values(module)):
         return None
     nodes = [node for node in module.graph.nodes if node.op.startswith("call_")]
     compiling, running = _TRAINED if is_trained(module) else (1.0, 1.0)

@@ -43,6 +43,8 @@ class Break(Abort):
     says what it is here.
     """
 
+    refuses: ClassVar[bool] = False
+    """The program is refused, also if it could be split there."""
     id: ClassVar[str] = ""
     """SB and four digits. It stays the same for ever."""
     title: ClassVar[str] = ""

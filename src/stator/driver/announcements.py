@@ -17,6 +17,7 @@ import torch.fx as fx
 from stator.capture import CaptureError, Trace
 from stator.capture.numbers.shapes import Shapes
 from stator.capture.trace import steps
+from stator.capture.trace.task import Task
 from stator.diagnostics import journal, logs
 from stator.diagnostics.explanation import GraphBreak, is_of_a_split
 from stator.driver import regions, story
@@ -192,6 +193,13 @@ def ended() -> None:
     """The program ends, or whoever listens has heard enough."""
     if journal.on():
         story.ended()
+
+
+def inlined(task: Task, trace: Trace) -> None:
+    """A region can't be one: what is traced is traced again, and captures it where it is called."""
+    if logs.on("regions", task.place) and trace.broken is not None:
+        names = ", ".join(code.co_qualname for code in trace.regions)
+        logs.write("regions", f"{names} is no region: {trace.broken.reason}")
 
 
 def recorded(label: Label, module: fx.GraphModule) -> None:

@@ -5,11 +5,9 @@ those of the call being compiled; and its title. Out: a callable of the graph's 
 has the graph's name where it is ours or torch.fx's.
 """
 
-import contextlib
 import re
-import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
@@ -19,9 +17,10 @@ import torch.fx as fx
 
 from stator import config
 from stator.backends import BackendError
-from stator.backends.compile import compile_graph, depends_on_values
+from stator.backends.compile import as_it_is, compile_graph, depends_on_values
 from stator.backends.eager import eager
 from stator.backends.errors import NotCompiledError
+from stator.backends.inductor import same_recursion_limit
 from stator.backends.patience import Patience, patience
 from stator.backends.registry import backend_name, is_built_in, load
 from stator.backends.shortcut import NO_ASSERTS, only_torch_operators, shortcut
@@ -77,11 +76,11 @@ def compile_recorded(
     if own is not None:
         return Ready(eager(module, examples), own)
     depends = depends_on_values(module)
-    if not depends and (wait := _waits(module, options)) is not None:
+    if (wait := _waits(module, options)) is not None:
         # The graph as it is now, and none of the program's tensors: only fakes are kept.
         now = partial(_compiled, module, examples, mode, options, title)
         number = title.number
-        return Ready(later(module.forward, now, wait, mode.shape_env, label, number), wait.why)
+        return Ready(later(as_it_is(module), now, wait, mode.shape_env, label, number), wait.why)
     try:
         return Ready(_compiled(module, examples, mode, options, title))
     except BackendError as error:
@@ -91,11 +90,11 @@ def compile_recorded(
         if error.module is None or (reason is None and not failed(error)):
             raise
         if reason is None:
-            return Ready(error.module.forward)
+            return Ready(as_it_is(error.module))
         warnings.warn(
             f"a graph runs uncompiled, since {reason}:\n  {error.__cause__}", stacklevel=2
         )
-        return Ready(error.module.forward)
+        return Ready(as_it_is(error.module))
 
 
 def _compiled(
@@ -106,7 +105,7 @@ def _compiled(
     direct = options.inductor and config.inductor_shortcuts
     if direct and only_torch_operators(module):
         given["patches"] = NO_ASSERTS
-    with _same_recursion_limit():
+    with same_recursion_limit():
         load(options.backend)
         made = compile_graph(module, examples, options.backend, fake_mode=mode, options=given)
     if not direct:
@@ -127,17 +126,6 @@ def _waits(module: fx.GraphModule, options: Options) -> Patience | None:
     if not options.inductor or not config.torch_kernels or options.for_backend:
         return None
     return patience(module) if torch_inductor.is_as_usual() else None
-
-
-@contextlib.contextmanager
-def _same_recursion_limit() -> Iterator[None]:
-    """Inductor raises the limit for good, which a program can see."""
-    limit = sys.getrecursionlimit()
-    try:
-        yield
-    finally:
-        if sys.getrecursionlimit() != limit:
-            sys.setrecursionlimit(limit)
 
 
 # Backends know less about such graphs than about others; the graph itself is right.

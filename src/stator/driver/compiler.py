@@ -396,7 +396,12 @@ class Compiler:
         varied = frozenset(ledger.continuations.varied) if self.trust else frozenset[object]()
         whole, splits = options.fullgraph, ledger.continuations.splits
         apart = ledger.continuations.apart
-        task = Task(function, bound, self.points, self.trust, varied, wanted, whole, apart, splits)
+        inlined = ledger.continuations.inlined
+        task = Task(
+            *(function, bound, self.points, self.trust, varied, wanted, whole, apart, splits),
+            inlined=inlined,
+            auto=options.regions == "auto",
+        )
         found = captured(task, label, options, ledger)
         trace = found.trace
         if found.failed is not None:

@@ -8,7 +8,7 @@ of the function that was split, and share its limit of how many there may be.
 
 import keyword
 from collections.abc import Callable, Sequence
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, Final
 
 from stator._native._core import CompiledFunction
@@ -32,6 +32,7 @@ class Continuations:
         self.varied: set[object] = set()
         """Instructions at which something that was taken for granted turned out otherwise."""
         self.splits: Splits = {}  # loops that took too long to unroll
+        self.inlined: set[CodeType] = set()  # functions that are no regions, though they are to be
         self.apart = False  # whether the backend has failed on sizes that depend on values
 
     def __len__(self) -> int:
@@ -44,6 +45,7 @@ class Continuations:
         self._known.clear()
         self.varied.clear()
         self.splits.clear()
+        self.inlined.clear()
         self.apart = False
 
     def at(

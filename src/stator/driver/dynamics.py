@@ -7,6 +7,7 @@ sources read the same means no more than that both are left open.
 """
 
 import fnmatch
+import itertools
 from collections.abc import Callable, Iterable
 from types import FunctionType
 from typing import Any, Final, NamedTuple
@@ -18,6 +19,7 @@ from stator.capture.modules.module_hooks import BESIDE, HOOKS
 from stator.capture.trace.wanted import LARGEST, Wanted
 from stator.driver.options import Options
 from stator.guards import Attr, Equal, Guard, Holds, Is, Keys, Local, NoAttr, NoKey, Source
+from stator.guards.layout import typed_equal
 from stator.guards.reference import Call, holds
 from stator.guards.sources import Missing
 from stator.guards.tensors import TensorMatch
@@ -153,6 +155,8 @@ def _difference(guard: Guard, call: Call) -> list[_Change] | None:
         if kind is int and abs(value) > LARGEST:
             return None
         return [_Change(text, kind, check.constant, value)]
+    if type(check) is Keys:
+        return [] if _has_grown(guard.source, check, value) else None
     if type(check) is not TensorMatch or (found := check.alike(value)) is None:
         return None
     sizes = _differing(check.sizes, found.sizes)
@@ -175,6 +179,17 @@ def _is_filled(source: Source, check: Equal, value: Any) -> bool:
     return before is None or (
         type(before) in _NUMBERS and objects.is_subtype(type(value), torch.Tensor)
     )
+
+
+def _has_grown(source: Source, check: Keys, value: Any) -> bool:
+    """Whether there are more keys in a dict than before: the program may keep what it has computed.
+
+    An argument with other keys says that the call is of another kind.
+    """
+    if type(source) is Local or not objects.is_subtype(type(value), dict):
+        return False
+    first = itertools.islice(dict.__iter__(value), len(check.keys))
+    return dict.__len__(value) > len(check.keys) and all(map(typed_equal, check.keys, first))
 
 
 def hooks_of(source: Source | None) -> Source | None:

@@ -37,7 +37,9 @@ from stator.driver.tally import Tally
 from stator.driver.tracing import Captured
 from stator.emit import residual
 from stator.emit.ending import Ending
+from stator.graph.passes.retry import Refused
 from stator.graph.passes.size_inputs import Sizes, with_sizes
+from stator.graph.recording import shown
 from stator.guards import Guard, Source
 
 _EAGERLY: Final = 2  # calls that return, where there is to be one graph
@@ -144,6 +146,8 @@ def build(
         graph = retry.around(graph)
     graph = trace.edges.around(graph)
     graph = prologue.around(graph, retry=retry is not None)
+    if trace.shows:
+        graph = shown.around(graph, lambda error: type(error) is Refused or rerun.applies(error))
     why = uncompiled[0] if uncompiled else None
     kept = [] if known is None else [known]
     return Built(title, graph, code, called, failed, seconds, why, ready.own, tally, kept)

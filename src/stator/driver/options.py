@@ -30,6 +30,7 @@ class Options:
     name: str | None = None
     recompile_limit: int | None = None
     isolate: bool = False
+    regions: str | None = None
 
     @property
     def for_backend(self) -> dict[str, Any]:
@@ -61,7 +62,11 @@ class Options:
         """
         backend = self.backend if isinstance(self.backend, str) else _identity(self.backend)
         options = tuple(sorted((name, _frozen(value)) for name, value in self.options.items()))
-        return (backend, self.fullgraph, self.dynamic, self.mode, options, self.recompile_limit)
+        return (backend, self.fullgraph, self.dynamic, self.mode, options, *self._rest)
+
+    @property
+    def _rest(self) -> tuple[Hashable, ...]:
+        return self.recompile_limit, self.regions
 
 
 def _identity(backend: Any) -> Hashable:
@@ -85,6 +90,7 @@ def checked(
     name: str | None,
     recompile_limit: int | None,
     isolate: bool,
+    regions: str | None = None,
 ) -> Options:
     """The options, if they make sense; what doesn't is refused before anything is compiled."""
     if mode is not None and options is not None:
@@ -100,6 +106,8 @@ def checked(
         raise TypeError(f"dynamic must be True, False or None, not {dynamic!r}")
     if recompile_limit is not None and (type(recompile_limit) is not int or recompile_limit < 1):
         raise ValueError(f"recompile_limit must be a positive number, not {recompile_limit!r}")
+    if regions not in (None, "auto"):
+        raise ValueError(f'regions must be "auto" or None, not {regions!r}')
     check(backend)
     if backend == "inductor":
         check_settings(mode, options)
@@ -112,5 +120,7 @@ def checked(
         mode, options = None, None
     announce(backend)
     return Options(
-        backend, bool(fullgraph), dynamic, mode, dict(options or {}), name, recompile_limit, isolate
+        *(backend, bool(fullgraph), dynamic, mode, dict(options or {}), name, recompile_limit),
+        isolate=isolate,
+        regions=regions,
     )

@@ -80,7 +80,8 @@ class Rerun:
         self._reported = False
         self._unchanged = _Unchanged()
 
-    def _applies(self, error: BaseException) -> bool:
+    def applies(self, error: BaseException) -> bool:
+        """Whether the program runs in the place of the graph that has raised this."""
         possible = self._possible or self._unchanged.error == id(error)
         return possible and not is_interrupt(error) and not _has_hooks()
 
@@ -96,7 +97,7 @@ class Rerun:
             try:
                 return graph(*args)
             except Exception as error:
-                if self._applies(error):
+                if self.applies(error):
                     before.restore()
                 raise
 
@@ -122,7 +123,7 @@ class Rerun:
 
     def __call__(self, error: BaseException) -> None:
         """Returns if the exception is to leave."""
-        if self._applies(error):
+        if self.applies(error):
             text = f"{type(error).__name__}: {error}"
             self._instead.ran_eagerly(Why.RAISED)
             raise RunOriginal(lambda: self._report(text))

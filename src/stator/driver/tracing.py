@@ -95,6 +95,8 @@ def captured(task: Task, label: Label, options: Options, ledger: Ledger) -> Capt
         failed = whole.broken
         failed.error = None
     # Raised without a name here: this frame, with the arguments, is in its traceback.
+    if whole.broken.refuses:
+        raise CaptureError.of(label.name, whole.broken)
     if not may_split:
         if task.trust is Trust.SEEN:
             raise CaptureError.of(label.name, whole.broken)
@@ -214,6 +216,10 @@ def _traced(task: Task, options: Options, limit: int = sys.maxsize) -> Trace:
     while True:
         with _now_tracing():
             found = trace(task, limit)
+        if found.regions and found.broken is not None and not found.broken.refuses:
+            announcements.inlined(task, found)
+            task.inlined.update(found.regions)
+            continue
         if not load_library(found) and not COLLECTOR.provide():
             return found
 

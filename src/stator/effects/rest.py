@@ -13,6 +13,7 @@ An iterator inside of another one must be nobody else's: who has a reference to 
 import functools
 import gc
 import itertools
+import operator
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -355,7 +356,10 @@ def _some(found: Iterator[Item], held: int, limits: tuple[int, int, int | None, 
 
 
 def _repeated(iterator: Any) -> Any:
-    _, (value, *times) = _reduced(iterator)
+    """It holds one object (and its class, on some versions), and tells how often that comes."""
+    value = gc.get_referents(iterator)[-1]
+    left = operator.length_hint(iterator, -1)
+    times = () if left < 0 else (left,)
     if is_constant(value):
         return (Item(value, None, value) for _ in itertools.repeat(0, *times))
     number = _number(iterator, value)
@@ -363,9 +367,16 @@ def _repeated(iterator: Any) -> Any:
 
 
 def _numbered(iterator: Any) -> Any:
-    _, given = _reduced(iterator)
-    if not all(type(each) in (int, float) for each in given):
+    """The only thing of `count` that shows where it is on all versions is its text."""
+    held = [each for each in gc.get_referents(iterator) if each is not itertools.count]
+    if not all(type(each) in (int, float) for each in held):
         return None
+    try:
+        text = repr(iterator)  # own: of C, as are the numbers in it
+    except ValueError:  # too many digits
+        return None
+    numbers = text.removeprefix("count(").removesuffix(")").split(", ")
+    given = [int(each) if each.lstrip("-").isdigit() else float(each) for each in numbers]
     return (Item(each, None, each) for each in itertools.count(*given))
 
 
@@ -436,8 +447,6 @@ _DICTS: Final = tuple(map(type, map(iter, ({}, {}.values(), {}.items()))))
 _ITERTOOLS: Final[tuple[tuple[Any, tuple[Any, ...], Callable[[Any], Any]], ...]] = (
     (itertools.chain, (), _chained),
     (itertools.islice, ([], 1), _sliced),
-    (itertools.repeat, (0,), _repeated),
-    (itertools.count, (), _numbered),
     (itertools.cycle, ([],), _cycled),
 )
 _DRIVERS: Final[tuple[type, ...]] = (
@@ -453,6 +462,8 @@ _RESTS: Final[dict[type, Callable[[Any], Any]]] = {
     _LISTS[1]: _indexed(list.__reversed__),
     enumerate: _enumerated,
     zip: _zipped,
+    itertools.repeat: _repeated,
+    itertools.count: _numbered,
     **{cls: found for cls, args, found in _ITERTOOLS if _tells(cls, *args)},
 }
 # How often an inner iterator is referred to that nobody else has.

@@ -24,6 +24,12 @@ def compile_fx() -> Any:
         return import_module("torch._inductor.compile_fx").compile_fx
 
 
+def compile_fx_inner() -> Any:
+    """What it compiles a forward or a backward by, each when it is needed."""
+    with needed("Inductor, the default backend; others can be named"):
+        return import_module("torch._inductor.compile_fx").compile_fx_inner
+
+
 def instruction_sets() -> list[Any]:
     """Those of processors that it may write kernels for, the best first; none if it has no list."""
     found: list[Any] = optional(

@@ -1,6 +1,7 @@
 """Operators as objects, and operators whose names are private."""
 
 import torch
+from torch.fx.node import has_side_effect
 
 from .door import needed
 
@@ -44,7 +45,18 @@ with needed("checks in a graph"):
     ASSERT_ASYNC = torch.ops.aten._assert_async.default
     ASSERT_ASYNC_MESSAGE = torch.ops.aten._assert_async.msg
     ASSERT_SCALAR = torch.ops.aten._assert_scalar.default
+with needed("calls of graphs in a graph, which a backend compiles once"):
+    INVOKE_SUBGRAPH = torch.ops.higher_order.invoke_subgraph
 with needed("packed sequences"):
     PACK_PADDED_SEQUENCE = torch.ops.aten._pack_padded_sequence.default
     PACK_PADDED_SEQUENCE_BACKWARD = torch.ops.aten._pack_padded_sequence_backward.default
     PAD_PACKED_SEQUENCE = torch.ops.aten._pad_packed_sequence.default
+
+with needed("operators that show something, in order"):
+    from torch._higher_order_ops import effects
+
+
+def keep_in_order(operator: OpOverload) -> None:
+    """Says of an operator that it is called for what it does, and in order."""
+    effects._register_effectful_op(operator, effects._EffectType.ORDERED)
+    has_side_effect(operator)

@@ -25,6 +25,8 @@ class Classes(Identity):
 
     def class_attribute(self, cls: type, name: str) -> Attribute | None:
         """As `_PyType_Lookup`, guarded; what the program has set comes first."""
+        if self.reads is not None:
+            self.reads.add((type, name))
         if name in self._written_names:
             for owner in objects.mro(cls):
                 if (id(owner), name) in self.class_writes:
@@ -67,6 +69,7 @@ class Classes(Identity):
         found = objects.lookup(cls, name)
         if name.startswith("__") or is_descriptor(value) or (found and is_descriptor(found.value)):
             raise ClassChanged(f"the method or property {name} of a class is replaced")
+        self.write(type, name)
         if self.watch is not None:
             self.watch(id(cls), name)
         self.class_writes[id(cls), name] = value

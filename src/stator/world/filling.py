@@ -54,7 +54,7 @@ from stator.world.records import (
     pairs,
     raw_items,
 )
-from stator.world.store import Store
+from stator.world.store import ALL, Store
 
 
 class Filling(Store):
@@ -67,6 +67,7 @@ class Filling(Store):
         own = record.dict
         if own is None:
             return MISSING
+        self.read(id(record.shadow), name)
         if name in own:
             return own[name]
         if record.attributes_filled or name in record.attributes:
@@ -109,6 +110,7 @@ class Filling(Store):
 
     def fill_attributes(self, record: Record) -> None:
         """All instance attributes, in the order of the raw object's dict, and all slots."""
+        self.read(id(record.shadow), ALL)
         self.fill_slots(record)
         if record.attributes_filled:
             return
@@ -129,6 +131,7 @@ class Filling(Store):
         record.attributes_filled = True
 
     def fill_slots(self, record: Record) -> None:
+        self.read(id(record.shadow), ALL)
         if record.slots is not None:
             return
         record.slots = {}
@@ -153,6 +156,7 @@ class Filling(Store):
             keys = dict.__iter__(record.shadow)
         record = record.owner or record
         record.touched = True
+        self.write(id(record.shadow), ALL if name is MISSING or type(name) is not str else name)
         if self.watch is not None:
             self.watch(id(record.shadow), name)
         record.changed_names.update(key for key in keys if type(key) is str)
@@ -161,6 +165,7 @@ class Filling(Store):
 
     def fill(self, record: Record) -> None:
         """The whole contents of a container, each item wrapped."""
+        self.read(id(record.shadow), ALL)
         if record.filled:
             if record.weak and self.weakly is not None:
                 self.weakly(record)
@@ -304,6 +309,7 @@ class Filling(Store):
         cls = type(key)
         if record.owner is not None:
             return self.attribute(record.owner, key) if cls is str else MISSING
+        self.read(id(record.shadow), key if cls is str else ALL)
         if record.grown:
             return MISSING
         if cls is int and record.base is list:
@@ -345,6 +351,7 @@ class Filling(Store):
             return self.attribute(record.owner, key) is not MISSING
         if not plain_keys(record):
             return None
+        self.read(id(record.shadow), key)
         if key in record.items:
             return True
         if key in record.absent:
@@ -360,6 +367,7 @@ class Filling(Store):
 
     def length(self, record: Record) -> int:
         """How many items an unfilled container holds."""
+        self.read(id(record.shadow), ALL)
         size: int = record.base.__len__(record.raw)  # type: ignore[attr-defined]
         if record.plain_length is None:
             record.plain_length = size

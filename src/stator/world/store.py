@@ -6,12 +6,15 @@ parts of a `World` share: stand-ins by raw object, records by shadow, sources by
 
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from stator.guards import Check, Equal, Guard, Source, TypeIs
 from stator.objects.types import Attribute
 from stator.world.kinds import CONSTANTS
 from stator.world.records import Record
+
+ALL: Final = object()
+"""Any part of an object, where one is read or written as a whole."""
 
 
 def _nobody() -> tuple[None, int]:
@@ -42,6 +45,12 @@ class Store:
         self.foreign: Callable[[Any, Source], Any] | None = None
         self.symbolic: dict[type, Callable[[Any, Source], Any]] = {}  # numbers that are left open
         self.looked: set[str] = set()  # strings that were left open, and should not have been
+        self.reads: set[tuple[object, Any]] | None = None  # what is read, while a region is traced
+        self.writes: dict[
+            tuple[object, Any], int
+        ] = {}  # what was written, and when for the last time
+        self.written = 0  # how often
+        self.reached: list[tuple[Any, Source]] = []  # read by regions that were not traced again
         self._alive: list[Any] = []  # ids above stay taken
         self._class_attributes: dict[tuple[int, str], Attribute | None] = {}
         self._class_values: dict[tuple[int, str], Any] = {}
@@ -58,6 +67,16 @@ class Store:
 
     def guard(self, source: Source, check: Check) -> None:
         self.guards.append(Guard(source, check, *self.blame()))
+
+    def read(self, whose: object, name: Any) -> None:
+        """The program reads a part of an object: of a shadow or cell by its id, or of any class."""
+        if self.reads is not None:
+            self.reads.add((whose, name))
+
+    def write(self, whose: object, name: Any) -> None:
+        """The program writes a part of an object."""
+        self.written += 1
+        self.writes[whose, name] = self.written
 
     def keep(self, *values: Any) -> None:
         self._alive.extend(values)

@@ -70,6 +70,7 @@ class World(Filling, Classes):
 
     def lookup(self, record: Record, name: str) -> Any:
         """A name in a namespace; MISSING if it is not there."""
+        self.read(id(record.shadow), name)
         if record.filled:
             return dict.get(record.shadow, name, MISSING)
         value = record.items.get(name, MISSING)

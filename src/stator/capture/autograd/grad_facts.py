@@ -33,6 +33,8 @@ class Grads:
     def __init__(self) -> None:
         self._matches: dict[int, TensorMatch] = {}  # by id of the real tensor
         self._asked = torch.is_grad_enabled() or is_any_autocast_enabled()
+        self.looked = 0
+        """How often the program has asked for more than whether a tensor requires grad."""
 
     def wrapped(self, real: torch.Tensor, match: "TensorMatch") -> "TensorMatch":
         """A tensor has become an input, with this guard."""
@@ -42,15 +44,20 @@ class Grads:
     def asked(self) -> None:
         """The program, or we on its behalf, have looked at what tensors have to do with grad."""
         self._asked = True
+        self.looked += 1
 
     def attribute(self, name: str) -> None:
         """An attribute of a tensor is told."""
-        self._asked = self._asked or not grad_blind.is_blind_attribute(name)
+        blind = grad_blind.is_blind_attribute(name)
+        self._asked = self._asked or not blind
+        self.looked += not blind and name != "requires_grad"
 
     def answer(self, function: Any, args: list[Any]) -> None:
         """A function has told something while tracing."""
-        if not self._asked and not grad_blind.is_blind_question(function):
-            self._asked = any(True for _ in tensors_in(args))
+        if not grad_blind.is_blind_question(function):
+            found = any(True for _ in tensors_in(args))
+            self.looked += found
+            self._asked = self._asked or found
 
     def forget(self, tensors: "Tensors", recorded: Recorded, changes: "Changes") -> None:
         """At the end: guards ask for `requires_grad` where it may matter."""

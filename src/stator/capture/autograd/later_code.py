@@ -50,6 +50,7 @@ class Later:
         self._shared = {id(value): value for value in _parts(shared) if _can_change(value)}
 
     def __enter__(self) -> "Later":
+        self._calls.later += 1
         tracer, tensors = self._calls.tracer, self._calls.tensors
         read = {
             "load_global": self._load_global,
@@ -67,6 +68,7 @@ class Later:
         return self
 
     def __exit__(self, *_: Any) -> None:
+        self._calls.later -= 1
         for before, place in self._before:
             for name, value in before.items():
                 if value is None:

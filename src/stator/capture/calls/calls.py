@@ -41,10 +41,12 @@ from stator.capture.library.contexts import Contexts
 from stator.capture.library.decimals import Decimals
 from stator.capture.library.files import Files
 from stator.capture.library.locks import Locks, is_lock
+from stator.capture.modules.module_calls import CALL
 from stator.capture.objects import changes
 from stator.capture.objects.weak_callbacks import Deaths
 from stator.capture.objects.weak_references import check_forgotten, is_reference, referent
 from stator.capture.randomness.draws import is_generator_method
+from stator.capture.regions.nested import Regions
 from stator.capture.trace.refusals import MARKED
 from stator.contracts import Contract, Depth
 from stator.diagnostics.catalogue import (
@@ -92,12 +94,17 @@ class Calls:
         self.contexts = Contexts(self)
         self.coroutines = Coroutines()
         self.files = Files()
+        self.regions = Regions(self)
         self.whole = False  # there is to be one graph: a break is an error
         self._rules: dict[int, leaves.Rule | None] = {}
         self.contracts: dict[int, Contract | None] = {}
         self.called: set[int] = set()  # ids of functions about which all is guarded
         self.made_caches: set[int] = set()  # ids of what `functools.lru_cache` made in the trace
         self.once: list[Once] = []  # calls of functions with a cache
+        self.later = 0  # code is evaluated that runs in the backward
+        self.shows = 0  # texts that the graph shows, so far
+        self.logs = False  # the graph shows gradients
+        self.watched: list[tuple[Any, int, Any]] = []  # of these, made at a step, at places
         self.told: dict[int, tuple[Any, int]] = {}  # objects with known addresses, and since when
         self.lent: dict[int, Answer] = {}  # what can be changed among their answers, by id
         self.caches: dict[int, Answers] = {}  # guards on what they hold
@@ -298,6 +305,10 @@ class Calls:
     def function(
         self, frame: Frame, function: Any, args: list[Any], kwnames: tuple[str, ...] | None
     ) -> Any:
+        if self.regions.auto and function is CALL:
+            found = self.regions.module(frame, args, kwnames)
+            if found is not MISSING:
+                return found
         rule = self.rule(function)
         answered = self._answered(frame, function, args, kwnames, rule)
         if answered is not MISSING:

@@ -159,8 +159,8 @@ def learn() -> None:
                 marks.put(found[name], mark)
 
 
-def _region(function: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """A region that could be compiled once for all its uses is a call like any other."""
+def invoke_region(function: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Calls a region (`nested_compile_region`); a trace has a way of its own (`regions.nested`)."""
     return function(*args, **kwargs)
 
 
@@ -175,6 +175,6 @@ _TORCHS: Final = {
         },
     },
     "torch._higher_order_ops.invoke_subgraph": {
-        "invoke_subgraph_placeholder": Mark(Kind.SUBSTITUTE, substitute=_region),
+        "invoke_subgraph_placeholder": Mark(Kind.SUBSTITUTE, substitute=invoke_region),
     },
 }

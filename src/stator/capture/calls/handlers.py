@@ -24,12 +24,14 @@ from stator.capture.modules.module_hooks import HANDLERS as HOOKS
 from stator.capture.numbers.number_methods import IN_BASES, METHODS
 from stator.capture.numbers.scalar_calls import SCALARS
 from stator.capture.objects.weak_references import WEAK
+from stator.capture.regions.nested import REGIONS
 from stator.capture.tensors.number_tensors import NUMBER_TENSORS
 from stator.capture.tensors.overridden import OVERRIDDEN
 from stator.capture.tensors.settings import DEVICES
 from stator.capture.texts.formatting import FORMATTING
 from stator.capture.texts.logger_calls import LOGGING
 from stator.capture.texts.printing import PRINTING
+from stator.capture.texts.showing import SHOWING
 from stator.capture.texts.warning_calls import WARNINGS
 
 
@@ -52,6 +54,7 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     WARNINGS,
     FORMATTING,
     PRINTING,
+    SHOWING,
     CACHED,
     WEAK,
     LOGGING,
@@ -70,5 +73,6 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     OVERRIDDEN,
     HOOKS,
     NODES,
+    REGIONS,
 )
 """By the id of a callable, which lives as long as its module."""

@@ -27,6 +27,11 @@ def guard_distinct(world: World, changed: Record, records: list[Record]) -> None
         and type(other.shadow) is cls
         and not (type(other.source) is Fixed and type(changed.source) is Fixed)
     )
+    others += tuple(
+        source
+        for raw, source in world.reached
+        if type(raw) is cls and id(raw) not in world.stand_ins
+    )
     if others:
         world.guard(changed.source, NotAliased(others))
     for mine in _namespaces(changed):

@@ -14,6 +14,7 @@ from stator.capture.tensors.tensors import Tensors
 from stator.diagnostics.catalogue import OddNamespace
 from stator.guards import CellContents, Fixed, Source
 from stator.world import MISSING, Record, World
+from stator.world.store import ALL
 
 _UNREAD: Final = object()
 
@@ -27,6 +28,7 @@ class Waiting(NamedTuple):
 
 def store_name(world: World, record: Record, name: str, value: Any) -> None:
     """Sets a name in a dict of the world; NULL deletes it."""
+    world.write(id(record.shadow), name)
     if world.watch is not None:
         world.watch(id(record.shadow), name)
     if value is NULL or record.filled or not world.store_item(record, name, value):
@@ -169,6 +171,7 @@ class Names:
     def load_cell(self, frame: Frame, cell: types.CellType) -> Any:
         if id(cell) not in self.world.origins:
             return core.load_cell(frame, cell)
+        self.world.read(id(cell), ALL)
         value = self.cells.get(id(cell), _UNREAD)
         if value is _UNREAD:
             raw = core.load_cell(frame, cell)
@@ -186,6 +189,7 @@ class Names:
             core.store_cell(frame, cell, value)
 
     def store_cell_value(self, cell: types.CellType, value: Any) -> None:
+        self.world.write(id(cell), ALL)
         if self.world.watch is not None:
             self.world.watch(id(cell))
         self.cells[id(cell)] = value

@@ -30,6 +30,11 @@ MOST_BYTES: Final = 1 << 24  # of one constant
 _CPU: Final = torch.device("cpu")
 
 
+def is_factory(target: Any) -> bool:
+    """Whether what it draws can be drawn by another generator, before the graph."""
+    return id(target) in _FACTORIES
+
+
 class Seeded:
     """What is drawn behind the last seed of one trace."""
 

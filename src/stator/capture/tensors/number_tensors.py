@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # In these, each operation of the kernels rounds. Others are computed in float32.
 _EXACT: Final = frozenset({torch.float32, torch.float64})
+WRITTEN_OUT: Final = frozenset({"addcdiv_", "_foreach_addcdiv_"})  # by name, for `written_out`
 
 
 def written_out(

@@ -10,9 +10,11 @@ for that if they are few and small; else the program runs if none has changed ye
 result nobody uses is one of the graph's results, or backends would leave it out.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final
@@ -30,9 +32,8 @@ from stator.evaluator import PACKAGE
 from stator.evaluator.opcodes.exceptions import EXIT_AND_SELF
 from stator.graph import OutputGraph, Recorded
 from stator.graph.fakes.inputs import tensors_in
-from stator.graph.passes.purity import is_torch_function
 from stator.graph.passes.retry import Changes, Retry, undo_of
-from stator.graph.recording.output import operator_name
+from stator.graph.recording.operations import Operation
 from stator.graph.recording.replay import NotReplayableError, hint
 from stator.torchlib.tensors import DisableTorchFunction
 
@@ -85,16 +86,16 @@ class Handled:
         self._noted: list[_Noted] = []
         self._loose: list[fx.Node] = []  # outside of all such blocks
 
-    def note(self, frame: Frame | None, target: Any, args: Any) -> None:
+    def note(self, frame: Frame | None, operation: Operation, args: Any) -> None:
         """An operator was recorded."""
-        if frame is None or frame.finished or not _may_refuse(target, args):
+        if frame is None or frame.finished or not _may_refuse(operation, args):
             return
         kinds = handlers(frame)
         node = next(iter(reversed(self._graph.graph.nodes)))
         if not kinds:
             self._loose.append(node)
         else:
-            name, step = operator_name(target), frame.ops.steps - 1
+            name, step = operation.shown, frame.ops.steps - 1
             self._noted.append(_Noted(name, node, step, "except" in kinds, stack(frame)))
 
     def any(self) -> bool:
@@ -158,26 +159,51 @@ def _refuse(tracer: "Tracer", noted: _Noted, why: str) -> None:
     raise signal
 
 
-def _may_refuse(target: Any, args: Any) -> bool:
-    if type(target) is tuple:
-        name = str(target[1])
-    elif not is_torch_function(target):
-        return True
-    else:
-        name = operator_name(target).rpartition(".")[2]
+class _Asked(Enum):
+    """What the name of an operator says of the values that it may refuse."""
+
+    NONE = "it takes all"
+    SOME = "it may refuse some"
+    ITEMS = "it refuses some indices"
+    DIVISION = "it refuses to divide integers by 0"
+    OF_FLOATS = "it refuses integers, unlike its fake kernel"
+    EXTREME = "it refuses nothing but tensors without values"
+
+
+@functools.lru_cache(10_000)
+def _asked(name: str) -> _Asked:
     if name in _ITEMS:
-        return _picks(args[1])
-    if name.strip("_") in _DIVISIONS:
-        given = list(tensors_in(args))
-        with DisableTorchFunction():
-            return not any(each.is_floating_point() or each.is_complex() for each in given)
+        return _Asked.ITEMS
     name = name.strip("_")
+    if name in _DIVISIONS:
+        return _Asked.DIVISION
     if name in _OF_FLOATS:
-        return not any(each.is_floating_point() for each in tensors_in(args))
+        return _Asked.OF_FLOATS
     if name in _EXTREMES:
-        sizes: Any = [size for each in tensors_in(args) for size in each.shape]
-        return any(type(size) is torch.SymInt for size in sizes)
-    return name in _REFUSING_TOO or name.startswith(_REFUSING)
+        return _Asked.EXTREME
+    refuses = name in _REFUSING_TOO or name.startswith(_REFUSING)
+    return _Asked.SOME if refuses else _Asked.NONE
+
+
+def _may_refuse(operation: Operation, args: Any) -> bool:
+    if not operation.torchs:
+        return True
+    name = operation.shown.rpartition(".")[2] if operation.is_overload else operation.name
+    match _asked(name):
+        case _Asked.NONE:
+            return False
+        case _Asked.ITEMS:
+            return _picks(args[1])
+        case _Asked.DIVISION:
+            given = list(tensors_in(args))
+            with DisableTorchFunction():
+                return not any(each.is_floating_point() or each.is_complex() for each in given)
+        case _Asked.OF_FLOATS:
+            return not any(each.is_floating_point() for each in tensors_in(args))
+        case _Asked.EXTREME:
+            sizes: Any = [size for each in tensors_in(args) for size in each.shape]
+            return any(type(size) is torch.SymInt for size in sizes)
+    return True
 
 
 def _picks(index: Any) -> bool:

@@ -16,7 +16,7 @@ from stator.diagnostics.catalogue import TensorStateChanged
 from stator.graph.fakes.inputs import FakeInput, tensors_in
 from stator.graph.fakes.memory import extent, storage_of
 from stator.graph.passes.prologue import Step
-from stator.graph.recording.output import operator_name
+from stator.graph.recording.operations import operator_name
 from stator.torchlib.operators import OpOverload, OpOverloadPacket
 
 if TYPE_CHECKING:

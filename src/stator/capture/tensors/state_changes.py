@@ -29,11 +29,13 @@ class StateChanges:
         self._world = world
         self._state = state
         self._open: dict[int, list[Scope]] = {}  # by id of the context manager
+        self.flags = 0  # how often one was set
 
     def change(self, action: str, function: Any, args: list[Any], kwargs: Any) -> Any:
         """What a leaf rule of the kind STATE says."""
         if action == "flag":
             # torch's own setters of flags: done now, and again when the graph runs.
+            self.flags += 1
             self._graph.effect(function, *args)
             function(*args)
             return None

@@ -121,6 +121,7 @@ class TensorAttributes:
     def own_attribute(self, obj: torch.Tensor, name: str) -> Any:
         """An attribute that a program has set on a tensor before the call; MISSING if none."""
         given = self._tensors.inputs.get(id(obj))
+        self._tensors.grads.looked += 1
         if given is not None and not self._tensors.own.deleted(obj, name):
             raw, source = given
             own = objects.instance_dict(raw)

@@ -368,6 +368,11 @@ class TensorState(AutogradLeaves):
             self._world.guard(first, NotAliased(tuple(others)))
         return marked
 
+    def states(self) -> tuple[int, ...]:
+        """How much of it there is: it grows whenever the program changes something of a tensor."""
+        given = sum(map(len, self._attributes.values()))
+        return given, len(self._grads), len(self._data), len(self._holders)
+
     def has_state(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor made in the call has attributes, a gradient, or a class of its own."""
         key = id(tensor)

@@ -32,9 +32,10 @@ from stator.capture.numbers.indexing import Indexing
 from stator.capture.numbers.scalars import SYMBOLS, Scalars, is_index
 from stator.capture.numbers.shapes import Shapes
 from stator.capture.objects.values import held, is_result_type
+from stator.capture.randomness.seeds import is_factory
 from stator.capture.tensors.layouts import answered, check_layout
 from stator.capture.tensors.leaf_views import LeafViews
-from stator.capture.tensors.number_tensors import written_out
+from stator.capture.tensors.number_tensors import WRITTEN_OUT, written_out
 from stator.capture.tensors.overrides import Overrides
 from stator.capture.tensors.refused_values import Handled
 from stator.capture.tensors.refusing_views import RefusingViews
@@ -66,7 +67,7 @@ from stator.graph import (
 from stator.graph.fakes.memory import storage_of
 from stator.graph.leaves import leaves
 from stator.graph.recording.errors import Apart
-from stator.graph.recording.output import operator_name
+from stator.graph.recording.operations import operation_of
 from stator.graph.recording.state import StateRecorder
 from stator.graph.unknown.scalars import take
 from stator.guards import Equal, Index, Is, Source, TypeIs
@@ -85,6 +86,7 @@ CONSTANT_TYPES: Final = (
     torch.Size,
 )
 _NARROW: Final = (torch.narrow, ("method", "narrow"))  # may read where to start from a tensor
+_NUMBERS: Final = TypeSet(int, float, bool, type(None), torch.dtype)
 _TENSORS: Final = TypeSet(FakeTensor, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -195,50 +197,57 @@ class Tensors:
 
     def record(self, frame: Frame | None, target: Any, args: Any, kwargs: Any = None) -> Any:
         """One node, or an answer."""
+        operation = operation_of(target)
         self.replaced.check(target)
         self.budget.records(frame)
-        if self.overrides.concerns(*args, kwargs or {}):
-            raise TensorSubclass(f"{operator_name(target)} of a tensor of a subclass")
+        if self.overrides.active and self.overrides.concerns(*args, kwargs or {}):
+            raise TensorSubclass(f"{operation.shown} of a tensor of a subclass")
         if target is operator.getitem and self.own.settings.modes:
             gathered = self.indexing.gathered(frame, *args)
             if gathered is not MISSING:
                 return gathered
         if kwargs and type(kwargs.get("generator")) is torch.Generator:
             return self.own.draws.operator(frame, target, args, kwargs)
-        if self.own.draws.seeded.handles(target):
-            return self.own.draws.seeded.draw(frame, target, args, kwargs or {})
-        if self.own.draws.forked.handles(target, args, kwargs or {}):
-            return self.own.draws.forked.draw(frame, target, args, kwargs or {})
-        self.ready((args, kwargs), Depth.DEEP)
-        args, kwargs = self.arrays.numbers((args, kwargs), target)
-        if kwargs and kwargs.get("requires_grad") is True:
-            made = self.record(frame, target, args, {**kwargs, "requires_grad": False})
-            return self.own.requires_grad_(frame, made)
-        written = written_out(self, frame, target, args, kwargs)
-        if written is not MISSING:
-            return written
+        if is_factory(target):
+            if self.own.draws.seeded.handles(target):
+                return self.own.draws.seeded.draw(frame, target, args, kwargs or {})
+            if self.own.draws.forked.handles(target, args, kwargs or {}):
+                return self.own.draws.forked.draw(frame, target, args, kwargs or {})
+        if kwargs or not self._are_plain(args):
+            self.ready((args, kwargs), Depth.DEEP)
+            args, kwargs = self.arrays.numbers((args, kwargs), target)
+            if kwargs and kwargs.get("requires_grad") is True:
+                made = self.record(frame, target, args, {**kwargs, "requires_grad": False})
+                return self.own.requires_grad_(frame, made)
+        if operation.name in WRITTEN_OUT:
+            written = written_out(self, frame, target, args, kwargs)
+            if written is not MISSING:
+                return written
+        narrows = target in _NARROW
         if target is pad:
             args = (args[0], self.scalars.numbers(frame, args[1]), *args[2:])
-        elif target in _NARROW and _starts_at_tensor(args):
+        elif narrows and _starts_at_tensor(args):
             args = (*args[:2], *self.scalars.numbers(frame, args[2:]))
         trace = None if frame is None or frame.finished else self.stack_trace(frame)
         self.scalars.at(frame)
-        if target in _NARROW:
+        if narrows:
             self._take_sign(args, kwargs)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
                 name = placing(target)
-                sizes = sizes_before(name, args, kwargs)
+                sizes = sizes_before(name, args, kwargs) if name or kwargs else None
                 result = self.graph.call(target, args, kwargs, stack_trace=trace)
-                with DisableTorchFunction():
-                    check_strided(self, name, args, kwargs, result)
-                    if sizes is not None:
-                        check_resized(self, name, args, kwargs, sizes)
+                if name or sizes is not None:
+                    with DisableTorchFunction():
+                        check_strided(self, name, args, kwargs, result)
+                        if sizes is not None:
+                            check_resized(self, name, args, kwargs, sizes)
                 self.shapes.assumed.note(frame)
-                self.handled.note(frame, target, args)
+                self.handled.note(frame, operation, args)
                 self.leaf_views.note(frame, result)
-                self.refusing_views.note(frame, result)
+                if type(result) is tuple or type(result) is list:
+                    self.refusing_views.note(frame, result)
                 return result
             except OperatorError as failure:
                 self.shapes.assumed.note(frame)
@@ -259,6 +268,15 @@ class Tensors:
             except UntrackedTensorError:
                 raise RegionContents("a tensor has left a region sideways, and is used") from None
         return self.refuse(error)
+
+    def _are_plain(self, args: tuple[Any, ...]) -> bool:
+        """Whether there is nothing in arguments that C code would look into, or that is numpy's."""
+        opaque = self.world.opaque
+        for value in args:
+            cls = type(value)
+            if cls is not FakeTensor and (not _NUMBERS.holds(cls) or id(value) in opaque):
+                return False
+        return True
 
     def _take_sign(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """`narrow` from an unknown place: it is counted from the end only if it is in this call.

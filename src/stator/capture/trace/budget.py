@@ -81,7 +81,7 @@ class Budget:
             return
         if self._splits and (id(frame.code), int(frame.ip)) in self._splits:
             raise self._signal()
-        if self._is_over():
+        if time.monotonic() > self._not_before and self._is_over():
             key = id(frame.code), int(frame.ip)
             if key in self._late and not self._loops:
                 self._splits[key] = frame.code

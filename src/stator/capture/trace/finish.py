@@ -15,6 +15,7 @@ from stator.capture.calls.caches import check_answers
 from stator.capture.objects.weak_references import check_split
 from stator.capture.tensors.shared_inputs import guard_changed, shared_inputs
 from stator.capture.tensors.tensors import Tensors
+from stator.capture.texts.showing import check_watched
 from stator.capture.trace.outcome import Resolver, effects, state_effects
 from stator.capture.trace.task import Trace
 from stator.capture.trace.tracer import Tracer
@@ -33,6 +34,7 @@ from stator.graph.fakes.memory import storage_of
 from stator.graph.passes.retry import Changes, Retry, changes_of, retry_of
 from stator.graph.passes.unused_draws import unused_draws
 from stator.graph.recording.arrays import Edges
+from stator.graph.recording.nested import inline_single
 from stator.graph.unknown.symbols import reads_size
 from stator.guards import Source
 from stator.torchlib.tensors import DisableTorchFunction
@@ -47,6 +49,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
         return Trace(tracer.world.guards, None, [], None, raised=result, shapes=shapes)
     middle = _suspension(tracer)
     operators = tracer.operators = operators_of(graph)
+    inline_single(graph)
     resolver = Resolver(tracer)
     made = _planned(tracer, resolver, middle, result, raised)
     tracer.arrays.check_end()
@@ -57,6 +60,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
     groups = guard_changed(tracer, given)
     tracer.tensors.leaf_views.check(tracer, resolver.outputs)
     tracer.tensors.applied.check(tracer, resolver.outputs)
+    check_watched(tracer.calls, resolver.outputs)
     own = tracer.tensors.own
     own.gradients.retained.check(tracer, resolver.outputs)
     marked = own.finish(resolver.outputs)
@@ -115,6 +119,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
         writes=tracer.written,
         operators=operators,
         shapes=tracer.tensors.shapes,
+        shows=bool(tracer.calls.shows or tracer.calls.logs),
     )
 
 

@@ -42,6 +42,7 @@ _NUMBERS: Final = TypeSet(torch.SymInt, torch.SymFloat)
 _HASHING: Final = frozenset({"BUILD_SET", "BUILD_MAP", "SET_ADD", "MAP_ADD"})
 # Since 3.14, what a `with` calls is found by an instruction of its own, and called as any method.
 _WITH: Final = frozenset({"BEFORE_WITH", "BEFORE_ASYNC_WITH", "LOAD_SPECIAL"})
+_DELEGATING: Final = frozenset({"GET_YIELD_FROM_ITER", "GET_ITER"})  # GET_ITER since 3.15
 _ITERATING: Final = frozenset({"UNPACK_SEQUENCE", "UNPACK_EX", "LIST_EXTEND", "SET_UPDATE"})
 _DEEP: Final = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"})
 _INSTRUCTION_SPECIALS: Final = specials(
@@ -107,7 +108,7 @@ class Instructions:
         name = thunk.__code__.co_name
         if name == "IMPORT_FROM":
             return self._import_from(frame, thunk, operands)
-        if name == "GET_YIELD_FROM_ITER" and self.tracer.ahead.iterates(operands[0]):
+        if name in _DELEGATING and self.tracer.ahead.iterates(operands[0]):
             return operands[0]
         if name == "RAISE_VARARGS" and not operands:  # and the program handles none itself
             look_outside(self.tracer)

@@ -47,6 +47,7 @@ from stator.effects import (
 from stator.effects.node import Node
 from stator.effects.steps import Raw
 from stator.effects.texts import Given, Mention, Text
+from stator.graph.recording import shown
 from stator.graph.recording.arguments import Handle
 from stator.guards import Fixed
 from stator.objects import TypeSet
@@ -194,6 +195,8 @@ def effects(tracer: Tracer) -> Iterator[Effect]:
         changed = True
         yield effect
     yield from asked(tracer.performed, changes=changed)
+    if tracer.calls.shows or tracer.calls.logs:
+        yield Perform(Fixed(shown.rest, "show_rest"), ())
 
 
 def _changes(tracer: Tracer) -> Iterator[Effect]:

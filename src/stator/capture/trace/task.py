@@ -7,7 +7,7 @@ Out: a `Trace`.
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from stator.bytecode import decode
@@ -75,8 +75,12 @@ class Trace:
     """What was recorded, for comparison with another trace of the same call."""
     looked: frozenset[str] = frozenset()
     """Strings that were left open and that the program has looked at, by the text of the source."""
+    regions: tuple[CodeType, ...] = ()
+    """Regions inside of which it was broken off: they are to be none."""
     shapes: Shapes | None = None
     """What it assumes of the sizes and ints that are left open."""
+    shows: bool = False
+    """Whether the graph shows texts: they wait until it has run."""
 
     def all_guards(self) -> tuple[Guard, ...]:
         """With those on sizes, of which the backend may have added some."""
@@ -115,6 +119,10 @@ class Task:
     on one."""
     splits: Splits = field(default_factory=dict)
     """Loops that are not unrolled; those that take too long are added."""
+    inlined: set[CodeType] = field(default_factory=set)
+    """Regions that are captured where they are called; those that can be none are added."""
+    auto: bool = False
+    """Calls of modules that are repeated are regions."""
 
     @property
     def place(self) -> Place:

@@ -43,6 +43,7 @@ from stator.evaluator.loop import evaluate
 from stator.evaluator.operations import plain
 from stator.graph import OutputGraph, UntrackedTensorError
 from stator.graph.recording.interrupts import is_interrupt
+from stator.graph.recording.shown import nothing_shown
 from stator.graph.recording.state import StateRecorder, preserved
 from stator.guards import Callback, Fixed, Guard
 from stator.guards.tensors import torch_state_guards
@@ -79,7 +80,7 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
         start.append(Guard(Fixed(torch, "torch"), Callback(_in_transform, "in a transform")))
         inside = Transform("the function is called inside of torch.func.grad, vmap or the like")
         return Trace(start, None, [], None, broken=inside)
-    with preserved() as state_before:
+    with nothing_shown(), preserved() as state_before:
         graph = OutputGraph()
         living(graph)
         controls.learn()  # fake tensors may just have loaded torch._dynamo
@@ -101,6 +102,8 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
                 world.symbolic[str] = Held(tracer, task.wanted.held).wrap
             tensors.budget = Budget(task.splits, patient=task.whole)
             tracer.calls.whole = task.whole
+            tracer.calls.regions.inlined = task.inlined
+            tracer.calls.regions.auto = task.auto
             tensors.scalars.careful = task.trust is Trust.NOTHING
             if task.trust is not Trust.NOTHING:
                 tensors.scalars.speculation.start = state_before
@@ -175,6 +178,7 @@ def _broken_off(tracer: Tracer, task: Task, stopped: Break) -> Trace:
             operators_of(tracer.tensors.graph) if tracer.operators is None else tracer.operators
         ),
         looked=frozenset(tracer.world.looked),
+        regions=tracer.calls.regions.inside(stopped),
         shapes=tracer.tensors.shapes,
     )
 

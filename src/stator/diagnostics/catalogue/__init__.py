@@ -38,7 +38,12 @@ from stator.diagnostics.catalogue.recompiles import (
     reason_of,
     recompile_reason,
 )
-from stator.diagnostics.catalogue.regions import RegionContents, Transform
+from stator.diagnostics.catalogue.regions import (
+    ImpureRegion,
+    RegionContents,
+    TooManyRegions,
+    Transform,
+)
 from stator.diagnostics.catalogue.requests import (
     FunctionDisabled,
     GraphBreakAsked,
@@ -79,6 +84,7 @@ __all__ = [
     "GraphBreakAsked",
     "HiddenState",
     "Import",
+    "ImpureRegion",
     "InputOutput",
     "InterpreterState",
     "IteratorInUse",
@@ -103,6 +109,7 @@ __all__ = [
     "TensorSubclass",
     "TextOfTensor",
     "Threads",
+    "TooManyRegions",
     "TorchState",
     "Transform",
     "UnknownCFunction",
@@ -161,6 +168,8 @@ _REASONS: Final[tuple[type[Break], ...]] = (
     RegionContents,
     Transform,
     LoopUnrolled,
+    ImpureRegion,
+    TooManyRegions,
 )
 _BY_ID: Final = {reason.id: reason for reason in _REASONS}
 

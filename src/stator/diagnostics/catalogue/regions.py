@@ -90,3 +90,107 @@ def program(x):
 def arguments():
     return (torch.ones(3),)
 """
+
+
+class ImpureRegion(Break):
+    """`nested_compile_region`."""
+
+    refuses = True
+    id = "SB0044"
+    title = "a nested region changes something outside of it"
+    what = (
+        "A function that is marked with `nested_compile_region` sets an attribute, a global or a "
+        "variable of another function, or changes a list, dict or other object that it was given."
+    )
+    why = (
+        "A region is traced once, and its graph is called in the place of each further call: a "
+        "change that its Python code makes would be made once. Tracing it each time would give up "
+        "the time that a region is there to save, so it is an error."
+    )
+    fix = "return the new value, and assign it outside of the region\n\n\
+`stator.config.allow_side_effects_under_nested_compile_region = True` permits changes: the region \
+is captured at each call then, with what it changes in order."
+    example = """\
+import stator
+import torch
+
+calls = []
+
+@stator.nested_compile_region
+def block(x):
+    calls.append(1)
+    return x.sin()
+
+def program(x):
+    return block(block(x))
+
+def arguments():
+    return (torch.ones(3),)
+"""
+    fixed = """\
+import stator
+import torch
+
+calls = []
+
+@stator.nested_compile_region
+def block(x):
+    return x.sin()
+
+def program(x):
+    calls.append(1)
+    return block(block(x))
+
+def arguments():
+    return (torch.ones(3),)
+"""
+
+
+class TooManyRegions(Break):
+    """`nested_compile_region`."""
+
+    refuses = True
+    id = "SB0045"
+    title = "a nested region is another one each time"
+    what = (
+        "A function that is marked with `nested_compile_region` was traced `max_reuse_entries` "
+        "times in one call, since each use of it differs from those before: in the shape or dtype "
+        "of an argument, in a constant, in an attribute that it reads."
+    )
+    why = "Then nothing is reused, and tracing takes longer than without the region."
+    fix = (
+        "remove what differs, or the mark; or raise max_reuse_entries of nested_compile_region\n\n\
+`STATOR_LOGS=regions` says of each call what is different."
+    )
+    example = """\
+import stator
+import torch
+
+@stator.nested_compile_region(max_reuse_entries=2)
+def block(x, factor):
+    return x.sin() * factor
+
+def program(x):
+    for factor in range(1, 5):
+        x = block(x, factor)
+    return x
+
+def arguments():
+    return (torch.ones(3),)
+"""
+    fixed = """\
+import stator
+import torch
+
+@stator.nested_compile_region(max_reuse_entries=2)
+def block(x):
+    return x.sin()
+
+def program(x):
+    for factor in range(1, 5):
+        x = block(x) * factor
+    return x
+
+def arguments():
+    return (torch.ones(3),)
+"""

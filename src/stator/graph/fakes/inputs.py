@@ -6,10 +6,10 @@ must see the inputs as they are at the start of the graph: `Fakes.pristine` give
 """
 
 import warnings
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
 import torch
@@ -24,7 +24,9 @@ from stator.graph.fakes.memory import expression
 from stator.graph.recording.errors import Unsupported
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.unknown.environment import Environment
+from stator.objects import TypeSet
 from stator.torchlib.fakes import (
+    FakeTensor,
     FakeTensorMode,
     GuardSource,
     Source,
@@ -52,6 +54,8 @@ class InputSource(Source):  # type: ignore[misc, unused-ignore]  # torch may be 
     def name(self) -> str:  # type: ignore[override, unused-ignore]
         return self.placeholder
 
+
+_HOLD_NOTHING: Final = TypeSet(int, float, bool, str, type(None), torch.dtype, torch.device)
 
 Bounds: TypeAlias = tuple[int | None, int | None]
 
@@ -253,6 +257,52 @@ def _layout(fake: torch.Tensor) -> tuple[Any, ...]:
 def differentiable(tensor: torch.Tensor) -> bool:
     """Whether a tensor can require grad."""
     return tensor.dtype.is_floating_point or tensor.dtype.is_complex
+
+
+def operands_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[torch.Tensor]:
+    """The tensors in the arguments of a call, in order: most are the arguments themselves."""
+    found: list[torch.Tensor] = []
+    for value in args:
+        if type(value) is FakeTensor:
+            found.append(value)
+        elif not _HOLD_NOTHING.holds(type(value)):
+            found += tensors_in(value)
+    for value in kwargs.values():
+        if not _HOLD_NOTHING.holds(type(value)):
+            found += tensors_in(value)
+    return found
+
+
+def versions(tensors: Sequence[torch.Tensor]) -> list[int | None]:
+    """The versions of tensors."""
+    found: list[int | None] = []
+    for tensor in tensors:
+        found.append(None if tensor.is_inference() else tensor._version)
+    return found
+
+
+def changed_since(
+    tensors: Sequence[torch.Tensor], before: Sequence[int | None], uncounted: bool
+) -> list[torch.Tensor]:
+    """Those with another version than before; also those without one, if it is `uncounted`."""
+    found: list[torch.Tensor] = []
+    for old, tensor in zip(before, tensors, strict=True):
+        new = None if tensor.is_inference() else tensor._version
+        if old != new or (old is None and uncounted):
+            found.append(tensor)
+    return found
+
+
+def are_empty(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether all have no values, for any size that is open."""
+    for tensor in tensors:
+        sizes: Any = tensor.shape
+        for size in sizes:
+            if (size if type(size) is int else size.node.maybe_as_int()) == 0:
+                break
+        else:
+            return False
+    return True
 
 
 def tensors_in(value: object) -> Iterable[torch.Tensor]:

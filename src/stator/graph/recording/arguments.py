@@ -142,6 +142,27 @@ class Arguments:
         """A symbolic number: what it always is, or the node that computes it."""
         return self._symbols.argument(number)
 
+    def of_call(
+        self, target: Any, args: Sequence[Any], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a call, for its node: to torch's own functions, some of Python's types
+        mean dtypes.
+        """
+        given: list[Any] = []
+        for value in args:
+            node = self._nodes.get(id(value))
+            if type(node) is fx.Node:
+                given.append(node)
+            elif type(value) is type:
+                given.append(self.of(_dtype(target, value)))
+            else:
+                given.append(self.of(value))
+        if not kwargs:
+            return tuple(given), {}
+        return tuple(given), {
+            name: self.of(_dtype(target, value)) for name, value in kwargs.items()
+        }
+
     def of(self, value: Any) -> Any:
         """`value` as an FX argument: tensors and symbolic numbers become nodes."""
         kind = type(value)
@@ -172,18 +193,10 @@ class Arguments:
         raise Unsupported(text, cause)
 
 
-def with_dtypes(target: Any, values: Any) -> Any:
-    """Arguments for a node: to torch's own functions, some of Python's types mean dtypes."""
-    items = values.values() if type(values) is dict else values
-    if all(type(item) is not type for item in items) or not _is_torchs(target):
-        return values
-    if type(values) is dict:
-        return {name: _dtype(item) for name, item in values.items()}
-    return tuple(map(_dtype, values))
-
-
-def _dtype(value: Any) -> Any:
-    return _DTYPES.get(value, value) if type(value) is type else value
+def _dtype(target: Any, value: Any) -> Any:
+    if type(value) is not type or not _is_torchs(target):
+        return value
+    return _DTYPES.get(value, value)
 
 
 def _is_torchs(target: Any) -> bool:

@@ -2,16 +2,14 @@
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final
 
-import torch
 from torch.fx.experimental.symbolic_shapes import (
     GuardOnDataDependentSymNode,
     PendingUnbackedSymbolNotFound,
 )
 
-from stator.graph.passes.purity import is_torch_function
 from stator.graph.recording.errors import DataDependent, OperatorError, RecordingError, Unsupported
 from stator.graph.recording.replay import eager_error
 from stator.torchlib.fakes import (
@@ -74,7 +72,7 @@ def failure_of(
     error: Exception,
     name: str,
     run: Callable[[tuple[Any, ...], dict[str, Any]], object],
-    function: Callable[..., Any] | None,
+    torchs: bool,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> RecordingError:
@@ -82,7 +80,7 @@ def failure_of(
 
     It is the program's error only if autograd refuses, or eager, asked with the same metadata,
     raises too. Otherwise the fake kernel is stricter than the real one, and the operation stays out
-    of the graph. `function` is None for a tensor method.
+    of the graph. So it does if the function is none of torch's.
     """
     if isinstance(error, RecordingError):
         return error
@@ -90,7 +88,7 @@ def failure_of(
         return DataDependent(f"the result of {name} depends on the values in a tensor")
     if isinstance(error, _UNSUPPORTED):
         return Unsupported(f"{name} can't be carried out on fake tensors: {error}")
-    if function is None or is_torch_function(function):
+    if torchs:
         if type(error) is RuntimeError and any(each in str(error) for each in _AUTOGRAD):
             return OperatorError(RuntimeError(str(error)))
         eager = eager_error(run, args, kwargs)
@@ -101,25 +99,14 @@ def failure_of(
 
 def refusal_of_nothing(
     run: Callable[[tuple[Any, ...], dict[str, Any]], object],
-    function: Callable[..., Any] | None,
-    operands: Sequence[torch.Tensor],
+    torchs: bool,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> OperatorError | None:
-    """The error of an operation whose tensors are all empty, if eager raises one.
+    """The error of an operation of torch's whose tensors are all empty, if eager raises one.
 
     Many a fake kernel lets pass what the real one refuses there, such as the maximum of nothing.
     There are no values that the real one could look at, so it says the same of other tensors.
     """
-    if not operands or not all(_is_empty(tensor) for tensor in operands):
-        return None
-    if function is not None and not is_torch_function(function):
-        return None
-    error = eager_error(run, args, kwargs)
+    error = eager_error(run, args, kwargs) if torchs else None
     return None if error is None else OperatorError(error)
-
-
-def _is_empty(tensor: torch.Tensor) -> bool:
-    """Whether it has no values, for any size that is open."""
-    sizes: Any = tensor.shape
-    return any((size if type(size) is int else size.node.maybe_as_int()) == 0 for size in sizes)

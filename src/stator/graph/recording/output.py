@@ -13,7 +13,7 @@ import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 import torch
 import torch.fx as fx
@@ -34,31 +34,27 @@ from stator.graph.fakes.inputs import (
     Dynamic,
     Fakes,
     InputSource,
+    are_empty,
+    changed_since,
     differentiable,
+    operands_of,
     tensors_in,
     version,
+    versions,
 )
-from stator.graph.fakes.layouts import REWRITTEN, is_identity, is_new
+from stator.graph.fakes.layouts import is_identity, is_new
 from stator.graph.fakes.memory import storage_of
 from stator.graph.fakes.overlaps import Answer, Overlap, is_elementwise, is_in_place, overlap_of
-from stator.graph.fakes.packed import PACKED, packed_results
-from stator.graph.fakes.recurrent import RECURRENT, recurrent_results
-from stator.graph.fakes.resizing import RESIZED_AS, RESIZING, Outs
+from stator.graph.fakes.packed import packed_results
+from stator.graph.fakes.recurrent import recurrent_results
+from stator.graph.fakes.resizing import Outs
 from stator.graph.fakes.views import IN_INFERENCE, view_kind
-from stator.graph.leaves.uncounted_lists import changed_lists, count_changes, may_change_lists
+from stator.graph.leaves.uncounted_lists import changed_lists, count_changes
 from stator.graph.passes.ancestry import computed_from
 from stator.graph.passes.named_sizes import name_sizes
 from stator.graph.passes.overwritten import keep_what_is_read
-from stator.graph.passes.purity import (
-    KEEP,
-    UNCOUNTED,
-    WRITTEN,
-    has_effect,
-    is_torch_function,
-    may_drop,
-    may_write,
-)
-from stator.graph.recording.arguments import Arguments, Item, with_dtypes
+from stator.graph.passes.purity import KEEP, WRITTEN, may_drop
+from stator.graph.recording.arguments import Arguments, Item
 from stator.graph.recording.errors import (
     Apart,
     DataDependent,
@@ -69,6 +65,13 @@ from stator.graph.recording.errors import (
 from stator.graph.recording.failures import failure_of, quiet, refusal_of_nothing
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.naming import Names
+from stator.graph.recording.operations import (
+    Operation,
+    Target,
+    operation_of,
+    operator_name,
+    run_target,
+)
 from stator.graph.recording.origins import ModuleStack, note_origin
 from stator.graph.unknown.checks import insert_checks
 from stator.graph.unknown.kernels import Kernels, is_symbolic
@@ -82,11 +85,8 @@ from stator.torchlib.fakes import (
     disable_fake_tensor_cache,
 )
 from stator.torchlib.modes import default_device, device_constructors, enable_python_dispatcher
-from stator.torchlib.operators import OpOverload, OpOverloadPacket
 from stator.torchlib.tensors import DisableTorchFunction
 from stator.torchlib.transforms import is_functorch_wrapped_tensor
-
-Target: TypeAlias = Callable[..., Any] | tuple[str, str]  # a function, or ("method", name)
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -126,26 +126,6 @@ class Taken(NamedTuple):
     """Where the program has asked."""
 
 
-def operator_name(target: Target) -> str:
-    """What a user calls the operation."""
-    if isinstance(target, tuple):
-        return f"Tensor.{target[1]}"
-    if isinstance(target, OpOverload | OpOverloadPacket):
-        return str(target)
-    return getattr(target, "__name__", None) or repr(target)
-
-
-def _bare_name(target: Target) -> str:
-    return target[1] if isinstance(target, tuple) else getattr(target, "__name__", "")
-
-
-def run_target(target: Target, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What a node of this target does."""
-    if isinstance(target, tuple):
-        return getattr(args[0], target[1])(*args[1:], **kwargs)
-    return target(*args, **kwargs)
-
-
 def _unseen(
     method: Callable[Concatenate["OutputGraph", _P], _R],
 ) -> Callable[Concatenate["OutputGraph", _P], _R]:
@@ -167,7 +147,7 @@ class OutputGraph:
         self.fakes = Fakes()
         self.symbols = Symbols(self.graph, lambda: self._placeholders[-1][0], self.fakes.mode)
         self.arguments = Arguments(self.graph, self.symbols)
-        self._whole, self._outermost = self.graph, self.arguments  # while a region is recorded
+        self.whole, self._outermost = self.graph, self.arguments  # while a region is recorded
         self.assumptions = Assumptions(self.shape_env)
         self.kernels = Kernels(self.shape_env, self.fakes.mode)
         self.checks: list[Taken] = []
@@ -179,7 +159,7 @@ class OutputGraph:
         self._placeholders: list[tuple[fx.Node, Input, torch.SymInt | int | None]] = []
         self._constants: list[tuple[fx.Node, torch.Tensor, int | None]] = []
         self._attributes: dict[str, torch.Tensor] = {}
-        self._regions: dict[str, torch.nn.Module] = {}
+        self.regions: dict[str, torch.nn.Module] = {}  # by name: what nodes of the graph call
         self._real: list[torch.Tensor] = []  # ids in _inputs stay taken
         self._writes: dict[fx.Node, set[int]] = {}  # which storages a node changes
         self.written: set[int] = set()  # storages of tensors that may have been changed in place
@@ -258,7 +238,7 @@ class OutputGraph:
 
     def _placeholder(self, name: str, kind: type) -> fx.Node:
         """A new placeholder, behind the last one and before everything else."""
-        graph = self._whole  # not that of a region, in which it may be used first
+        graph = self.whole  # not that of a region, in which it may be used first
         if self._placeholders:
             where = graph.inserting_after(self._placeholders[-1][0])
         else:
@@ -304,79 +284,71 @@ class OutputGraph:
         operation changed something. Raises `OperatorError`, `DataDependent` or `Unsupported`.
         """
         args, kwargs = tuple(args), dict(kwargs or {})
-        name = _bare_name(target)
-        if name in REWRITTEN and args and isinstance(args[0], FakeTensor):
+        operation = operation_of(target)
+        if operation.copies and args and isinstance(args[0], FakeTensor):
             args = (self._as_new(args[0]), *args[1:])
-        if name in RESIZED_AS and len(args) == 2 and not kwargs:
+        if operation.resized_as and len(args) == 2 and not kwargs:
             given, like = args
             return self.call(
                 ("method", "resize_"), (given, (*like.shape,)), stack_trace=stack_trace
             )
-        self._apply_default_device(target, kwargs)
-        node_args = self.arguments.of(with_dtypes(target, args))
-        node_kwargs = self.arguments.of(with_dtypes(target, kwargs))
-        operands = list(tensors_in((args, kwargs)))
-        before = [version(tensor) for tensor in operands]
-        resizes = RESIZING.get(name)
-        if resizes is not None and resizes(args, kwargs):
-            text = f"{operator_name(target)} gives its arguments another size"
+        device = self.default_device or default_device()
+        if device is not None:
+            _apply_default_device(device, target, kwargs)
+        node_args, node_kwargs = self.arguments.of_call(target, args, kwargs)
+        operands = operands_of(args, kwargs)
+        before = versions(operands)
+        if operation.resizes is not None and operation.resizes(args, kwargs):
+            text = f"{operation.shown} gives its arguments another size"
             raise Unsupported(text, TensorStateChanged, whole=True)
-        overlap = overlap_of(operands) if may_write(name, kwargs) else None
-        result = self._run(target, args, kwargs)
-        if may_change_lists(name):
+        writes = operation.effect or "out" in kwargs
+        overlap = overlap_of(operands) if writes else None
+        result = self._run(operation, args, kwargs)
+        if operation.lists:
             given = zip(map(id, operands), before, strict=True)
-            count_changes(name, args, kwargs, dict(given))
-        if kwargs and isinstance(target, OpOverload | OpOverloadPacket):
-            self._ask_of_outs(target, args, kwargs)
-        detaches = _bare_name(target) == "detach" or args[1:] == ("data",)
-        if torch.is_inference_mode_enabled() and not detaches:
-            result = self._as_view(result, operands)
-        self._ask_if_empty(target, operands, args, kwargs)
-        written = [
-            tensor
-            for old, tensor in zip(before, operands, strict=True)
-            if old != version(tensor) or (old is None and has_effect(_bare_name(target)))
-        ]
-        changed = bool(written)
-        if changed and overlap is not None:
-            self._ask_of_overlap(overlap, written, target, args, kwargs)
-        if any(each.requires_grad and not differentiable(each) for each in written):
-            # A real kernel refuses a result that can't be cast; those of fakes may not.
-            name = operator_name(target)
-            raise Unsupported(f"{name} puts a result that requires grad into a tensor of integers")
-        if not torch.is_inference_mode_enabled() and any(
-            view_kind(each) == IN_INFERENCE and not each.is_inference() for each in written
-        ):
-            name = operator_name(target)
-            text = f"{name} changes a view that was made in inference mode"
-            raise Unsupported(text, TensorStateChanged)
-        uncounted = _bare_name(target) in UNCOUNTED
-        self.written.update(map(storage_of, operands if uncounted else written))
-        self.overwritten.update(map(storage_of, written))
-        produced = list(tensors_in(result))
+            count_changes(operation.name, args, kwargs, dict(given))
+        if kwargs and operation.is_overload:
+            self._ask_of_outs(operation, args, kwargs)
+        if torch.is_inference_mode_enabled():
+            detaches = operation.name == "detach" or args[1:] == ("data",)
+            if not detaches:
+                result = self._as_view(result, operands)
+        if operands and are_empty(operands):
+            self._ask_of_nothing(operation, operands, args, kwargs)
+        written = changed_since(operands, before, operation.effect)
+        if written:
+            if overlap is not None:
+                self._ask_of_overlap(overlap, written, operation, args, kwargs)
+            _check_written(operation, written)
+            self.overwritten.update(map(storage_of, written))
+        uncounted = operation.uncounted
+        if written or uncounted:
+            self.written.update(map(storage_of, operands if uncounted else written))
+        produced = [result] if type(result) is FakeTensor else list(tensors_in(result))
         if self.assumptions.note(target):
-            self.kernels.may_assume(operator_name(target))
-        read = bool(self.shape_env.pending_fresh_unbacked_symbols) and has_numbers(result)
-        if result is NotImplemented or not (produced or changed or result is None or read):
+            self.kernels.may_assume(operation.shown)
+        pending = self.shape_env.pending_fresh_unbacked_symbols
+        read = bool(pending) and has_numbers(result)
+        if result is NotImplemented or not (produced or written or result is None or read):
             return result
-        if self.apart and self.shape_env.pending_fresh_unbacked_symbols:
-            self._refuse_unknown(target, result, operands)
+        if self.apart and pending:
+            self._refuse_unknown(operation, result, operands)
         for tensor in produced:
             if not isinstance(tensor, FakeTensor):
-                name = operator_name(target)
-                raise Unsupported(f"{name} makes a tensor that can't be followed while tracing")
+                text = f"{operation.shown} makes a tensor that can't be followed while tracing"
+                raise Unsupported(text)
         node = self._record(target, node_args, node_kwargs, result, stack_trace)
-        if changed or result is None:
+        if written or result is None:
             node.meta[KEEP] = True
-        if changed and not uncounted:
+        if written and not uncounted:
             node.meta[WRITTEN] = frozenset(map(storage_of, written))
-        if changed or uncounted:
+        if written or uncounted:
             statistics = [each for each in operands if uncounted and not each.requires_grad]
             self._writes[node] = {*map(storage_of, (*written, *statistics))}
         if target is setattr:
             self.fakes.touched = True
         self.arguments.bind(result, node)
-        if self.shape_env.pending_fresh_unbacked_symbols:
+        if pending:
             self._bind_symbols(node, result, produced)
         return result
 
@@ -387,7 +359,7 @@ class OutputGraph:
         A region that uses the result gets it as an input.
         """
         before = self.graph, self.arguments
-        self.graph, self.arguments = self._whole, self._outermost
+        self.graph, self.arguments = self.whole, self._outermost
         try:
             yield
         finally:
@@ -401,13 +373,12 @@ class OutputGraph:
         return made
 
     def _refuse_unknown(
-        self, target: Target, result: Any, operands: Sequence[torch.Tensor]
+        self, operation: Operation, result: Any, operands: Sequence[torch.Tensor]
     ) -> None:
         """Of numbers that are not known, only bools may be in a graph, which checks them."""
         if not isinstance(result, torch.SymBool):
             forget(self.shape_env, operands)
-            name = operator_name(target)
-            text = f"the backend can't compile what depends on the result of {name}"
+            text = f"the backend can't compile what depends on the result of {operation.shown}"
             raise Apart(f"{text}, whose size or value shows at run time", ValueNeeded)
 
     def _bind_symbols(self, node: fx.Node, result: Any, produced: Sequence[torch.Tensor]) -> None:
@@ -427,21 +398,22 @@ class OutputGraph:
         for tensor in produced:
             self.symbols.define_result(tensor, self.arguments.node(tensor))
 
-    def _run(self, target: Target, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        quiet.depth += 1
         try:
-            with quiet, self.fakes.mode:
-                if _bare_name(target) in RECURRENT:
+            with self.fakes.mode:
+                if operation.recurrent:
                     with self.shape_env.questions.by(Asker.KERNEL):
-                        found = recurrent_results(target, args, kwargs)
+                        found = recurrent_results(operation.target, args, kwargs)
                     if found is not None:
                         return found
-                elif _bare_name(target) in PACKED:
+                elif operation.packed:
                     with self.shape_env.questions.by(Asker.KERNEL):
-                        return packed_results(_bare_name(target), self.shape_env, args, kwargs)
+                        return packed_results(operation.name, self.shape_env, args, kwargs)
                 plain = not self.symbols or not is_symbolic((args, kwargs))
-                if plain or is_identity(_bare_name(target), args, kwargs):
+                if plain or is_identity(operation.name, args, kwargs):
                     try:
-                        return run_target(target, args, kwargs)
+                        return run_target(operation.target, args, kwargs)
                     except (DataDependentOutputException, GuardOnDataDependentSymNode):
                         # torch's own decomposition may ask for no value, or for less.
                         forget(self.shape_env, tensors_in((args, kwargs)))
@@ -449,9 +421,9 @@ class OutputGraph:
                 # takes longer than to compute it again.
                 with enable_python_dispatcher(), disable_fake_tensor_cache(self.fakes.mode):
                     return self.kernels.run(
-                        operator_name(target),
-                        target,
-                        functools.partial(run_target, target),
+                        operation.shown,
+                        operation.target,
+                        operation.run,
                         args,
                         kwargs,
                         unknown=self.symbols.unbacked,
@@ -462,12 +434,14 @@ class OutputGraph:
             forget(self.shape_env, tensors_in((args, kwargs)))
             raise failure_of(
                 error,
-                operator_name(target),
-                lambda a, k: run_target(target, a, k),
-                None if isinstance(target, tuple) else target,
+                operation.shown,
+                operation.run,
+                operation.torchs,
                 args,
                 kwargs,
             ) from error
+        finally:
+            quiet.depth -= 1
 
     def _as_view(self, result: Any, operands: Sequence[torch.Tensor]) -> Any:
         """The result, in which views are views, also in inference mode.
@@ -489,67 +463,67 @@ class OutputGraph:
                         return torch.as_strided(given, *place)
         return result
 
-    def _ask_if_empty(
+    def _ask_of_nothing(
         self,
-        target: Target,
+        operation: Operation,
         operands: Sequence[torch.Tensor],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
         """Raises what eager does, if it refuses tensors without values that a fake kernel takes."""
-        function = None if isinstance(target, tuple) else target
-        run = functools.partial(run_target, target)
-        refusal = refusal_of_nothing(run, function, operands, args, kwargs)
+        refusal = refusal_of_nothing(operation.run, operation.torchs, args, kwargs)
         if refusal is None:
             return
         forget(self.shape_env, operands)
         if self.symbols:  # it may depend on them, and nobody has asked about their values
-            name = operator_name(target)
-            raise Unsupported(f"{name} refuses an empty tensor, which may depend on open sizes")
+            text = f"{operation.shown} refuses an empty tensor, which may depend on open sizes"
+            raise Unsupported(text)
         raise refusal
 
     def _ask_of_outs(
-        self, target: OpOverload | OpOverloadPacket, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
         """Refuses an operator that resizes `out=` arguments where its fake kernel does not."""
+        target: Any = operation.target
         outs = Outs.of(target, kwargs)
         if outs is None:
             return
         wanted = None
         if outs.twin is not None:
             left = {name: value for name, value in kwargs.items() if name not in outs.names}
-            wanted = list(tensors_in(self._run(outs.twin, args, left)))
+            wanted = list(tensors_in(self._run(operation_of(outs.twin), args, left)))
         if wanted is None or not outs.fit(wanted, kwargs):
             forget(self.shape_env, tensors_in((args, kwargs)))
-            text = f"{operator_name(target)} gives its arguments another size"
+            text = f"{operation.shown} gives its arguments another size"
             raise Unsupported(text, TensorStateChanged)
 
     def _ask_of_overlap(
         self,
         overlap: Overlap,
         written: Sequence[torch.Tensor],
-        target: Target,
+        operation: Operation,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> None:
         """Raises what eager does, if it refuses to write to memory that the call also reads."""
-        run = functools.partial(run_target, target)
+        name = operation.name
         with DisableTorchFunction():
-            if not isinstance(target, tuple) and not is_torch_function(target):
+            if not operation.torchs:
                 found: Answer | OperatorError = Answer.MIXED
-            elif _bare_name(target) in ("setitem", "__setitem__"):
-                found = overlap.answer_of_items(run, args, self._part(*args[:2]))
+            elif name in ("setitem", "__setitem__"):
+                found = overlap.answer_of_items(operation.run, args, self._part(*args[:2]))
             else:
-                name = _bare_name(target)
                 lists = changed_lists(name, args, kwargs)
                 even = is_elementwise(name) or is_in_place(name, args, kwargs)
-                found = overlap.answer(run, args, kwargs, written, lists, elementwise=even)
+                found = overlap.answer(
+                    operation.run, args, kwargs, written, lists, elementwise=even
+                )
         if found is Answer.FINE:
             return
         forget(self.shape_env, tensors_in((args, kwargs)))
         if found is Answer.MIXED or self.symbols:  # it may depend on open sizes, as above
-            name = operator_name(target)
-            raise Unsupported(f"{name} writes to memory that it also reads", SharedMemory)
+            text = f"{operation.shown} writes to memory that it also reads"
+            raise Unsupported(text, SharedMemory)
         raise found
 
     def _part(self, tensor: torch.Tensor, key: Any) -> torch.Tensor | None:
@@ -557,24 +531,13 @@ class OutputGraph:
         if key is Ellipsis:
             return tensor
         try:
-            part = self._run(operator.getitem, (tensor, key), {})
+            part = self._run(operation_of(operator.getitem), (tensor, key), {})
         except RecordingError:
             return None
         shared = isinstance(part, torch.Tensor) and storage_of(part) == storage_of(tensor)
         if not shared:
             forget(self.shape_env, [tensor])
         return part if shared else None
-
-    def _apply_default_device(self, target: Target, kwargs: dict[str, Any]) -> None:
-        """What torch's function mode for `torch.set_default_device` would do, were it active."""
-        device = self.default_device or default_device()
-        if (
-            device is not None
-            and kwargs.get("device") is None
-            and not isinstance(target, tuple)
-            and target in device_constructors()
-        ):
-            kwargs["device"] = device
 
     def _record(
         self,
@@ -598,10 +561,10 @@ class OutputGraph:
         self, name: str, module: torch.nn.Module, args: Sequence[Any], *, stack_trace: str | None
     ) -> Any:
         """Calls a module that holds a subgraph; one `call_module` node."""
-        unique = f"{name}_{len(self._regions)}"
+        unique = f"{name}_{len(self.regions)}"
         node_args = self.arguments.of(tuple(args))
-        result = self._run(module, tuple(args), {})
-        self._regions[unique] = module
+        result = self._run(operation_of(module), tuple(args), {})
+        self.regions[unique] = module
         node = self.graph.create_node("call_module", unique, node_args)
         node.meta["example_value"] = result
         note_origin(node, self.modules, stack_trace)
@@ -637,7 +600,7 @@ class OutputGraph:
 
     def attribute(self, name: str) -> torch.Tensor | torch.nn.Module:
         """A constant or a region of the graph."""
-        return self._attributes[name] if name in self._attributes else self._regions[name]
+        return self._attributes[name] if name in self._attributes else self.regions[name]
 
     # ------------------------------------------------------------------ the end
 
@@ -732,8 +695,27 @@ class OutputGraph:
     def attributes_of(self, graph: fx.Graph) -> dict[str, Any]:
         """The constants and regions that a graph mentions."""
         names = {node.target for node in graph.nodes if node.op in ("get_attr", "call_module")}
-        held = {**self._attributes, **self._regions}
+        held = {**self._attributes, **self.regions}
         return {name: value for name, value in held.items() if name in names}
+
+
+def _apply_default_device(device: torch.device, target: Target, kwargs: dict[str, Any]) -> None:
+    """What torch's function mode for `torch.set_default_device` would do, were it active."""
+    wanted = kwargs.get("device") is None and not isinstance(target, tuple)
+    if wanted and target in device_constructors():
+        kwargs["device"] = device
+
+
+def _check_written(operation: Operation, written: Sequence[torch.Tensor]) -> None:
+    """Refuses a change that real kernels or autograd refuse, and those of fakes may not."""
+    if any(each.requires_grad and not differentiable(each) for each in written):
+        text = f"{operation.shown} puts a result that requires grad into a tensor of integers"
+        raise Unsupported(text)
+    if not torch.is_inference_mode_enabled() and any(
+        view_kind(each) == IN_INFERENCE and not each.is_inference() for each in written
+    ):
+        text = f"{operation.shown} changes a view that was made in inference mode"
+        raise Unsupported(text, TensorStateChanged)
 
 
 def _check_capturable(tensor: torch.Tensor) -> None:
@@ -747,4 +729,4 @@ def _check_capturable(tensor: torch.Tensor) -> None:
         raise Unsupported("a tensor inside vmap or grad can't be a graph input")
 
 
-__all__ = ["Input", "Item", "OutputGraph", "Recorded", "Target", "operator_name"]
+__all__ = ["Input", "Item", "OutputGraph", "Recorded", "Target"]
