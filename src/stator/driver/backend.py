@@ -86,7 +86,7 @@ def compile_recorded(
     except BackendError as error:
         if may_split and depends and _is_of_values(error, options):
             raise ValuesInGraphError(str(error.__cause__ or error)) from error
-        reason = _uncompiled(error, depends)
+        reason = _uncompiled(error, depends and _is_of_values(error, options))
         if error.module is None or (reason is None and not failed(error)):
             raise
         if reason is None:
@@ -152,7 +152,7 @@ def _is_of_values(error: BackendError, options: Options) -> bool:
     return is_built_in(options.backend) or _needs_values(error)
 
 
-def _uncompiled(error: BackendError, depends: bool) -> str | None:
+def _uncompiled(error: BackendError, of_values: bool) -> str | None:
     """Why the graph itself is to run, if that is better than the error."""
     cause = error.__cause__
     if isinstance(cause, NotCompiledError):
@@ -167,7 +167,7 @@ def _uncompiled(error: BackendError, depends: bool) -> str | None:
         return _SPARSE
     if "operator whose output has alias annotations" in str(cause):
         return _FUNCTIONAL
-    return _VALUES if depends and _needs_values(error) else None
+    return _VALUES if of_values else None
 
 
 def _in_backward(error: BaseException) -> bool:

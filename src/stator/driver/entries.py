@@ -27,6 +27,7 @@ from stator.driver.backend import compile_recorded
 from stator.driver.errors import SpecializedError
 from stator.driver.failures import Failures
 from stator.driver.fallback import is_plain, unbinding
+from stator.driver.grad_mode_inside import changes_with_grad
 from stator.driver.ledger import NUMBERS, Compilation, Label, Ledger
 from stator.driver.naming import name_graph
 from stator.driver.numbers_only import only_numbers
@@ -127,7 +128,7 @@ def build(
 
     if known is None:
         lines = name_graph(recorded.module, title)
-        own = only_numbers(trace)
+        own = only_numbers(trace) or changes_with_grad(recorded)
         ready = compile_recorded(
             recorded, options, title, label, given_up, may_split=may_split, once=once, own=own
         )

@@ -84,10 +84,10 @@ class Environment(ShapeEnv):  # type: ignore[misc, unused-ignore]  # torch may b
     ) -> bool:
         """Something must hold, says a kernel (`torch._check`), or the program.
 
-        If it can't, with the sizes of this call and what is known of the unknown numbers, a kernel
-        is not told that it does: it refuses, once the numbers are known.
+        If it can't, with the sizes of this call and what is known of the unknown numbers, nobody
+        is told that it does: a kernel refuses, and the program raises, once the numbers are known.
         """
-        if self.questions.asker is Asker.KERNEL and not self._is_possible(orig_expr):
+        if not self.handed_over and not self._is_possible(orig_expr):
             raise GuardOnDataDependentSymNode(orig_expr, f"{orig_expr} can't hold here")
         return bool(super().guard_or_defer_runtime_assert(orig_expr, msg, fx_node))
 
