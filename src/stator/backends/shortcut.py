@@ -16,6 +16,7 @@ import torch
 import torch.fx as fx
 
 from stator.graph.passes.purity import is_torch_function
+from stator.graph.passes.retry import nodes_of
 from stator.torchlib.modes import is_any_autocast_enabled
 from stator.torchlib.modes import set_grad_enabled as torch_set_grad_enabled
 
@@ -52,7 +53,7 @@ def only_torch_operators(module: fx.GraphModule) -> bool:
     """Whether Inductor's asserts may be switched off: no custom operator is in the graph."""
     return all(
         node.op == "call_method" or is_torch_function(node.target)
-        for node in module.graph.nodes
+        for node in nodes_of(module)
         if node.op.startswith("call_")
     )
 

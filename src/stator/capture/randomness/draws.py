@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
-import torch.fx as fx
 
 from stator._native._core import Frame
 from stator.capture.autograd.autograd_leaves import user_call
@@ -35,11 +34,10 @@ from stator.contracts import Depth
 from stator.diagnostics.catalogue import RandomState, RegionContents
 from stator.effects import Effect, Perform
 from stator.graph.fakes.inputs import version_unseen
+from stator.graph.passes.drawing import random_nodes
 from stator.graph.passes.prologue import Given, Made, Step
-from stator.graph.passes.purity import RANDOM, is_torch_function
 from stator.guards import Callback, Fixed
 from stator.torchlib.modes import disable_current_modes
-from stator.torchlib.operators import OpOverload
 from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import MISSING
 from stator.world.kinds import CONSTANTS
@@ -472,40 +470,14 @@ class Draws:
         graph = self._tensors.graph
         if graph.graph is not graph.symbols.graph:
             raise RegionContents("torch's generator is used inside of a region of the graph")
-        return sum(map(_may_be_random, graph.graph.nodes))
+        return random_nodes(graph.graph)
 
 
-# Operators that draw nothing if an option says so: its name, position, that value, the default.
-_SWITCHED: Final[dict[str, tuple[str, int, bool | float, bool | float]]] = {
-    "dropout": ("training", 2, False, True),
-    "scaled_dot_product_attention": ("dropout_p", 4, 0.0, 0.0),
-}
 _FACTORIES: Final = frozenset({"rand", "randn", "randint", "randperm", "normal"})
 
 
 def _is_setting(value: Any) -> bool:
     return type(value) in (torch.dtype, torch.device, torch.layout, torch.Size)
-
-
-def _may_be_random(node: fx.Node) -> bool:
-    if node.op == "call_module":
-        return True
-    if node.op == "call_method":
-        return str(node.target).rstrip("_") in RANDOM
-    if node.op != "call_function":
-        return False
-    if isinstance(node.target, OpOverload):
-        return torch.Tag.nondeterministic_seeded in node.target.tags
-    if not is_torch_function(node.target):
-        return True
-    name = getattr(node.target, "__name__", "").rstrip("_")
-    if name in _SWITCHED:
-        option, position, off, default = _SWITCHED[name]
-        positional = len(node.args) > position
-        given = node.args[position] if positional else node.kwargs.get(option, default)
-        if type(given) is type(off) and given == off:
-            return False
-    return name in RANDOM
 
 
 def _cython() -> type:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from stator._native._core import Frame
 from stator.capture.regions.given import Given
 from stator.capture.regions.records import Argument, Made, RegionRecord, step
 from stator.graph.recording import nested
@@ -123,7 +124,12 @@ class _Rebase:
 
 
 def apply(
-    calls: "Calls", record: RegionRecord, given: Given, raws: tuple[Any, ...], trace: str | None
+    calls: "Calls",
+    frame: Frame,
+    record: RegionRecord,
+    given: Given,
+    raws: tuple[Any, ...],
+    trace: str | None,
 ) -> Any:
     """The result of a call for which the record fits."""
     world, tensors = calls.world, calls.tensors
@@ -159,7 +165,9 @@ def apply(
             operands.append(operand.value)
     with DisableTorchFunction(), tensors.graph.fake_mode:
         outputs = _computed(record.outputs, operands)
-    nested.call(tensors.graph, record.name, operands, outputs, stack_trace=trace)
+    node = nested.call(tensors.graph, record.name, operands, outputs, stack_trace=trace)
+    body: Any = tensors.graph.regions[record.name]
+    tensors.handled.region(frame, node, body.graph)
     record.uses += 1
     return _made(record.result, given, operands, outputs)
 

@@ -32,9 +32,12 @@ from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import ImpureRegion, RegionContents, TooManyRegions
 from stator.diagnostics.places import library, stack
 from stator.graph import RecordingError, UntrackedTensorError
+from stator.graph.fakes.inputs import tensors_in
 from stator.graph.fakes.memory import storage_of
 from stator.graph.leaves.leaves import python_type
-from stator.graph.passes.purity import KEEP, UNCOUNTED
+from stator.graph.passes.ancestry import computed_from
+from stator.graph.passes.purity import KEEP, REFUSES, UNCOUNTED, WRITTEN
+from stator.graph.passes.retry import draws
 from stator.graph.recording import nested
 from stator.graph.recording.subgraph import Subgraph
 from stator.torchlib.tensors import DisableTorchFunction
@@ -122,7 +125,7 @@ class Regions:
                 if why is None:
                     self.tell(frame, code, f"reused: {record.name}")
                     trace = calls.tracer.stack_trace(frame)
-                    return lookup.apply(calls, record, found, raws, trace)
+                    return lookup.apply(calls, frame, record, found, raws, trace)
         call = function, code, args, kwargs
         return self._traced(frame, call, said, (found, hashed), why, records)
 
@@ -217,18 +220,22 @@ class Regions:
         assert reads is not None
         if outer_reads is not None:
             outer_reads |= reads
+        everything = list(inner.graph.nodes)
         try:
             body = inner.finish(tuple(outputs))
         except (RecordingError, UntrackedTensorError) as error:
             raise RegionContents(f"a region can't be a graph of its own: {error}") from None
         _check_body(body, inner)
+        with DisableTorchFunction():
+            _check_unseen(body.graph, everything)
         self.open.pop()
         if not outputs:
             self.tell(frame, code, "computes nothing")
             return result
         name = nested.add(graph, body, said.options)
         trace = calls.tracer.stack_trace(frame)
-        nested.call(graph, name, inner.inputs, outputs, stack_trace=trace)
+        node = nested.call(graph, name, inner.inputs, outputs, stack_trace=trace)
+        calls.tensors.handled.region(frame, node, body.graph)
         if found is not None:
             try:
                 if found.changed():
@@ -320,6 +327,20 @@ def _check_body(body: fx.GraphModule, inner: Subgraph) -> None:
             raise RegionContents("a region changes running statistics")
         if KEEP in node.meta and node.meta.get("unbacked_bindings"):
             raise RegionContents("a region has a number that depends on values")
+
+
+def _check_unseen(graph: fx.Graph, everything: list[fx.Node]) -> None:
+    """Refuses what must happen though no result of the body tells: backends leave it out."""
+    telling = set(computed_from([next(iter(reversed(graph.nodes)))]))
+    memory = {storage_of(t) for n in telling for t in tensors_in(n.meta.get("example_value"))}
+    for node in everything:
+        if node.op.startswith("call_") and node not in telling:
+            if not memory.isdisjoint(node.meta.get(WRITTEN, ())):
+                continue  # what it writes is seen
+            if REFUSES in node.meta:
+                raise RegionContents("a region does not use a result that may be an exception")
+            if draws(node):
+                raise RegionContents("a region draws numbers that it does not use")
 
 
 def _trains(node: fx.Node) -> bool:

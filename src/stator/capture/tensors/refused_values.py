@@ -32,6 +32,7 @@ from stator.evaluator import PACKAGE
 from stator.evaluator.opcodes.exceptions import EXIT_AND_SELF
 from stator.graph import OutputGraph, Recorded
 from stator.graph.fakes.inputs import tensors_in
+from stator.graph.passes.purity import REFUSES
 from stator.graph.passes.retry import Changes, Retry, undo_of
 from stator.graph.recording.operations import Operation
 from stator.graph.recording.replay import NotReplayableError, hint
@@ -92,11 +93,26 @@ class Handled:
             return
         kinds = handlers(frame)
         node = next(iter(reversed(self._graph.graph.nodes)))
+        node.meta[REFUSES] = True
         if not kinds:
             self._loose.append(node)
         else:
             name, step = operation.shown, frame.ops.steps - 1
             self._noted.append(_Noted(name, node, step, "except" in kinds, stack(frame)))
+
+    def region(self, frame: Frame, node: fx.Node, body: fx.Graph) -> None:
+        """A region was called; its own nodes are not of the graph that is recorded now."""
+        if not any(REFUSES in each.meta for each in body.nodes):
+            return
+        self._loose = [each for each in self._loose if each.graph is not body]
+        self._noted = [each for each in self._noted if each.node.graph is not body]
+        node.meta[REFUSES] = True
+        kinds = handlers(frame)
+        if not kinds:
+            self._loose.append(node)
+        else:
+            step = frame.ops.steps - 1
+            self._noted.append(_Noted("a region", node, step, "except" in kinds, stack(frame)))
 
     def any(self) -> bool:
         """Whether there are such operators at all."""
@@ -104,19 +120,25 @@ class Handled:
 
     def unused(self, outputs: Sequence[Any]) -> list[torch.Tensor]:
         """What these operators have made and nobody uses, if the graph has these results."""
-        nodes = [*(each.node for each in self._noted), *self._loose]
+        noted = [*(each.node for each in self._noted), *self._loose]
+        nodes = [each for node in noted for each in self._instead(node)]
         if not nodes:
             return []
         dropped = self._graph.without_result(outputs)
         results = [_made_by(node) for node in nodes if node in dropped]
         return [tensor for result in results for tensor in [*tensors_in(result)][:1]]
 
+    def _instead(self, node: fx.Node) -> list[fx.Node]:
+        """What there is in place of a region's call, if its body was put there."""
+        found = self._graph.inlined.get(node)
+        return [node] if found is None else [each for n in found for each in self._instead(n)]
+
     def retry(
         self, tracer: "Tracer", recorded: Recorded, changes: Changes, *, steps: bool
     ) -> Retry | None:
         """How the finished graph is undone; None if there is nothing to undo."""
         for each in self._noted:
-            if each.node._erased:
+            if any(node._erased for node in self._instead(each.node)):
                 _refuse(tracer, each, "its result is not used, and its exception is")
         if not (changes.inputs or changes.others or steps):
             return None

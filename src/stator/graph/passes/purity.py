@@ -19,6 +19,8 @@ from stator.torchlib.operators import OpOverload, OpOverloadPacket
 COMPUTES: Final = "stator_computes"  # attribute of functions of ours that call torch's, no more
 KEEP: Final = "stator_keep"  # in node.meta: the recorder saw an effect
 WRITTEN: Final = "stator_written"  # in node.meta: storages of the tensors that a call has changed
+DRAWS: Final = "stator_draws"  # in node.meta: how many operators draw in the body that it calls
+REFUSES: Final = "stator_refuses"  # in node.meta: it may refuse the values that it gets
 
 # They advance the random number generator. The names are those of functions and methods; a test
 # compares them with the operators that torch tags as random.

@@ -20,7 +20,14 @@ import torch.fx as fx
 from stator.graph.fakes.inputs import FakeInput
 from stator.graph.fakes.memory import storage_of
 from stator.graph.passes.preflight import preflight
-from stator.graph.passes.purity import EFFECTS, KEEP, RANDOM, UNCOUNTED, is_torch_function
+from stator.graph.passes.purity import (
+    DRAWS,
+    EFFECTS,
+    KEEP,
+    RANDOM,
+    UNCOUNTED,
+    is_torch_function,
+)
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.output import OutputGraph, Recorded
 from stator.graph.recording.scopes import Scopes, scopes_of
@@ -282,7 +289,9 @@ def _may_run_twice(node: fx.Node, name: str) -> bool:
 
 
 def draws(node: fx.Node) -> bool:
-    """Whether a node draws random numbers."""
+    """Whether a node draws random numbers, or calls a body that does."""
+    if DRAWS in node.meta:
+        return True
     name = _name(node)
     if isinstance(node.target, OpOverload):
         return torch.Tag.nondeterministic_seeded in node.target.tags

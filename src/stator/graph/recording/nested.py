@@ -12,6 +12,8 @@ from typing import Any
 import torch
 import torch.fx as fx
 
+from stator.graph.passes.drawing import random_nodes
+from stator.graph.passes.purity import DRAWS, REFUSES, WRITTEN
 from stator.graph.recording.origins import note_origin
 from stator.graph.recording.output import OutputGraph
 from stator.torchlib.operators import INVOKE_SUBGRAPH
@@ -36,7 +38,7 @@ def call(
     results: Sequence[torch.Tensor],
     *,
     stack_trace: str | None,
-) -> None:
+) -> fx.Node:
     """Records a call of a body; the results are fakes of what it computes."""
     with DisableTorchFunction():
         arguments = graph.arguments.of(tuple(operands))
@@ -46,11 +48,16 @@ def call(
         for each in (body, node):
             note_origin(each, graph.modules, stack_trace)
         held: Any = graph.regions[name]
+        drawn = random_nodes(held.graph)
+        if drawn:
+            node.meta[DRAWS] = drawn
         options = held.meta.get(CONFIG)
         if options is not None:
             node.meta["custom"] = {CONFIG: options}
         graph.keep(node)
+        node.meta[WRITTEN] = frozenset()  # a body that changes what it is given is no region
         graph.arguments.bind(tuple(results), node)
+    return node
 
 
 def is_call(node: fx.Node) -> bool:
@@ -69,7 +76,10 @@ def inline_single(graph: OutputGraph) -> None:
     for each in whole:
         changed = False
         while (node := _single(each, counts)) is not None:
+            before = node.prev
             made = _put(each, node, graph.regions[str(node.args[1])])
+            if REFUSES in node.meta:
+                graph.inlined[node] = _refusing(before, node)
             changed = True
             if each is graph.graph:
                 results = node.meta["example_value"]
@@ -95,6 +105,15 @@ def _put(graph: fx.Graph, node: fx.Node, body: Any) -> Sequence[fx.Node]:
         user.replace_all_uses_with(made[user.args[1]])
         graph.erase_node(user)
     return tuple(made)
+
+
+def _refusing(first: fx.Node, last: fx.Node) -> list[fx.Node]:
+    """The nodes between two others that may refuse their values."""
+    found = []
+    while (first := first.next) is not last:
+        if REFUSES in first.meta:
+            found.append(first)
+    return found
 
 
 def _erase(node: fx.Node) -> None:

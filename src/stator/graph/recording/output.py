@@ -160,6 +160,7 @@ class OutputGraph:
         self._constants: list[tuple[fx.Node, torch.Tensor, int | None]] = []
         self._attributes: dict[str, torch.Tensor] = {}
         self.regions: dict[str, torch.nn.Module] = {}  # by name: what nodes of the graph call
+        self.inlined: dict[fx.Node, list[fx.Node]] = {}  # a call of a body: what refuses, instead
         self._real: list[torch.Tensor] = []  # ids in _inputs stay taken
         self._writes: dict[fx.Node, set[int]] = {}  # which storages a node changes
         self.written: set[int] = set()  # storages of tensors that may have been changed in place
