@@ -18,7 +18,8 @@ from stator.graph.passes.purity import may_drop
 from stator.graph.recording.arguments import Arguments, Handle
 from stator.graph.recording.errors import Unsupported
 from stator.graph.recording.output import OutputGraph
-from stator.graph.unknown.symbols import SymbolicNumber, Symbols, Written, describe, sympy_interp
+from stator.graph.unknown.symbols import SymbolicNumber, Symbols, Written, describe
+from stator.torchlib.shapes import sympy_interp
 from stator.torchlib.tensors import DisableTorchFunction
 
 
@@ -66,7 +67,7 @@ class InnerArguments(Arguments):
             tracer = GraphAppendingTracer(self._graph)
             known: dict[Any, Any] = {}
             for symbol in sorted(expr.free_symbols, key=str):
-                value = self._own.get(symbol)
+                value: fx.Node | float | None = self._own.get(symbol)
                 if value is None:
                     hint = shape_env.backed_var_to_val.get(symbol)
                     value = self.number(shape_env.create_symintnode(symbol, hint=hint))
