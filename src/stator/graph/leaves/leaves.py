@@ -159,7 +159,7 @@ def classify(function: Any) -> Rule | None:
     if isinstance(function, OpOverload | OpOverloadPacket):
         return RECORD
     if isinstance(function, HigherOrderOperator):
-        captured = function.__name__ in tables.CAPTURED_OPERATORS
+        captured = str(function) in tables.CAPTURED_OPERATORS
         return EVALUATE if captured else _forbidden(tables.HIGHER_ORDER)
     name = tensor_method(function)
     if name is not None:
