@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from stator.capture.trace.tracer import Tracer
 
 _NAMES: Final = re.compile(r"\b(FakeTensor|SymInt|SymFloat|SymBool|Text)\b")
+_FULL_NAME: Final = f"{FakeTensor.__module__}.{FakeTensor.__qualname__}"
+"""Since 3.15, some messages have it."""
 
 
 def renamed(tracer: "Tracer", frame: Frame, error: BaseException) -> BaseException:
@@ -30,14 +32,16 @@ def renamed(tracer: "Tracer", frame: Frame, error: BaseException) -> BaseExcepti
     if not found:
         return error
     kinds = {
-        python_type(value).__name__
+        python_type(value)
         for node in tracer.tensors.graph.graph.nodes
         if type(value := node.meta.get("example_value")) is FakeTensor
     }
     # What is said of numbers differs in other words, too.
     if found != {"FakeTensor"} or len(kinds) != 1:
         return tracer.stop(frame, TextOfTensor("an error says what the type of a tensor is"))
-    error.args = (_NAMES.sub(kinds.pop(), text),)
+    kind = kinds.pop()
+    text = text.replace(_FULL_NAME, f"{kind.__module__}.{kind.__qualname__}")
+    error.args = (_NAMES.sub(kind.__name__, text),)
     return error
 
 
