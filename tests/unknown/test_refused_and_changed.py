@@ -1,4 +1,4 @@
-"""Numbers that can't be, graphs that a backend fails on, and changes in a grad mode of their own."""
+"""Numbers that can't be, graphs that a backend fails on, changes in a grad mode of their own."""
 
 # mypy: ignore-errors
 
