@@ -243,3 +243,41 @@ def test_both_lines_are_named():
         torch.ones(3),
     )
     assert text.count("test_control_flow.py:") >= 2
+
+
+def drawn_in_a_branch(x):
+    made = torch.cond(x.sum() > 0, lambda x: x + torch.rand(4), lambda x: x * 2, (x,))
+    return made, torch.rand(4)
+
+
+def seeded_behind_a_branch(x):
+    made = torch.cond(x.sum() > 0, lambda x: x + torch.rand(4), lambda x: x * 2, (x,))
+    torch.manual_seed(3)
+    return made, torch.rand(4)
+
+
+def drawn_in_vain(x):
+    torch.cond(x.sum() > 0, lambda x: x + torch.rand(4), lambda x: x * 2, (x,))
+    return torch.rand(4)
+
+
+def drawn_for_each(x):
+    return torch._higher_order_ops.map(lambda row: row * torch.rand(()), x), torch.rand(4)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    "program", [drawn_in_a_branch, seeded_behind_a_branch, drawn_in_vain, drawn_for_each]
+)
+def test_random_numbers(program, backend):
+    """How many are drawn depends on values: torch's own function draws them."""
+    compiled = stator.compile(program, backend=backend)
+    for sign in (1.0, -1.0, 1.0):
+        found = []
+        for call in (program, compiled):
+            torch.manual_seed(7)
+            result = call(torch.full((4,), sign))
+            found.append([result, torch.get_rng_state()])
+        torch.testing.assert_close(*found, rtol=0, atol=0)
+    with pytest.raises(stator.CaptureError, match="draws random numbers"):
+        stator.compile(program, backend=backend, fullgraph=True)(torch.ones(4))

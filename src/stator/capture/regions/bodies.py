@@ -3,7 +3,7 @@
 In: a function, and what it is called with. Out: a `Body`: the function's operations in a subgraph,
 what it returns, flattened, and where it is in the program. Tensors and numbers from outside are
 lifted: they become inputs. What a graph can't hold is a `Break` that says so: a body that changes
-anything, that raises, or whose results are no new tensors.
+anything, that raises, that draws random numbers, or whose results are no new tensors.
 """
 
 import contextlib
@@ -30,6 +30,7 @@ from stator.diagnostics.catalogue import RegionContents
 from stator.graph import RecordingError, UntrackedTensorError
 from stator.graph.fakes.inputs import version_unseen
 from stator.graph.fakes.memory import storage_of
+from stator.graph.passes.drawing import random_nodes
 from stator.graph.passes.purity import UNCOUNTED
 from stator.graph.recording.output import OutputGraph
 from stator.graph.recording.subgraph import Subgraph
@@ -83,6 +84,8 @@ def evaluate_body(
             inner.require(leaf)
         _check_leaves(inner, title, made)
         _check_memory(inner, title, written.found)
+        if random_nodes(inner.graph):
+            raise RegionContents(f"{title} draws random numbers, perhaps more than once, or never")
         changed = untouched.broken()
         if changed is not None:
             raise RegionContents(f"{title} {changed}, which it would do once for all its runs")
