@@ -33,6 +33,7 @@ QUICK: Final = ("backend", "dynamic", "in_place", "settings", "training")
 # torch.compile fails here (2.13), and what to look for in its standard error.
 FAILS_THERE: Final = {
     "lightning_module": "InternalTorchDynamoError",
+    "serving": "Cannot generate resume function for generator, coroutine",
 }
 
 
