@@ -1,4 +1,4 @@
-"""Numbers that can't be, graphs that a backend fails on, changes in a grad mode of their own."""
+"""Numbers that can't be, graphs that backends fail on, changes in a grad mode of their own."""
 
 # mypy: ignore-errors
 
@@ -24,7 +24,7 @@ def part(x, p):
 def test_an_index_that_is_outside_of_an_unknown_part(backend, dynamic):
     compiled = stator.compile(part, backend=backend, dynamic=dynamic)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # a failure of ours is one
+        warnings.filterwarnings("error", message="(?s).*failed here")  # what is ours to do
         for x in (torch.tensor([4.0]), torch.tensor([4.0, 2.0]), torch.full((5,), 200.0)):
             for p in (3, 0, 1):
                 outcomes = []
