@@ -10,7 +10,6 @@ from stator.bytecode.arguments import SuperName, keyword_names, super_name
 from stator.evaluator.opcodes.operators import LOAD_METHOD, load_attr
 from stator.evaluator.registry import Handler, Signal, opcode, select
 from stator.evaluator.thunks import special_thunk, thunk
-from stator.objects import lookup
 
 # A call finds [NULL, callable, arguments…] or [method, self, arguments…] on the stack; since 3.13
 # [callable, NULL or self, arguments…]. The evaluator itself only makes the form with NULL, but a
@@ -63,7 +62,8 @@ def call_with_self(f: Frame, _: int) -> Any:
     function, given = stack[-2], stack[-1]
     if given is NULL or type(function) is not FunctionType or not _iterates(function.__code__):
         return _call(f, 0, None)
-    if lookup(type(given), "__iter__") is None and lookup(type(given), "__getitem__") is None:
+    find, cls = core.find_attribute, type(given)
+    if find(cls, "__iter__") is None and find(cls, "__getitem__") is None:
         return _call(f, 0, None)  # an error, in the frame of the expression
     iterator = f.ops.iter(f, given)
     stack[-1] = ()
