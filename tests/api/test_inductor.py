@@ -42,7 +42,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     compile_fx = import_module("torch._inductor.compile_fx").compile_fx
 
     def watched_compile(module: Any, inputs: Any, **given: Any) -> Any:
-        if list(given) == ["config_patches"]:  # else it is Inductor that calls itself
+        if "config_patches" in given:  # else it is Inductor that calls itself
             found.append(given["config_patches"])
         return compile_fx(module, inputs, **given)
 

@@ -119,7 +119,7 @@ class TestInductorOptions:
     def test_they_reach_inductor(self, recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
         calls = []
 
-        def compile_fx(module: Any, inputs: Any, config_patches: Any) -> Any:
+        def compile_fx(module: Any, inputs: Any, inner_compile: Any, config_patches: Any) -> Any:
             calls.append(config_patches)
             return module.forward
 

@@ -1,5 +1,8 @@
 # mypy: ignore-errors
-"""Graphs that Inductor compiles when they have run for a while: loops around a recurrent layer."""
+"""Graphs that Inductor compiles when they have run for a while.
+
+Loops around a recurrent layer, and what looks at values.
+"""
 
 import re
 import threading
@@ -149,7 +152,49 @@ def test_under_autocast():
         assert patience(graph(Decoder(), read())) is None
 
 
+class Experts(nn.Module):
+    """Each for those rows that are sent to it: sizes depend on values."""
+
+    def __init__(self, count=4, size=8):
+        super().__init__()
+        self.gate = nn.Linear(size, count)
+        self.experts = nn.ModuleList(nn.Linear(size, size) for _ in range(count))
+
+    def forward(self, x):
+        weights, chosen = self.gate(x).softmax(-1).topk(2)
+        result = torch.zeros_like(x)
+        for number, expert in enumerate(self.experts):
+            row, place = torch.where(chosen == number)
+            made = torch.relu(expert(x[row])) * weights[row, place, None]
+            result = result.index_add(0, row, made)
+        return result
+
+
+def test_sizes_that_depend_on_values():
+    assert patience(graph(Experts(8), read(1, 6)[0])).calls > 1000
+    with torch.no_grad():
+        assert patience(graph(Experts(2), read(1, 6)[0])) is None  # a few seconds
+
+
 # ------------------------------------------------------------------ when they are compiled
+
+
+@pytest.mark.usefixtures("soon")
+def test_sizes_that_depend_on_values_are_compiled_after_so_many_calls(monkeypatch):
+    monkeypatch.setattr(waiting, "_LONG", 1.0)
+    model = Experts(2)
+    compiled = stator.compile(model, fullgraph=True)
+    for number in range(6):
+        x = torch.randn(5 + (number == 5), 8)
+        found = []
+        for call in (model, compiled):
+            model.zero_grad()
+            made = call(x)
+            made.square().sum().backward()
+            found.append([made.detach(), *(each.grad for each in model.parameters())])
+        torch.testing.assert_close(*found)
+        if number in (2, 4):
+            assert stator.counters()["torch_kernels"] == (number == 2)
 
 
 def trained(model, call, count):

@@ -154,7 +154,7 @@ RULES: dict[Kind, list[Any]] = {
         torch.Generator,
         getattr(torch.sparse, "FloatTensor"),  # noqa: B009 - mypy does not know it
         torch._C._cuda_init if hasattr(torch._C, "_cuda_init") else torch._C._get_cpp_backtrace,
-        torch.ops.higher_order.cond,
+        torch.ops.higher_order.strict_mode,
         torch.sparse_coo_tensor,
     ],
 }

@@ -144,3 +144,40 @@ def test_a_range_without_a_graph() -> None:
     with torch.profiler.profile() as profiler:
         assert compiled([]) == 1
     assert "part" in {each.key for each in profiler.key_averages()}
+
+
+MEMO: dict[Any, Any] = {}
+
+
+@pytest.mark.parametrize("place", ["global", "attribute"])
+def test_what_is_computed_once_for_each_key(place: str) -> None:
+    """Programs keep what they have computed in a dict: the second graph leaves the size open."""
+    holder, backend = Holder(), Counted()
+    MEMO.clear()
+    holder.flag = {}
+
+    @stator.compile(backend=backend)
+    def program(holder: Holder, x: torch.Tensor) -> torch.Tensor:
+        memo = MEMO if place == "global" else holder.flag
+        if not list(memo):
+            memo[type(x)] = 2
+        return x * memo[type(x)]
+
+    for size in (5, 6, 7, 8):
+        assert torch.equal(program(holder, torch.ones(size)), torch.ones(size) * 2)
+    assert (MEMO if place == "global" else holder.flag) == {torch.Tensor: 2}
+    assert backend.graphs == 2
+
+
+def test_an_argument_with_more_keys_is_another_kind_of_call() -> None:
+    backend = Counted()
+
+    @stator.compile(backend=backend)
+    def program(options: dict[str, float], x: torch.Tensor) -> torch.Tensor:
+        for each in options.values():
+            x = x * each
+        return x
+
+    for size, options in ((5, {"a": 2.0}), (6, {"a": 2.0, "b": 3.0}), (5, {"a": 2.0})):
+        program(options, torch.ones(size))
+    assert backend.graphs == 2

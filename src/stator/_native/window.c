@@ -439,6 +439,32 @@ close_generator(Frame *fr, PyObject *generator)
     Py_XDECREF(result);
 }
 
+/* ---- generator expressions ---- */
+
+/* Let an expression's generator, which has not begun, go through an iterator. */
+static PyObject *
+begin_with(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t nargs)
+{
+    if (nargs != 3 || !(PyGen_CheckExact(args[0]) || PyAsyncGen_CheckExact(args[0]))) {
+        PyErr_SetString(PyExc_TypeError, "begin_with(generator, iterable, iterator)");
+        return NULL;
+    }
+    PyGenObject *gen = (PyGenObject *)args[0];
+    IFrame *f = (IFrame *)&gen->gi_iframe;
+    Py_ssize_t base = IFRAME_CODE(f)->co_nlocalsplus;
+    if (gen->gi_frame_state != FRAME_CREATED || IFRAME_TOP(f) != base + 2) {
+        PyErr_SetString(PyExc_ValueError, "begin_with(): no new generator of an expression");
+        return NULL;
+    }
+    PyObject *variable = slot_take(&f->localsplus[0]), *iterator = slot_take(&f->localsplus[base]);
+    f->localsplus[0] = slot_holding(Py_NewRef(args[1]));
+    f->localsplus[base] = slot_holding(Py_NewRef(args[2]));
+    f->localsplus[base + 1] = SLOT_EMPTY; /* was no object: how far a list had come */
+    Py_XDECREF(variable);
+    Py_XDECREF(iterator);
+    Py_RETURN_NONE;
+}
+
 /* ---- module functions ---- */
 
 static PyObject *
@@ -548,6 +574,8 @@ PyMethodDef window_functions[] = {
      "Call it; Python functions called back from C run the entries attached to their code."},
     {"configure", (PyCFunction)(void (*)(void))configure, METH_VARARGS | METH_KEYWORDS,
      "configure(*, prepare, ops, own_prefix)"},
+    {"begin_with", (PyCFunction)(void (*)(void))begin_with, METH_FASTCALL,
+     "begin_with(generator, iterable, iterator): 3.15+, what the generator of an expression iterates over"},
     {"hook_installed", hook_installed, METH_NOARGS, "hook_installed() -> bool"},
     {NULL},
 };

@@ -12,8 +12,8 @@ program that ends earlier has not waited for nothing, any other takes at most tw
 would have to.
 
 Only graphs in which the same recurrent layer is called several times are meant, and those with
-sizes or numbers that depend on values. Nobody who measures another program after one call for
-warming up is to find the compiler in a later one.
+sizes or whole numbers that depend on values; floats do in the steps of optimizers. Nobody who
+measures another program after one call for warming up is to find the compiler in a later one.
 
 It is decided by estimates, not by a clock: what Inductor compiles rounds otherwise, and draws other
 random numbers, and a program is to do the same each time that it is run.
@@ -27,7 +27,6 @@ import torch.fx as fx
 
 from stator.graph.fakes.recurrent import KINDS, bound
 
-from .compile import depends_on_values
 from .estimates import (
     BYTES,
     NUMBERS,
@@ -67,7 +66,7 @@ class Patience:
 
 def patience(module: fx.GraphModule) -> Patience | None:
     """How long Inductor is to wait with a graph; None if it is not to."""
-    if not is_plain(module) or not (_has_loop(module) or depends_on_values(module)):
+    if not is_plain(module) or not (_has_loop(module) or _looks_at_values(module)):
         return None
     nodes = [node for node in module.graph.nodes if node.op.startswith("call_")]
     compiling, running = _TRAINED if is_trained(module) else (1.0, 1.0)
@@ -86,6 +85,12 @@ def _has_loop(module: fx.GraphModule) -> bool:
         if call is not None:
             layers[tuple(call.params)] += 1
     return any(count >= _TIMES for count in layers.values())
+
+
+def _looks_at_values(module: fx.GraphModule) -> bool:
+    """Whether sizes, places or choices depend on values: whole numbers."""
+    made = (node.meta.get("unbacked_bindings") or () for node in module.graph.nodes)
+    return any(symbol.is_integer for symbols in made for symbol in symbols)
 
 
 def _microseconds(node: fx.Node) -> float:

@@ -51,6 +51,13 @@ with needed("packed sequences"):
     PACK_PADDED_SEQUENCE = torch.ops.aten._pack_padded_sequence.default
     PACK_PADDED_SEQUENCE_BACKWARD = torch.ops.aten._pack_padded_sequence_backward.default
     PAD_PACKED_SEQUENCE = torch.ops.aten._pad_packed_sequence.default
+with needed("the operator behind `torch.cond`"):
+    COND = torch.ops.higher_order.cond
+with needed("operators that run a function over and over"):
+    ASSOCIATIVE_SCAN = torch.ops.higher_order.associative_scan
+    MAP = torch.ops.higher_order.map_impl
+    SCAN = torch.ops.higher_order.scan
+    WHILE_LOOP = torch.ops.higher_order.while_loop
 
 with needed("operators that show something, in order"):
     from torch._higher_order_ops import effects

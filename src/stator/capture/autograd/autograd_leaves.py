@@ -319,8 +319,8 @@ class AutogradLeaves:
 
     def switches(self) -> Iterator[Effect]:
         for each in self._switched.values():
-            if each.fake.requires_grad is each.before:
-                continue
+            if each.fake.requires_grad and each.before:
+                continue  # one that was on for a while may be so from before the graph on
             if not each.fake.is_leaf:
                 raise TensorStateChanged("an input whose requires_grad was set is changed in place")
             yield SlotSet(each.source, _REQUIRES_GRAD, each.fake.requires_grad)
@@ -369,7 +369,7 @@ class AutogradLeaves:
         self.steps.append((Step(set_requires_grad, args, saved=saved_requires_grad), None))
         for given in self._tensors.graph.fakes.inputs:
             if given.fake is each.fake:
-                given.starts_with_grad = True
+                given.starts_with_grad = self._tensors.graph.fakes.touched = True
 
     def _materialize(self, kept: list[Leaf], escaping: list[torch.Tensor]) -> None:
         graph = self._tensors.graph

@@ -10,22 +10,19 @@ transform again, on the graph; so do we, on the fake tensors, to know the result
 
 import contextlib
 import functools
-from collections import OrderedDict
 from collections.abc import Iterator
-from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import torch
 import torch.fx as fx
 
-from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.autograd.autograd_functions import evaluated
 from stator.capture.autograd.inside_transforms import alone
 from stator.capture.calls.native_calls import callee
 from stator.capture.calls.python_calls import stand_in
-from stator.contracts import Depth
+from stator.capture.regions.trees import Given, Held, Template
 from stator.diagnostics.catalogue import Transform
 from stator.graph import RecordingError, UntrackedTensorError
 from stator.graph.fakes.inputs import version_unseen
@@ -35,7 +32,6 @@ from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.replay import eager_error
 from stator.graph.recording.subgraph import Subgraph
 from stator.torchlib.fakes import (
-    FakeTensor,
     FakeTensorMode,
     detect_fake_mode,
     disable_fake_tensor_cache,
@@ -43,90 +39,12 @@ from stator.torchlib.fakes import (
 from stator.torchlib.modes import disable_current_modes, enable_python_dispatcher, set_grad_enabled
 from stator.torchlib.tensors import DisableTorchFunction
 from stator.torchlib.transforms import eager_transforms, functorch, pytree
-from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:
     from stator.capture.calls.calls import Calls
 
 _transforms: Final[Any] = eager_transforms  # private functions
 _functorch: Final[Any] = functorch
-
-
-class Held:
-    """An object that a transform passes on, and does not look at."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-class Place(Enum):
-    """What is not written into a template."""
-
-    TENSOR = 0
-    OBJECT = 1
-
-
-class Template:
-    """Containers with places for tensors."""
-
-    def __init__(self, leaves: list[Any], spec: pytree.TreeSpec) -> None:
-        self._leaves = [_PLACES.get(type(leaf), leaf) for leaf in leaves]
-        self._spec = spec
-        self.count = self._leaves.count(Place.TENSOR)
-        self.whole = Place.OBJECT not in self._leaves
-
-    def fill(self, tensors: Any) -> Any:
-        rest = iter(tensors)
-        leaves = [next(rest) if leaf is Place.TENSOR else leaf for leaf in self._leaves]
-        return pytree.tree_unflatten(leaves, self._spec)
-
-
-_PLACES: Final[dict[type, Place]] = {FakeTensor: Place.TENSOR, Held: Place.OBJECT}
-
-
-class Given:
-    """Values of the program, as torch gets them."""
-
-    def __init__(self, calls: "Calls", value: Any, name: str) -> None:
-        self.value = held(calls, value, name)
-        leaves, spec = pytree.tree_flatten(self.value)
-        self.template = Template(leaves, spec)
-        self.tensors = [leaf for leaf in leaves if type(leaf) is FakeTensor]
-        self.objects = [leaf.value for leaf in leaves if type(leaf) is Held]
-
-
-def held(calls: "Calls", value: Any, name: str) -> Any:
-    """Values of the program, for torch: plain containers, other objects are held."""
-    calls.values.ready(value, Depth.DEEP)
-    return _held(calls, value, name)
-
-
-def _held(calls: "Calls", value: Any, name: str) -> Any:
-    kind = type(value)
-    if kind is FakeTensor:
-        if calls.tensors.overrides.concerns(value):
-            raise Transform(f"{name} of a tensor of a subclass")
-        return value
-    if CONSTANTS.holds(kind):
-        return value
-    if kind is dict or kind is OrderedDict:
-        if not all(CONSTANTS.holds(type(key)) for key in kind.keys(value)):
-            raise Transform(f"{name} with a dict whose keys are objects")  # which would be asked
-        return kind((key, _held(calls, part, name)) for key, part in kind.items(value))
-    if kind is list:
-        return [_held(calls, part, name) for part in value]
-    if kind is tuple or _is_named_tuple(kind):
-        return tuple.__new__(kind, [_held(calls, part, name) for part in tuple.__iter__(value)])
-    if id(kind) in map(id, pytree.SUPPORTED_NODES):  # torch, or the program, takes it apart
-        raise Transform(f"{name} with an object of type {kind.__qualname__}")
-    if objects.is_subtype(kind, tuple) and pytree.is_namedtuple_class(kind):
-        raise Transform(f"{name} with a named tuple of a class of its own, {kind.__qualname__}")
-    return Held(value)
-
-
-def _is_named_tuple(kind: type) -> bool:
-    """One that is made by nothing but `tuple`."""
-    return objects.mro(kind) == (kind, tuple, object) and pytree.is_namedtuple_class(kind)
 
 
 class TransformRegion(torch.nn.Module):

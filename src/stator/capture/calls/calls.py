@@ -170,9 +170,9 @@ class Calls:
                 callable, given = twin(self, callable)
                 args = [given, *args]
             else:
-                rule = self.rule(callable)
-                if rule is not None:
-                    return self.tensors.apply(frame, rule, callable, *split(args, kwnames))
+                answered = self._answered(frame, callable, args, kwnames, self.rule(callable))
+                if answered is not MISSING:
+                    return answered
                 method = self.world.class_attribute(cls, "__call__")
                 if method is not None and type(method.value) is types.MemberDescriptorType:
                     # What is called is in a slot of the object, as in a compiled module.

@@ -25,6 +25,7 @@ from stator.capture.numbers.number_methods import IN_BASES, METHODS
 from stator.capture.numbers.scalar_calls import SCALARS
 from stator.capture.objects.weak_references import WEAK
 from stator.capture.regions.nested import REGIONS
+from stator.capture.regions.operators import OPERATORS
 from stator.capture.tensors.number_tensors import NUMBER_TENSORS
 from stator.capture.tensors.overridden import OVERRIDDEN
 from stator.capture.tensors.settings import DEVICES
@@ -73,6 +74,7 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     OVERRIDDEN,
     HOOKS,
     NODES,
+    OPERATORS,
     REGIONS,
 )
 """By the id of a callable, which lives as long as its module."""

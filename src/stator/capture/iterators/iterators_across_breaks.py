@@ -11,7 +11,7 @@ sources, too, and what is changed must be distinct from them (`distinct`).
 Of an iterator that was given to the call, all items are known (`rests`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import CodeType
 from typing import TYPE_CHECKING, Any
 
@@ -176,6 +176,10 @@ class Ahead:
             if not found.is_current():
                 self._calls.tracer.before = step
                 raise IteratorInUse("C code keeps an iterator over what is changed in the call")
+
+    def rests(self) -> Collection[object]:
+        """How far the iterators have come, those that were asked."""
+        return self._rests.values()
 
     def effects(self) -> Iterator[Effect]:
         """The iterators are advanced; no two of them may be the same one in a later call."""

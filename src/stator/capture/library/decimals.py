@@ -155,7 +155,7 @@ def is_decimal(callable: Any) -> bool:
     if objects.is_subtype(cls, type):
         return bool(module_of(objects.layout_base(callable)) == "decimal")
     owner = getattr(callable, "__objclass__", None)
-    if owner is None and cls is types.BuiltinFunctionType:
+    if owner is None and objects.is_subtype(cls, types.BuiltinFunctionType):
         bound = callable.__self__
         if type(bound) is types.ModuleType:
             return bool(bound.__name__ in ("_decimal", "decimal"))

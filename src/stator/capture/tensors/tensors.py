@@ -73,7 +73,13 @@ from stator.graph.unknown.scalars import take
 from stator.guards import Equal, Index, Is, Source, TypeIs
 from stator.objects import TypeSet
 from stator.torchlib.fakes import FakeTensor
-from stator.torchlib.operators import OpOverload, OpOverloadPacket, VariableFunctions, pad
+from stator.torchlib.operators import (
+    HigherOrderOperator,
+    OpOverload,
+    OpOverloadPacket,
+    VariableFunctions,
+    pad,
+)
 from stator.torchlib.tensors import DisableTorchFunction, TensorBase
 from stator.world import MISSING, World
 from stator.world.kinds import CONSTANTS
@@ -180,7 +186,8 @@ class Tensors:
         cls = type(raw)
         if objects.is_subtype(cls, TensorBase):
             return self.subclasses.wrap(raw, source)
-        if cls is OpOverload or cls is OpOverloadPacket:
+        higher = objects.is_subtype(cls, HigherOrderOperator)
+        if cls is OpOverload or cls is OpOverloadPacket or higher:
             self.world.guard(source, Is(raw))
             return self.world.know(raw)
         if raw is VariableFunctions or _is_c_enum(cls):

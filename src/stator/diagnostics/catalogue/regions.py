@@ -4,7 +4,7 @@ from stator.diagnostics.breaks import Break
 
 
 class RegionContents(Break):
-    """`torch.autograd.Function`, `torch.utils.checkpoint`."""
+    """`torch.autograd.Function`, `torch.utils.checkpoint`, `torch.cond` and other operators."""
 
     id = "SB0041"
     title = "a region does more than compute tensors from tensors"
@@ -12,7 +12,10 @@ class RegionContents(Break):
         "The forward or backward of a `torch.autograd.Function`, or a checkpointed function, "
         "changes what is outside of it, hands a tensor out sideways, returns objects that may hold "
         "one, uses random state or options that a region does not have. Or a backward reads what "
-        "may be different when the gradient is computed: a global, an attribute, a list."
+        "may be different when the gradient is computed: a global, an attribute, a list. A "
+        "function of `torch.cond` or a loop also must not raise, change anything, or return its "
+        "own arguments; branches must return the same kinds of tensors, and loops what they are "
+        "given."
     )
     why = (
         "A region is a graph of its own inside of one node, and may run more than once, and later "
@@ -120,11 +123,11 @@ is captured at each call then, with what it changes in order."
 import stator
 import torch
 
-calls = []
+done = []
 
 @stator.nested_compile_region
 def block(x):
-    calls.append(1)
+    done.append(1)
     return x.sin()
 
 def program(x):
@@ -137,14 +140,14 @@ def arguments():
 import stator
 import torch
 
-calls = []
+done = []
 
 @stator.nested_compile_region
 def block(x):
     return x.sin()
 
 def program(x):
-    calls.append(1)
+    done.append(1)
     return block(block(x))
 
 def arguments():

@@ -1,13 +1,16 @@
 """Calls."""
 
+from types import CodeType, FunctionType
 from typing import Any, Final
 
+from stator._native import _core as core
 from stator._native._core import NULL, Frame
 from stator.bytecode import TABLES, ArgKind, Decoded, Instruction
 from stator.bytecode.arguments import SuperName, keyword_names, super_name
 from stator.evaluator.opcodes.operators import LOAD_METHOD, load_attr
 from stator.evaluator.registry import Handler, Signal, opcode, select
 from stator.evaluator.thunks import special_thunk, thunk
+from stator.objects import lookup
 
 # A call finds [NULL, callable, arguments…] or [method, self, arguments…] on the stack; since 3.13
 # [callable, NULL or self, arguments…]. The evaluator itself only makes the form with NULL, but a
@@ -46,7 +49,41 @@ def _call(f: Frame, argc: int, kwnames: tuple[str, ...] | None) -> Any:
 @select("CALL")
 def select_call(decoded: Decoded, instruction: Instruction) -> tuple[Handler, Any]:
     names = keyword_names(decoded, instruction)
+    if instruction.arg == 0 and names is None and TABLES.iterator_slots == 2:
+        return call_with_self, 0
     return (call, instruction.arg) if names is None else (call_keywords, (instruction.arg, names))
+
+
+def call_with_self(f: Frame, _: int) -> Any:
+    """3.15+: the generator of an expression iterates over what it is given while it is made.
+
+    CPython makes it, so that it is given something else to iterate over, and then the iterator.
+    """
+    stack = f.stack
+    function, given = stack[-2], stack[-1]
+    if given is NULL or type(function) is not FunctionType or not _iterates(function.__code__):
+        return _call(f, 0, None)
+    if lookup(type(given), "__iter__") is None and lookup(type(given), "__getitem__") is None:
+        return _call(f, 0, None)  # an error, in the frame of the expression
+    iterator = f.ops.iter(f, given)
+    stack[-1] = ()
+    result = _call(f, 0, None)
+    core.begin_with(stack[-1], given, iterator)
+    return result
+
+
+def _iterates(code: CodeType) -> bool:
+    """Whether its frames ask for an iterator before they become generators."""
+    if code.co_varnames[:1] != (".0",):
+        return False
+    for number in code.co_code[::2]:
+        if number in (_GET_ITER, _RETURN_GENERATOR):
+            return number == _GET_ITER
+    return False
+
+
+_GET_ITER: Final = TABLES.opmap["GET_ITER"]
+_RETURN_GENERATOR: Final = TABLES.opmap["RETURN_GENERATOR"]
 
 
 @opcode("CALL_KW")

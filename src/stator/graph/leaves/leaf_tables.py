@@ -66,14 +66,26 @@ LEFT_OUT: Final[frozenset[str]] = frozenset(
     }
 )
 
-# Modules within those below whose Python code never asks whether it is compiled: it is evaluated,
-# up to the higher-order operator, if it comes to one. A scan that is "generic" comes to none.
-WITHOUT_CHOICE: Final[frozenset[str]] = frozenset({"torch._higher_order_ops.associative_scan"})
+# Modules within those below whose Python code is evaluated, up to the higher-order operator, if it
+# comes to one. A scan that is "generic" comes to none.
+AROUND_OPERATORS: Final[frozenset[str]] = frozenset(
+    {
+        "torch._higher_order_ops.associative_scan",
+        "torch._higher_order_ops.cond",
+        "torch._higher_order_ops.map",
+        "torch._higher_order_ops.scan",
+        "torch._higher_order_ops.utils",
+        "torch._higher_order_ops.while_loop",
+    }
+)
+# The operators themselves that are captured, with what they are given as graphs of their own.
+CAPTURED_OPERATORS: Final[frozenset[str]] = frozenset(
+    {"associative_scan", "cond", "map_impl", "scan", "while_loop"}
+)
 
 # Modules whose functions do something that can't be part of a trace; the reason is shown.
 FORBIDDEN_MODULES: Final[dict[str, str]] = {
     "torch._dynamo": "it drives another compiler",
-    # Their Python code takes another way while it is compiled, so none of it is evaluated.
     "torch._higher_order_ops": HIGHER_ORDER,
     "torch._inductor": "it drives another compiler",
     "torch.compiler": "it drives another compiler",
@@ -151,7 +163,12 @@ ANSWERS: Final[dict[str, Any]] = {
 # Those of them by which a function finds out that it is compiled, to do something else then. One of
 # torch's own that asks is not split inside, where the rest would run the other way (docs/graph.md).
 COMPILING: Final[frozenset[str]] = frozenset(
-    {"is_compiling", "is_dynamo_compiling", "is_torchdynamo_compiling"}
+    {
+        "_maybe_compile_and_run_fn",  # asks
+        "is_compiling",
+        "is_dynamo_compiling",
+        "is_torchdynamo_compiling",
+    }
 )
 # What does the same in both ways, or is asked about elsewhere (`capture/calls/controls.py`).
 COMPILED_ALIKE: Final[frozenset[str]] = frozenset({"Module._call_impl"})

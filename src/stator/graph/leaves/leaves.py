@@ -159,7 +159,8 @@ def classify(function: Any) -> Rule | None:
     if isinstance(function, OpOverload | OpOverloadPacket):
         return RECORD
     if isinstance(function, HigherOrderOperator):
-        return _forbidden(tables.HIGHER_ORDER)
+        captured = str(function) in tables.CAPTURED_OPERATORS
+        return EVALUATE if captured else _forbidden(tables.HIGHER_ORDER)
     name = tensor_method(function)
     if name is not None:
         return method(name)
@@ -266,7 +267,7 @@ def is_indexing_mode(cls: type) -> bool:
 
 
 def _by_module(name: str, module: str) -> Rule | None:
-    if module in tables.WITHOUT_CHOICE:
+    if module in tables.AROUND_OPERATORS:
         return None
     for prefix, reason in tables.FORBIDDEN_MODULES.items():
         if _within(module, prefix):

@@ -572,6 +572,44 @@ class OutputGraph:
         self.arguments.bind(result, node)
         return result
 
+    @_unseen
+    def call_operator(
+        self, operator: Any, args: Sequence[Any], *, names: Sequence[str], stack_trace: str | None
+    ) -> Any:
+        """Calls an operator that takes graphs; they are attributes of the graph module.
+
+        `names` are those of the graphs, in their order among the arguments.
+        """
+        number = len(self.regions)
+        rest = iter(names)
+        bodies = {
+            f"{next(rest)}_{number}": given for given in args if isinstance(given, fx.GraphModule)
+        }
+        held = {id(body): name for name, body in bodies.items()}
+        places = [None if id(given) in held else self.arguments.of(given) for given in args]
+        operands = list(tensors_in(args))
+        before = [version(tensor) for tensor in operands]
+        result = self._run(operation_of(operator), tuple(args), {})
+        self.regions.update(bodies)
+        node_args = tuple(
+            self.graph.get_attr(held[id(given)]) if id(given) in held else place
+            for given, place in zip(args, places, strict=True)
+        )
+        node = self._record(operator, node_args, {}, result, stack_trace)
+        written = [
+            tensor for old, tensor in zip(before, operands, strict=True) if old != version(tensor)
+        ]
+        if written:
+            node.meta[KEEP] = True
+            node.meta[WRITTEN] = frozenset(map(storage_of, written))
+            self._writes[node] = {*map(storage_of, written)}
+            self.written.update(map(storage_of, written))
+            self.overwritten.update(map(storage_of, written))
+        self.arguments.bind(result, node)
+        if self.shape_env.pending_fresh_unbacked_symbols:
+            self._bind_symbols(node, result, list(tensors_in(result)))
+        return result
+
     def effect(self, target: Callable[..., Any], *args: Any) -> fx.Node:
         """A node that is kept for what it does: a change of grad mode, autocast …"""
         node = self.graph.call_function(target, tuple(self.arguments.of(args)))
