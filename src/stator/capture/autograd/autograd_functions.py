@@ -1,18 +1,19 @@
-"""`torch.autograd.Function` and checkpoints in a trace.
+"""`torch.autograd.Function` in a trace.
 
-In: a call of `SomeFunction.apply`, or of `torch.utils.checkpoint.checkpoint`. Out: where nothing
-needs gradients, the body's own operations; else one node that holds the body as a subgraph, and for
-a function its backward as another one. The user's code is evaluated like any other.
+In: a call of `SomeFunction.apply`. Out: where nothing needs gradients, the body's own operations;
+else one node that holds the body as a subgraph, and its backward as another one. The user's code is
+evaluated like any other.
 """
 
 import functools
+import inspect
 import operator
+from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.fx as fx
-import torch.utils.checkpoint
 from torch.autograd.function import BackwardCFunction, once_differentiable
 
 from stator import objects
@@ -23,7 +24,7 @@ from stator.capture.autograd.later_code import Later
 from stator.diagnostics.catalogue import AutogradInside, RegionContents
 from stator.graph import Unsupported, UntrackedTensorError
 from stator.graph.fakes.inputs import version_unseen
-from stator.graph.passes.retry import draws, nodes_of
+from stator.graph.fakes.memory import storage_of
 from stator.graph.recording.subgraph import Subgraph
 from stator.torchlib.autograd import BackwardHookFunction
 from stator.torchlib.modes import is_any_autocast_enabled, set_grad_enabled
@@ -137,27 +138,6 @@ def _applied(name: str, once: bool) -> Any:
     return type(name, (_ApplyOnce if once else _Apply,), {})
 
 
-class CheckpointRegion(torch.nn.Module):
-    """A checkpointed body: its intermediate results are computed again for the backward."""
-
-    def __init__(self, body: fx.GraphModule, options: dict[str, Any]) -> None:
-        super().__init__()
-        self.body = body
-        self.options = options
-        self.__name__ = "torch.utils.checkpoint"
-
-    def forward(self, *inputs: Any) -> Any:
-        kinds = set(map(type, inputs))
-        if not kinds.isdisjoint(_REAL) and kinds <= {*_REAL, int, float}:
-            # The operator leaves random numbers to the backend that traces it.
-            return torch.utils.checkpoint.checkpoint(self.body, *inputs, **self.options)
-        hop = torch.ops.higher_order.tag_activation_checkpoint
-        return hop(self.body, *inputs, use_reentrant=False)
-
-
-_REAL: Final = (torch.Tensor, torch.nn.Parameter)
-
-
 def evaluated(frame: Frame, function: Any, *args: Any, **kwargs: Any) -> Any:
     """Runs a Python function in the trace, to its end."""
     return core.call(frame, functools.partial(function, *args, **kwargs), [], None)
@@ -173,8 +153,7 @@ def apply(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) ->
     inside = bool(calls.tensors.inside)
     if inside:
         functions_in_transforms.check(calls, frame, cls)
-    if kwargs:
-        raise RegionContents("torch.autograd.Function.apply with keyword arguments")
+    given = _placed(calls, frame, cls, given, kwargs)
     tensors = [value for value in given if _is_tensor(calls, value)]
     with DisableTorchFunction():
         needs = tuple(_is_tensor(calls, value) and value.requires_grad for value in given)
@@ -195,6 +174,39 @@ def apply(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) ->
         raise RegionContents(
             "a tensor leaves the forward of a torch.autograd.Function sideways"
         ) from None
+
+
+def _placed(
+    calls: "Calls", frame: Frame, cls: Any, given: list[Any], kwargs: dict[str, Any]
+) -> list[Any]:
+    """The arguments of a forward by position, as torch's C code places them.
+
+    A function with a `setup_context` gets the defaults of its forward as arguments.
+    """
+    forward = calls.tracer.getattr(frame, cls, "forward")
+    setup = calls.tracer.getattr(frame, cls, "setup_context")
+    if setup is not torch.autograd.Function.setup_context:
+        args, kwargs = evaluated(frame, _bound, forward, *given, **kwargs)
+        given = list(args)
+        names: tuple[str, ...] = ()
+    elif type(forward) is FunctionType:
+        code = forward.__code__
+        names = code.co_varnames[1 + len(given) : code.co_argcount]
+    else:
+        names = ()
+    placed = [*given, *(kwargs[name] for name in names[: len(kwargs)] if name in kwargs)]
+    if len(placed) != len(given) + len(kwargs):  # torch raises
+        raise RegionContents(
+            "keyword arguments do not fit the forward of a torch.autograd.Function"
+        )
+    return placed
+
+
+def _bound(forward: Any, *args: Any, **kwargs: Any) -> Any:
+    """What `torch.autograd.Function.apply` makes of arguments. Evaluated."""
+    bound = inspect.signature(forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.args, bound.kwargs
 
 
 def _forward(calls: "Calls", frame: Frame, cls: Any, context: Context, given: list[Any]) -> Any:
@@ -230,42 +242,63 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
             # What others have is theirs to change: arguments, and what has left the forward.
             left = [] if calls.changed() == before else list(context.__dict__.values())
             single = type(result) is not tuple
-            outputs = (result,) if single else result
-            if not all(_is_tensor(calls, value) for value in outputs):
-                raise RegionContents(
-                    "the forward of a torch.autograd.Function returns more than tensors"
-                )
+            results = (result,) if single else result
+            outputs = tuple(value for value in results if _is_tensor(calls, value))
+            if not outputs:
+                raise RegionContents("the forward of a torch.autograd.Function returns no tensor")
             _check_context(calls, cls, context)
             tensors = [value for value in given if _is_tensor(calls, value)]
             outputs = _fresh(calls, frame, outputs, tensors)
             for value in tensors:
                 inner.require(value)
             shared = [*given, *left]
+            places = [i for i, value in enumerate(results) if _is_tensor(calls, value)]
+            slots = _Slots(len(results), places)
             saved, backward, once = _backward(
-                calls, frame, cls, context, given, outputs, inner, shared
+                calls, frame, cls, context, given, outputs, slots, inner, shared
             )
-            _check_kept(cls, context, saved, inner, outputs if single else (*outputs, *result))
+            kept = _kept(cls, context, saved, inner, outputs if single else (*outputs, *result))
             skipped = context._not_differentiable
     finally:
         set_grad_enabled(grad)
-    places = None
+    found = None
     if calls.tensors.inside:
         if once:
             raise RegionContents("a backward with once_differentiable inside of torch.func")
-        places = functions_in_transforms.placed(saved, inner.inputs, outputs)
+        found = functions_in_transforms.placed(saved, inner.inputs, outputs)
     region = FunctionRegion(
         inner.finish((outputs, tuple(saved))),
         backward,
         tuple(i for i, value in enumerate(outputs) if any(value is each for each in skipped)),
         cls.__name__,
         once,
-        places,
+        found,
     )
     trace = calls.tracer.stack_trace(frame)
     made = graph.call_region("function", region, inner.inputs, stack_trace=trace)
     attributes = [name for name in context.__dict__ if name not in _OWN]
-    calls.tensors.applied.note(frame, cls.__name__, made, attributes)
-    return made[0] if single else made
+    calls.tensors.applied.note(frame, cls.__name__, made, kept, attributes)
+    if single:
+        return made[0]
+    filled = list(results)
+    for place, value in zip(places, made, strict=True):
+        filled[place] = value
+    return tuple(filled)
+
+
+@dataclass(frozen=True)
+class _Slots:
+    """Where the tensors are among the results of a forward."""
+
+    count: int
+    places: list[int]
+
+    def filled(self, gradients: list[Any]) -> list[Any]:
+        """What a backward is called with: None for what is no tensor."""
+        found: list[Any] = [None] * self.count
+        for place, gradient in zip(self.places, gradients, strict=True):
+            found[place] = gradient
+        return found
 
 
 def _check_context(calls: "Calls", cls: Any, context: Context) -> None:
@@ -276,18 +309,25 @@ def _check_context(calls: "Calls", cls: Any, context: Context) -> None:
         raise RegionContents(f"{cls.__name__} saves more than tensors")
 
 
-def _check_kept(
+def _kept(
     cls: Any, context: Context, used: list[Any], inner: Subgraph, outputs: tuple[Any, ...]
-) -> None:
-    """A tensor that is an attribute of the ctx is not saved: the backward sees what it is then."""
-    kept = {id(value) for value in context._saved}
-    kept.update(id(value) for value in used if not isinstance(value, torch.Tensor))
-    theirs = {id(value) for value in outputs}
-    for value in used:
-        if id(value) not in kept and (inner.arguments.is_outer(value) or id(value) in theirs):
+) -> list[torch.Tensor]:
+    """Tensors that are attributes of the ctx, not saved: the backward sees what they are then.
+
+    One from before the call can be changed by the next call, a result by the caller. One that was
+    made in this call is followed until its end (`function_results.py`).
+    """
+    saved = {id(value) for value in context._saved}
+    found = [value for value in used if isinstance(value, torch.Tensor) and id(value) not in saved]
+    with DisableTorchFunction():
+        theirs = {storage_of(value) for value in outputs if isinstance(value, torch.Tensor)}
+        shared = [value for value in found if storage_of(value) in theirs]
+    for value in found:
+        if inner.arguments.is_given(value) or shared:
             raise RegionContents(
                 f"{cls.__name__} keeps a tensor without save_for_backward, which others may change"
             )
+    return found
 
 
 def _backward(
@@ -297,6 +337,7 @@ def _backward(
     context: Context,
     given: list[Any],
     outputs: tuple[Any, ...],
+    slots: _Slots,
     inner: Subgraph,
     shared: list[Any],
 ) -> tuple[list[Any], fx.GraphModule, bool]:
@@ -313,7 +354,7 @@ def _backward(
         before = calls.changed()
         switched = calls.tensors.state.switched
         versions = [version_unseen(value) for value in gradients]
-        answer = _answered(calls, frame, cls, backward, context, gradients, shared)
+        answer = _answered(calls, frame, cls, backward, context, slots.filled(gradients), shared)
         if [version_unseen(value) for value in gradients] != versions:
             raise RegionContents(f"{cls.__name__}.backward changes a gradient that it is given")
         if calls.changed() != before:
@@ -374,59 +415,5 @@ def _by_input(
         found[id(value)] = gradient
     return found
 
-
-def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) -> Any:
-    """`torch.utils.checkpoint.checkpoint(function, *args)`."""
-    options = {name: kwargs.pop(name) for name in _OPTIONS if name in kwargs}
-    function, *given = args or [kwargs.pop("function", None)]
-    if function is None:
-        raise RegionContents("torch.utils.checkpoint makes a decorator")
-    tensors = calls.tensors
-    tensors.inside.refuse("torch.utils.checkpoint")
-    if not torch.is_grad_enabled():
-        return evaluated(frame, function, *given, **kwargs)
-    wanted = [value for name in _REFUSED if (value := options.get(name)) is not None]
-    if any(value is not False for value in wanted):
-        raise RegionContents("torch.utils.checkpoint with a context, hooks or debugging")
-    if options.get("use_reentrant") is not False:
-        with DisableTorchFunction():
-            if not any(_is_tensor(calls, value) and value.requires_grad for value in given):
-                raise RegionContents("torch.utils.checkpoint drops gradients, being reentrant")
-    inner = Subgraph(tensors.graph)
-    try:
-        with inner:
-            before = calls.changed()
-            result = evaluated(frame, function, *given, **kwargs)
-            if calls.changed() != before:  # once more in the backward
-                raise RegionContents("a checkpointed function changes objects from before the call")
-            outputs = result if type(result) is tuple else (result,)
-            if not all(_is_tensor(calls, value) for value in outputs):
-                raise RegionContents("a checkpointed function returns more than tensors")
-        body = inner.finish(outputs)
-        if options.get("preserve_rng_state") is False and any(map(draws, nodes_of(body))):
-            raise RegionContents("a checkpointed function draws other numbers the second time")
-        names = ("use_reentrant", "preserve_rng_state")
-        used = {name: options[name] for name in names if options.get(name) is not None}
-        region = CheckpointRegion(body, {"use_reentrant": True, **used})
-        made = tensors.graph.call_region(
-            "checkpoint", region, inner.inputs, stack_trace=calls.tracer.stack_trace(frame)
-        )
-    except Unsupported as error:
-        raise RegionContents(f"torch.utils.checkpoint: {error.reason}") from None
-    except UntrackedTensorError:
-        raise RegionContents("a tensor leaves a checkpointed function sideways") from None
-    return made if type(result) is tuple else made[0]
-
-
-_OPTIONS = (
-    "use_reentrant",
-    "context_fn",
-    "determinism_check",
-    "debug",
-    "early_stop",
-    "preserve_rng_state",
-    "respect_saved_tensors_hooks",  # since torch 2.15
-)
-_REFUSED = ("context_fn", "debug", "respect_saved_tensors_hooks")
 
 AUTOGRAD: Final[dict[int, Any]] = {id(_missing): _asked}

@@ -17,8 +17,8 @@ from torch.autograd.graph import get_gradient_edge
 
 from stator._native import _core as core
 from stator._native._core import Frame
-from stator.capture.autograd.autograd_functions import CheckpointRegion
 from stator.capture.autograd.autograd_leaves import is_leaf
+from stator.capture.autograd.checkpoints import CheckpointRegion
 from stator.capture.autograd.grad_calls import has_no_hooks, leaves_of
 from stator.diagnostics.catalogue import AutogradInside, TensorSubclass
 from stator.graph.fakes.inputs import tensors_in

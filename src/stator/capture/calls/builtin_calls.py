@@ -19,7 +19,7 @@ import torch
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
-from stator.capture.autograd import autograd_functions
+from stator.capture.autograd import autograd_functions, checkpoints
 from stator.capture.calls import operators
 from stator.capture.calls.native_calls import by_contract, call_c, contract_of, describe, run
 from stator.capture.numbers import scalars
@@ -557,7 +557,7 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(sys.exception): _handled,
     id(sys._getframe): _getframe,
     id(FUNCTION_APPLY): autograd_functions.apply,
-    id(torch.utils.checkpoint.checkpoint): autograd_functions.checkpoint,
+    id(torch.utils.checkpoint.checkpoint): checkpoints.checkpoint,
     **autograd_functions.AUTOGRAD,
     id(check_tensor_all_with): _substitute(_check_tensor_all_with),
     **{id(function): _operator for function in (*operators.BINARY, *operators.COMPARE)},

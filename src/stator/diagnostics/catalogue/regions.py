@@ -10,23 +10,27 @@ class RegionContents(Break):
     title = "a region does more than compute tensors from tensors"
     what = (
         "The forward or backward of a `torch.autograd.Function`, or a checkpointed function, "
-        "returns more than tensors, changes a tensor from outside, hands one out sideways, uses "
-        "random state or options that a region does not have. Or a backward reads what may be "
-        "different when the gradient is computed: a global, an attribute, a list. A function of "
-        "`torch.cond` or a loop also must not raise, change anything, or return its own arguments; "
-        "branches must return the same kinds of tensors, and loops what they are given."
+        "changes what is outside of it, hands a tensor out sideways, returns objects that may hold "
+        "one, uses random state or options that a region does not have. Or a backward reads what "
+        "may be different when the gradient is computed: a global, an attribute, a list. A "
+        "function of `torch.cond` or a loop also must not raise, change anything, or return its "
+        "own arguments; branches must return the same kinds of tensors, and loops what they are "
+        "given."
     )
     why = (
         "A region is a graph of its own inside of one node, and may run more than once, and later "
         "than the call. Only what goes in and comes out as tensors is the same then."
     )
-    fix = "let the function take tensors, return tensors, and do nothing else; keep numbers in ctx"
+    fix = "let the function compute and return what it is asked for, and do nothing else"
     example = """\
 import torch
 from torch.utils.checkpoint import checkpoint
 
+calls = []
+
 def block(x):
-    return x.sin(), "no tensor"
+    calls.append("block")
+    return x.sin()
 
 def program(x):
     return checkpoint(block, x, use_reentrant=False)
@@ -38,11 +42,14 @@ def arguments():
 import torch
 from torch.utils.checkpoint import checkpoint
 
+calls = []
+
 def block(x):
     return x.sin()
 
 def program(x):
-    return checkpoint(block, x, use_reentrant=False), "no tensor"
+    calls.append("block")
+    return checkpoint(block, x, use_reentrant=False)
 
 def arguments():
     return (torch.ones(3, requires_grad=True),)

@@ -121,6 +121,11 @@ class Arguments:
     def tracks(self, value: object) -> bool:
         return id(value) in self._nodes
 
+    def is_given(self, value: object) -> bool:
+        """Whether something is an input of the graph, or a constant of it."""
+        node = self._nodes.get(id(value))
+        return isinstance(node, fx.Node) and node.op in ("placeholder", "get_attr")
+
     def node(self, tensor: torch.Tensor | Handle) -> fx.Node:
         found = self._nodes.get(id(tensor))
         if found is None:

@@ -41,6 +41,10 @@ class InnerArguments(Arguments):
         """Whether something was there before the region."""
         return self._outer.tracks(value)
 
+    def is_given(self, value: object) -> bool:
+        """Whether something was there before the call that is traced."""
+        return self._outer.is_given(value)
+
     def node(self, tensor: torch.Tensor | Handle) -> fx.Node:
         if not super().tracks(tensor) and self._outer.tracks(tensor):
             self._add_input(tensor)
