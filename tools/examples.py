@@ -74,7 +74,7 @@ def _graph(reason: Reason) -> str:
         return module.forward
 
     names = _names(reason.fixed)
-    if "calls" in names:
+    if isinstance(reason, RecompileReason):
         _run(names, backend)
     else:
         stator.compile(names["program"], backend=backend)(*names["arguments"]())
