@@ -21,6 +21,7 @@ from torch.fx.experimental.symbolic_shapes import (
 
 from stator.graph.fakes.fake_mode import fake_mode
 from stator.graph.fakes.memory import expression
+from stator.graph.fakes.wrappers import is_wrapper, parts_of
 from stator.graph.recording.errors import Unsupported
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.unknown.environment import Environment
@@ -117,6 +118,8 @@ class FakeInput:
     """The shape it is given before the graph."""
     layout: tuple[Any, ...] = ()
     """Its sizes, strides and bytes as it was made."""
+    parts: tuple["FakeInput", ...] = ()
+    """The plain tensors in it, if it is a wrapper."""
 
     def lies_as_made(self) -> bool:
         """Whether it still has the sizes, strides and memory it began with; assumes nothing."""
@@ -134,7 +137,12 @@ class FakeInput:
             self.version is not None
             and version(self.fake) == self.version
             and self.fake.requires_grad == self.requires_grad
+            and all(part.untouched() for part in self.parts)
         )
+
+    def in_memory(self) -> "tuple[FakeInput, ...]":
+        """What of it lies in memory: the tensor itself, or the parts of a wrapper."""
+        return self.parts or (self,)
 
 
 def version(tensor: torch.Tensor) -> int | None:
@@ -170,6 +178,8 @@ class Fakes:
                 self.bound(fake.shape[dim], *bounds)
         made = FakeInput(real, fake, source, context, version(fake), fake.requires_grad)
         made.layout = _layout(fake)
+        if is_wrapper(fake):
+            made.parts = tuple(_parts_of(real, fake, source))
         if context is not None:
             self.shape_env.pending_fresh_unbacked_symbols.clear()  # the input itself tells them
         self.inputs.append(made)
@@ -207,6 +217,12 @@ class Fakes:
                 with mode:
                     fake.resize_(made.starts_with_shape)
         return mode, fakes
+
+    def given_memory(self) -> Iterator[torch.Tensor]:
+        """The fakes of all memory that comes from outside."""
+        for made in self.inputs:
+            yield made.fake
+            yield from (part.fake for part in made.parts)
 
     def release(self) -> None:
         """Drops torch's weak references to real tensors, which programs can see.
@@ -246,6 +262,19 @@ def _fake(
         # It asserts that the fake is alike: that of a view with new data (`v.data = …`) is not.
         what = f"{type(real).__name__} with layout {real.layout}"
         raise Unsupported(f"no fake tensor can stand for a {what}: {error}") from error
+
+
+def _parts_of(
+    real: torch.Tensor, fake: torch.Tensor, source: InputSource
+) -> Iterator[FakeInput]:
+    """The plain tensors in a wrapper, with their fakes."""
+    for (name, part), (_, made) in zip(parts_of(real), parts_of(fake), strict=True):
+        if is_wrapper(part):
+            yield from _parts_of(part, made, source)
+        else:
+            where = InputSource(f"{source.placeholder}.{name}")
+            grad = made.requires_grad
+            yield FakeInput(part, made, where, None, version(made), grad, layout=_layout(made))
 
 
 def _layout(fake: torch.Tensor) -> tuple[Any, ...]:
