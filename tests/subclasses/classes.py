@@ -112,7 +112,9 @@ class Scaled(torch.Tensor):
     @classmethod
     def from_float(cls, value, group=1):
         scale = value.abs().amax(dim=1, keepdim=True) / 127
-        return cls((value / scale).round().to(torch.int8), scale, Config(group, "int8"), value.dtype)
+        return cls(
+            (value / scale).round().to(torch.int8), scale, Config(group, "int8"), value.dtype
+        )
 
     def dequantize(self):
         return self.data_.to(self.dtype) * self.scale

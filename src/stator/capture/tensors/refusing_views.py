@@ -23,8 +23,8 @@ from stator.diagnostics.places import Place, stack
 from stator.graph import OutputGraph, Recorded
 from stator.graph.fakes.inputs import FakeInput
 from stator.graph.fakes.memory import storage_of
-from stator.graph.fakes.wrappers import is_wrapper
 from stator.graph.fakes.views import MODES, USUAL, MadeView, view_kind
+from stator.graph.fakes.wrappers import is_wrapper
 from stator.graph.passes.ancestry import computed_from
 from stator.torchlib.tensors import DisableTorchFunction
 

@@ -173,6 +173,7 @@ class Tensors:
             except Unsupported as error:
                 raise UnusualTensor(error.reason).about(source) from None
             match = self.shapes.wrapped(raw, fake, source, dynamic)
+            match.wraps = self.wrappers.is_told(type(raw))
             self.world.guard(source, match if twin is not None else self.grads.wrapped(raw, match))
         self.sources[id(given)] = source
         self.inputs[id(fake)] = raw, source

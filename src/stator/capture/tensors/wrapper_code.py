@@ -134,7 +134,9 @@ class WrapperCode:
         names |= attributes
         for name in sorted(loaded):
             self._global(function, name, attributes)
-        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        for name, cell in zip(
+            function.__code__.co_freevars, function.__closure__ or (), strict=True
+        ):
             self._cell(function, name, cell, attributes)
         if cls is not None:
             for name in sorted(attributes):
@@ -181,9 +183,7 @@ class WrapperCode:
         self._world.guard(CellContents(Fixed(cell)), Is(value))
         self._value(value, name, attributes)
 
-    def _value(
-        self, value: Any, name: str, attributes: set[str], stand_in: Any = MISSING
-    ) -> None:
+    def _value(self, value: Any, name: str, attributes: set[str], stand_in: Any = MISSING) -> None:
         """Something that the code names."""
         kind = type(value)
         if CONSTANTS.holds(kind):
@@ -212,9 +212,11 @@ class WrapperCode:
             self._value(value.__self__, name, attributes)
         elif kind in (staticmethod, classmethod):
             self._value(value.__func__, name, attributes)
-        elif _VALUES.holds(kind) or objects.is_subtype(kind, enum.Enum):
-            return
-        elif of_torch(module_of(kind)) and not objects.is_subtype(kind, torch.Tensor):
+        elif (
+            _VALUES.holds(kind)
+            or objects.is_subtype(kind, enum.Enum)
+            or (of_torch(module_of(kind)) and not objects.is_subtype(kind, torch.Tensor))
+        ):
             return
         elif module_of(kind) in ("typing", "functools"):
             if hasattr(value, "__wrapped__"):  # own: a function with a cache
@@ -260,7 +262,9 @@ class WrapperCode:
 
     def _watch_class(self, owner: type, name: str) -> None:
         """An attribute of a class, which its code may assign to."""
-        self._watched.append((owner, (name, type_dict(owner)[name]), f"{owner.__qualname__}.{name}"))
+        self._watched.append(
+            (owner, (name, type_dict(owner)[name]), f"{owner.__qualname__}.{name}")
+        )
 
     def check(self) -> None:
         """The code has run: what it can reach must be as it was."""

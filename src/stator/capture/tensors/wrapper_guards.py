@@ -117,7 +117,9 @@ class Metadata:
             return tuple(
                 item if CONSTANTS.holds(type(item)) else self.value(item, name) for item in value
             )
-        raise TensorDetail(f"{name} of a tensor made in the call, an object of type {kind.__name__}")
+        raise TensorDetail(
+            f"{name} of a tensor made in the call, an object of type {kind.__name__}"
+        )
 
 
 def _is_one(value: Any) -> bool:

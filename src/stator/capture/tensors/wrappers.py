@@ -11,6 +11,7 @@ import torch
 
 from stator import objects
 from stator._native._core import Frame, is_python_class
+from stator.capture.numbers.shapes import opened
 from stator.capture.objects.c_fields import guard_mro
 from stator.capture.tensors.subclasses import HARMLESS, NO_DISPATCH, is_torchs
 from stator.capture.tensors.wrapper_code import WrapperCode
@@ -79,6 +80,10 @@ class Wrappers:
             return False
         dispatch = objects.lookup(cls, "__torch_dispatch__")
         return dispatch is not None and dispatch.value is not NO_DISPATCH
+
+    def is_told(self, cls: type) -> bool:
+        """Whether torch itself keeps the sizes and strides of its wrappers."""
+        return self.holds(cls) and self._metadata.is_told(cls)
 
     def is_part(self, tensor: torch.Tensor) -> bool:
         """Whether a tensor of the world, or its fake, is in a wrapper of the world."""
@@ -176,8 +181,8 @@ class Wrappers:
             if known is not MISSING:
                 world.wrap(part, where)  # another path to it
                 continue
-            match = tensor_match(part)
-            match.wraps = not _PLAIN.holds(type(part)) and self._metadata.is_told(type(part))
+            match = opened(tensor_match(part), made)
+            match.wraps = self.is_told(type(part))
             world.guard(where, match)
             tensors.sources[id(part)] = where
             tensors.inputs[id(made)] = part, where
