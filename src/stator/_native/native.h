@@ -118,6 +118,7 @@ extern PyMethodDef types_functions[];
 
 /* ---- arguments.c ---- */
 
+extern PyMethodDef addresses_functions[];
 extern PyMethodDef arguments_functions[];
 
 /* ---- sets.c ---- */

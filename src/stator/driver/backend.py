@@ -16,7 +16,7 @@ from typing import Any, Final
 import torch.fx as fx
 
 from stator import config
-from stator.backends import BackendError
+from stator.backends import BackendError, replays
 from stator.backends.compile import as_it_is, compile_graph, depends_on_values
 from stator.backends.eager import eager
 from stator.backends.errors import NotCompiledError
@@ -24,6 +24,8 @@ from stator.backends.inductor import same_recursion_limit
 from stator.backends.patience import Patience, patience
 from stator.backends.registry import backend_name, is_built_in, load
 from stator.backends.shortcut import NO_ASSERTS, only_torch_operators, shortcut
+from stator.backends.static_inputs import mark_lasting
+from stator.backends.steps import in_steps, may_record
 from stator.backends.worth import own_operators
 from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
@@ -107,7 +109,19 @@ def _compiled(
         given["patches"] = NO_ASSERTS
     with same_recursion_limit():
         load(options.backend)
+        recorded = may_record(options.backend, given, examples)
+        if recorded and options.inductor:
+            mark_lasting(module)
+            if direct and replays.wanted(module, examples):
+                stay = replays.stay(module)
+                given["overrules"] = replays.WITHOUT
+                made = compile_graph(
+                    module, examples, options.backend, fake_mode=mode, options=given
+                )
+                return replays.recorded(made, shortcut(made).call, examples[0].device, stay)
         made = compile_graph(module, examples, options.backend, fake_mode=mode, options=given)
+    if recorded:
+        return in_steps(made.function)
     if not direct:
         return made.function
     call = shortcut(made)

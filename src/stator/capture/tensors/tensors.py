@@ -40,6 +40,7 @@ from stator.capture.tensors.overrides import Overrides
 from stator.capture.tensors.refused_values import Handled
 from stator.capture.tensors.refusing_views import RefusingViews
 from stator.capture.tensors.state_changes import StateChanges
+from stator.capture.tensors.staying import is_held, is_static
 from stator.capture.tensors.strided import check_resized, check_strided, placing, sizes_before
 from stator.capture.tensors.subclasses import Subclasses
 from stator.capture.tensors.tensor_attributes import TensorAttributes
@@ -167,7 +168,13 @@ class Tensors:
         with DisableTorchFunction():
             try:
                 dynamic = self.shapes.dynamic(raw, source)
-                fake: torch.Tensor = self.graph.add_input(str(source), given, dynamic=dynamic)
+                fake: torch.Tensor = self.graph.add_input(
+                    str(source),
+                    given,
+                    dynamic=dynamic,
+                    static=is_static(raw, source),
+                    lasting=is_held(source),
+                )
             except Unsupported as error:
                 raise UnusualTensor(error.reason).about(source) from None
             match = self.shapes.wrapped(raw, fake, source, dynamic)

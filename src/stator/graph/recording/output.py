@@ -91,6 +91,7 @@ from stator.torchlib.transforms import is_functorch_wrapped_tensor
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
+LASTING: Final = "lasting"  # of a placeholder that the graph writes to, and the program holds
 _TENSOR_TYPES: Final = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
@@ -162,6 +163,7 @@ class OutputGraph:
         self.regions: dict[str, torch.nn.Module] = {}  # by name: what nodes of the graph call
         self.inlined: dict[fx.Node, list[fx.Node]] = {}  # a call of a body: what refuses, instead
         self._real: list[torch.Tensor] = []  # ids in _inputs stay taken
+        self._lasting: list[tuple[fx.Node, torch.Tensor]] = []
         self._writes: dict[fx.Node, set[int]] = {}  # which storages a node changes
         self.written: set[int] = set()  # storages of tensors that may have been changed in place
         self.overwritten: set[int] = set()  # of those that were, also through `.data`
@@ -191,13 +193,15 @@ class OutputGraph:
         dynamic: Dynamic | None = None,
         within: int | None = None,
         static: bool = False,
+        lasting: bool = False,
     ) -> Any:
         """A placeholder for a real tensor or an int; the fake tensor or SymInt that stands for it.
 
         The same tensor twice is one placeholder. An int input is always symbolic: one that should
         be a constant is no input. It lies between `-within` and `within`. `static` says that the
         tensor's memory stays where it is between calls, as parameters' does (CUDA graphs need not
-        copy it): give it for buffers.
+        copy it): give it for buffers. `lasting` says that it may be expected to if the graph writes
+        to it, since an object of the program's holds it.
         """
         if type(value) is int:
             return self._add_int(name, value, within)
@@ -217,6 +221,8 @@ class OutputGraph:
         node.meta["example_value"] = made.fake
         static = static or type(value) is torch.nn.Parameter
         node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"} if static else {}
+        if lasting and not static:
+            self._lasting.append((node, made.fake))
         self.symbols.define_tensor(made.fake, node)
         self._outermost.bind(made.fake, node)
         self._inputs[id(value)] = made.fake
@@ -657,6 +663,9 @@ class OutputGraph:
             if self.symbols.unbacked:
                 name_sizes(self.graph, self.shape_env.backed_var_to_val)
         self._protect_constants(outputs)
+        for node, fake in self._lasting:
+            if storage_of(fake) in self.overwritten:
+                node.meta[LASTING] = True
         mode, fakes = self.fakes.pristine()
         tensors = iter(fakes)
         inputs: list[Input] = []
