@@ -17,7 +17,8 @@ All recordings of a device compute in the same memory, one after another.
 import threading
 import warnings
 from array import array
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
 
 import torch
@@ -141,6 +142,12 @@ class Memory:
         self.lock = threading.RLock()
         self.pool = torch.cuda.graph_pool_handle()
         self._stream: torch.cuda.Stream | None = None
+        # torch gives the memory back with the last graph: one without kernels stays.
+        self._graph = torch.cuda.CUDAGraph()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it has no kernels
+            with _captured(self._graph, self.pool):
+                pass
 
     def after_other_streams(self) -> None:
         """Calls on several streams use the same memory: one after another."""
@@ -191,10 +198,7 @@ class Recording:
             self._buffers.append(given[index] if dense else buffer)
             self._extents.append(None if dense else size)
         self._graph = torch.cuda.CUDAGraph()
-        with (
-            _same_stream(),
-            torch.cuda.graph(self._graph, memory.pool, capture_error_mode="thread_local"),
-        ):
+        with _captured(self._graph, memory.pool):
             results = run(*given)
         self._makes = _makes(results, given)
 
@@ -218,6 +222,12 @@ class Recording:
 
 def _signed(address: int) -> int:
     return address - (1 << 64) if address >> 63 else address
+
+
+@contextmanager
+def _captured(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
+    with _same_stream(), torch.cuda.graph(graph, pool, capture_error_mode="thread_local"):
+        yield
 
 
 def _same_stream() -> torch.cuda.StreamContext:

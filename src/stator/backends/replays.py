@@ -18,7 +18,7 @@ import torch.fx as fx
 from .compile import CompiledGraph
 from .recording import Recorder
 from .registry import Compiled
-from .shortcut import only_torch_operators
+from .shortcut import metadata_of, only_torch_operators
 from .static_inputs import staying
 
 WITHOUT: Final[Mapping[str, Any]] = {"triton.cudagraphs": False}
@@ -51,7 +51,7 @@ def recorded(
 
     `call` runs it; `stay` are the inputs that are expected where they were.
     """
-    metadata: Any = made.context.fw_metadata
+    metadata = metadata_of(made)
     refusal = "nothing is known of it" if metadata is None else _refusal(metadata, stay)
     if refusal is not None:
         warnings.warn(f"a graph runs without CUDA graphs: {refusal}", stacklevel=2)

@@ -110,15 +110,17 @@ def _refusal(compiled: CompiledGraph) -> str | None:
         return "CUDA graphs are in use"
     if innermost.mutated_input_idxs:
         return "it changes its inputs"
-    metadata = compiled.context.fw_metadata
-    if metadata is None:
-        metadata = getattr(_serialized(compiled.function), "runtime_metadata", None)
+    metadata = metadata_of(compiled)
     return "no metadata" if metadata is None else _metadata_refusal(metadata)
 
 
-def _serialized(function: Any) -> Any:
-    serialize = getattr(function, "serialize", None)
-    return None if serialize is None else serialize()
+def metadata_of(compiled: CompiledGraph) -> Any:
+    """AOTAutograd's description of the graph, if there is one."""
+    metadata = compiled.context.fw_metadata
+    if metadata is None:  # it was found in AOTAutograd's cache
+        serialize = getattr(compiled.function, "serialize", None)
+        metadata = getattr(None if serialize is None else serialize(), "runtime_metadata", None)
+    return metadata
 
 
 def _metadata_refusal(metadata: Any) -> str | None:
