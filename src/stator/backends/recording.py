@@ -25,16 +25,15 @@ import torch
 
 from stator._native import _core
 from stator.graph.fakes.memory import extent
+from stator.torchlib.cuda_graphs import current_raw_stream
 from stator.torchlib.modes import set_grad_enabled
 from stator.torchlib.operators import foreach_copy_
 
 _KEPT: Final = 256  # recordings of one function: as many models may share it
 _LARGE: Final = 1 << 20  # bytes: such an input may stay, and is read where it is until it has moved
 
-Fresh: TypeAlias = dict[tuple[str, int], torch.Tensor]
-"""The tensors, and the whole memory of several, that a call has copied out so far."""
-Make: TypeAlias = Callable[[Sequence[torch.Tensor], Fresh], Any]
-"""Makes one result of a call, from its inputs or from what is recorded."""
+Make: TypeAlias = Callable[[Sequence[torch.Tensor], Sequence[torch.Tensor]], Any]
+"""Makes one result of a call, from its inputs or from what it has copied out."""
 
 
 class Recorder:
@@ -138,9 +137,11 @@ def _warn(reason: str) -> None:
 class Memory:
     """What the recordings of a device compute in; who replays holds the lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
         self.lock = threading.RLock()
         self.pool = torch.cuda.graph_pool_handle()
+        self._device = device
+        self._raw: int | None = None  # the last stream, as CUDA tells it
         self._stream: torch.cuda.Stream | None = None
         # torch gives the memory back with the last graph: one without kernels stays.
         self._graph = torch.cuda.CUDAGraph()
@@ -151,10 +152,12 @@ class Memory:
 
     def after_other_streams(self) -> None:
         """Calls on several streams use the same memory: one after another."""
-        stream = torch.cuda.current_stream()
-        if self._stream is not None and self._stream != stream:
-            stream.wait_stream(self._stream)
-        self._stream = stream
+        current = current_raw_stream(self._device.index)
+        if current != self._raw:
+            stream = torch.cuda.current_stream()
+            if self._stream is not None:
+                stream.wait_stream(self._stream)
+            self._raw, self._stream = current, stream
 
 
 _MEMORIES: Final[dict[torch.device, Memory]] = {}
@@ -162,7 +165,7 @@ _MEMORIES: Final[dict[torch.device, Memory]] = {}
 
 def _memory_of(device: torch.device) -> Memory:
     found = _MEMORIES.get(device)
-    return _MEMORIES.setdefault(device, Memory()) if found is None else found
+    return _MEMORIES.setdefault(device, Memory(device)) if found is None else found
 
 
 class Recording:
@@ -200,7 +203,7 @@ class Recording:
         self._graph = torch.cuda.CUDAGraph()
         with _captured(self._graph, memory.pool):
             results = run(*given)
-        self._makes = _makes(results, given)
+        self._results = Results(results, given)
 
     def moved(self, inputs: Sequence[torch.Tensor]) -> list[int]:
         """The inputs that are read where they were, and are not there."""
@@ -216,8 +219,7 @@ class Recording:
             ]
             foreach_copy_(self._buffers, given)
         self._graph.replay()
-        fresh: Fresh = {}
-        return tuple(make(inputs, fresh) for make in self._makes)
+        return self._results.of_call(inputs)
 
 
 def _signed(address: int) -> int:
@@ -238,11 +240,63 @@ def _same_stream() -> torch.cuda.StreamContext:
 # ---------------------------------------------------------------------------- results
 
 
-def _makes(results: Sequence[Any], given: Sequence[torch.Tensor]) -> list[Make]:
-    """How each result is made in a call."""
-    tensors = {id(each): each for each in results if isinstance(each, torch.Tensor)}
-    memories = [_memory(each) for each in tensors.values()]
-    return [_make(each, given, memories) for each in results]
+class Results:
+    """How the results of a call are made: what is recorded is copied, all of it at once."""
+
+    def __init__(self, results: Sequence[Any], given: Sequence[torch.Tensor]) -> None:
+        self._given = [(_memory(tensor), tensor) for tensor in given]
+        self._copied: list[torch.Tensor] = []  # results, or the whole memory of several
+        self._places: dict[tuple[str, int], int] = {}  # of the copies
+        tensors = {id(each): each for each in results if isinstance(each, torch.Tensor)}
+        self._memories = [_memory(each) for each in tensors.values()]
+        self._makes: list[Make | int]  # a number: that result again
+        first = {id(each): i for i, each in reversed([*enumerate(results)])}
+        self._makes = [
+            self._make(each) if first[id(each)] == i else first[id(each)]
+            for i, each in enumerate(results)
+        ]
+        self._given.clear()
+
+    def of_call(self, inputs: Sequence[torch.Tensor]) -> tuple[Any, ...]:
+        copies = [torch.empty_like(each) for each in self._copied]
+        if copies:
+            foreach_copy_(copies, self._copied)
+        made: list[Any] = []
+        for make in self._makes:
+            made.append(made[make] if isinstance(make, int) else make(inputs, copies))
+        return tuple(made)
+
+    def _make(self, result: Any) -> Make:
+        if not isinstance(result, torch.Tensor):
+            return lambda inputs, copies: result
+        memory = _memory(result)
+        owners = [i for i, (other, _) in enumerate(self._given) if other == memory]
+        for index in owners:
+            if self._given[index][1] is result:
+                return lambda inputs, copies: inputs[index]
+        if owners:
+            # Several may share it: the last that begins before the result.
+            begins = {i: self._given[i][1].data_ptr() for i in owners}
+            before = [i for i in owners if begins[i] <= result.data_ptr()] or owners
+            index = max(before, key=begins.__getitem__)
+            return _part_of_input(index, self._given[index][1], result)
+        if self._memories.count(memory) == 1 and _keeps_strides(result):
+            place = self._place(("result", id(result)), result)
+            return lambda inputs, copies: copies[place]
+        whole = torch.empty(0, dtype=torch.uint8, device=result.device)
+        whole.set_(result.untyped_storage())
+        return _part_of_copy(self._place(("memory", memory), whole), result)
+
+    def _place(self, key: tuple[str, int], tensor: torch.Tensor) -> int:
+        """What is returned twice is copied once."""
+        if key not in self._places:
+            self._places[key] = len(self._copied)
+            self._copied.append(tensor)
+        return self._places[key]
+
+
+def _keeps_strides(tensor: torch.Tensor) -> bool:
+    return torch.empty_like(tensor).stride() == tensor.stride()
 
 
 def _memory(tensor: torch.Tensor) -> int:
@@ -251,62 +305,22 @@ def _memory(tensor: torch.Tensor) -> int:
     return address or id(tensor)
 
 
-def _make(result: Any, given: Sequence[torch.Tensor], memories: Sequence[int]) -> Make:
-    if not isinstance(result, torch.Tensor):
-        return lambda inputs, fresh: result
-    memory = _memory(result)
-    owners = [index for index, tensor in enumerate(given) if _memory(tensor) == memory]
-    for index in owners:
-        if given[index] is result:
-            return _is_input(index)
-    if owners:
-        # Several may share it: the last that begins before the result.
-        before = [i for i in owners if given[i].data_ptr() <= result.data_ptr()] or owners
-        index = max(before, key=lambda i: given[i].data_ptr())
-        return _part_of_input(index, given[index], result)
-    if memories.count(memory) == 1 and torch.empty_like(result).stride() == result.stride():
-        return _copy(result)
-    return _shared(memory, result)
-
-
-def _is_input(index: int) -> Make:
-    return lambda inputs, fresh: inputs[index]
-
-
 def _part_of_input(index: int, owner: torch.Tensor, result: torch.Tensor) -> Make:
     shape, stride, dtype = result.shape, result.stride(), result.dtype
     behind = _start(result) - _start(owner)
 
-    def make(inputs: Sequence[torch.Tensor], fresh: Fresh) -> torch.Tensor:
+    def make(inputs: Sequence[torch.Tensor], copies: Sequence[torch.Tensor]) -> torch.Tensor:
         source = inputs[index]
         return _laid_out(source, dtype, _start(source) + behind, shape, stride)
 
     return make
 
 
-def _copy(result: torch.Tensor) -> Make:
-    key = "result", id(result)
-
-    def make(inputs: Sequence[torch.Tensor], fresh: Fresh) -> torch.Tensor:
-        if key not in fresh:  # one that is returned twice is one tensor
-            fresh[key] = result.clone()
-        return fresh[key]
-
-    return make
-
-
-def _shared(memory: int, result: torch.Tensor) -> Make:
-    whole = torch.empty(0, dtype=torch.uint8, device=result.device)
-    whole.set_(result.untyped_storage())
+def _part_of_copy(place: int, result: torch.Tensor) -> Make:
     shape, stride, dtype, start = result.shape, result.stride(), result.dtype, _start(result)
-    key, storage = ("result", id(result)), ("memory", memory)
 
-    def make(inputs: Sequence[torch.Tensor], fresh: Fresh) -> torch.Tensor:
-        if storage not in fresh:
-            fresh[storage] = whole.clone()
-        if key not in fresh:
-            fresh[key] = _laid_out(fresh[storage], dtype, start, shape, stride)
-        return fresh[key]
+    def make(inputs: Sequence[torch.Tensor], copies: Sequence[torch.Tensor]) -> torch.Tensor:
+        return _laid_out(copies[place], dtype, start, shape, stride)
 
     return make
 

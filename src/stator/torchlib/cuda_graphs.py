@@ -1,13 +1,28 @@
 """CUDA graphs as torch keeps them for Inductor: one tree of recordings per thread and device."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
+from .door import optional
+
 _TREES = "torch._inductor.cudagraph_trees"  # loaded when the first graph is recorded
 _OF_THREAD = "tree_manager_containers"
+
+
+def _stream_of(device: int) -> int:
+    stream: int = torch.cuda.current_stream(device).cuda_stream
+    return stream
+
+
+current_raw_stream: Callable[[int], int] = optional(
+    "torch._C._cuda_getCurrentRawStream",
+    "which stream is the current one",
+    "torch's own function is asked, which is slower",
+    _stream_of,
+)
 
 
 def end_step() -> None:

@@ -19,6 +19,7 @@ import torch.fx as fx
 
 from stator.graph.fakes.inputs import FakeInput
 from stator.graph.fakes.memory import storage_of
+from stator.graph.passes.drawing import is_switched_off
 from stator.graph.passes.preflight import preflight
 from stator.graph.passes.purity import (
     DRAWS,
@@ -295,7 +296,7 @@ def draws(node: fx.Node) -> bool:
     name = _name(node)
     if isinstance(node.target, OpOverload):
         return torch.Tag.nondeterministic_seeded in node.target.tags
-    return name.strip("_") in RANDOM or name in RANDOM
+    return (name.strip("_") in RANDOM or name in RANDOM) and not is_switched_off(node)
 
 
 def _is_restorable(given: FakeInput) -> bool:
