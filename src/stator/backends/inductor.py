@@ -9,7 +9,7 @@ import torch.fx as fx
 
 from stator.torchlib import inductor as torch_inductor
 
-from . import packed_operator, recurrent, vector_instructions
+from . import packed_operator, recurrent, reshaped, vector_instructions
 from .inductor_settings import config_patches
 from .kept_copies import keep_copies
 
@@ -30,6 +30,7 @@ def inductor(
     settings = {**(patches or {}), **config_patches(mode, options), **(overrules or {})}
     recurrent.as_operators(module)
     packed_operator.as_operators(module)
+    reshaped.as_views(module)
     keep_copies(module)
     vector_instructions.try_each_once()
     compile_fx = torch_inductor.compile_fx()

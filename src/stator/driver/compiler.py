@@ -26,6 +26,7 @@ from stator.capture.trace.task import Task, Trust
 from stator.capture.trace.wanted import Wanted
 from stator.diagnostics import progress
 from stator.diagnostics.breaks import Break, Failed, failures_are_raised
+from stator.diagnostics.catalogue import InterpreterState
 from stator.diagnostics.places import shown
 from stator.driver import announcements, reproducer, stance
 from stator.driver.abandon import abandon
@@ -61,6 +62,7 @@ from stator.driver.notice import notice
 from stator.driver.one_at_a_time import compiling_alone
 from stator.driver.options import Options
 from stator.driver.recompiles import limit_reached, reasons, refused, told
+from stator.driver.replaced_builtins import builtins_are_replaced
 from stator.driver.side_effects import follow_policy
 from stator.driver.stance import Stance
 from stator.driver.tally import Why
@@ -73,6 +75,7 @@ from stator.evaluator.points import Point
 from stator.graph.recording.interrupts import interrupt_behind, is_interrupt
 from stator.graph.recording.modes import interruptible
 
+_REPLACED: Final = "a builtin function that the compiler itself needs is replaced"
 _ATTEMPTS: Final = 3
 _MOST_FAILURES: Final = 3  # of ours, before a function is left alone
 
@@ -137,6 +140,10 @@ class Compiler:
         self._forced: dict[object, CompiledFunction] = {}  # the same with other backends
 
     def __call__(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
+        if builtins_are_replaced():
+            if self.options.fullgraph:
+                raise CaptureError.of(self.label.name, InterpreterState(_REPLACED))
+            return CALL_ORIGINAL
         if TRACING.now or another_traces():
             return CALL_ORIGINAL  # called from what a trace runs for real, perhaps on fake tensors
         taken = stance.current()

@@ -22,6 +22,7 @@ from stator.capture.autograd.autograd_nodes import AutogradNodes
 from stator.capture.autograd.function_results import Applied
 from stator.capture.autograd.grad_facts import Grads
 from stator.capture.autograd.inside_transforms import Inside
+from stator.capture.autograd.transform_names import asks_for_names
 from stator.capture.calls.foreign_operands import Foreign, is_foreign
 from stator.capture.calls.operators import ARITHMETIC, NOT_IN_PLACE
 from stator.capture.calls.replaced_functions import Replaced
@@ -45,6 +46,7 @@ from stator.capture.tensors.strided import check_resized, check_strided, placing
 from stator.capture.tensors.subclasses import Subclasses
 from stator.capture.tensors.tensor_attributes import TensorAttributes
 from stator.capture.tensors.tensor_state import TensorState
+from stator.capture.texts.numbers_in_errors import settle_handled
 from stator.capture.texts.type_names import of_operands
 from stator.capture.trace.budget import Budget
 from stator.capture.trace.wanted import Wanted
@@ -266,6 +268,7 @@ class Tensors:
             except OperatorError as failure:
                 self.shapes.assumed.note(frame)
                 error = of_operands(failure.error, args)
+                settle_handled(self, frame, error, (args, kwargs))
             except DataDependent as failure:
                 # Once the sizes are settled, there are none left that depend on values.
                 known = self.scalars.speculation.settled(frame, ([*args], kwargs))
@@ -402,7 +405,7 @@ class Tensors:
         self.grads.answer(function, args)
         if self.overrides.active and id(function) in _HAS_TORCH_FUNCTION:
             return self.overrides.concerns(*args)
-        if asks_for_hooks(frame, function):
+        if asks_for_hooks(frame, function) or asks_for_names(frame, function):
             return False
         if self.graph.symbols.unbacked:
             name = leaves.tensor_method(function) or getattr(function, "__name__", "")
