@@ -4,6 +4,7 @@ In: what context managers of torch call. Out: answers, changes that the rest of 
 effects behind the graph, or a `Break` where a graph would be wrong.
 """
 
+import contextlib
 import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -40,6 +41,8 @@ class Settings:
         """The names of all that were entered: a profiler is to see them."""
         self.modes: list[Any] = []
         """Function modes that are active: none but those under which indices are not read."""
+        self.keeps_indices = False
+        """Whether such an index stays in its node as it is, for an operator with that mode."""
         self._flags: dict[tuple[Any, ...], tuple[Any, Any]] = {}  # before and now, by getter
         self._told: set[tuple[Any, ...]] = set()  # what is guarded
 
@@ -185,6 +188,18 @@ class Settings:
         if not leaves.is_indexing_mode(type(mode)):
             raise FunctionMode("a torch function mode is entered")
         self.modes.append(mode)
+
+    @contextlib.contextmanager
+    def indices_kept(self) -> Iterator[None]:
+        """Indices are not read, by an operator that sees to it when it runs (`flex_attention`)."""
+        before = self.keeps_indices
+        self.keeps_indices = True
+        self.modes.append(None)
+        try:
+            yield
+        finally:
+            self.modes.pop()
+            self.keeps_indices = before
 
     def leave_mode(self, frame: Frame | None) -> Any:
         if not self.modes:

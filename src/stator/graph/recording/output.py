@@ -54,7 +54,7 @@ from stator.graph.passes.ancestry import computed_from
 from stator.graph.passes.named_sizes import name_sizes
 from stator.graph.passes.overwritten import keep_what_is_read
 from stator.graph.passes.purity import KEEP, WRITTEN, may_drop
-from stator.graph.recording.arguments import Arguments, Item
+from stator.graph.recording.arguments import Arguments, Item, graphs_in, with_graphs
 from stator.graph.recording.errors import (
     Apart,
     DataDependent,
@@ -582,19 +582,16 @@ class OutputGraph:
         `names` are those of the graphs, in their order among the arguments.
         """
         number = len(self.regions)
-        rest = iter(names)
-        bodies = {
-            f"{next(rest)}_{number}": given for given in args if isinstance(given, fx.GraphModule)
-        }
+        graphs = list(graphs_in(args))
+        bodies = {f"{name}_{number}": body for name, body in zip(names, graphs, strict=True)}
         held = {id(body): name for name, body in bodies.items()}
-        places = [None if id(given) in held else self.arguments.of(given) for given in args]
+        places = with_graphs(args, self.arguments.of, lambda body: body)
         operands = list(tensors_in(args))
         before = [version(tensor) for tensor in operands]
         result = self._run(operation_of(operator), tuple(args), {})
         self.regions.update(bodies)
-        node_args = tuple(
-            self.graph.get_attr(held[id(given)]) if id(given) in held else place
-            for given, place in zip(args, places, strict=True)
+        node_args = with_graphs(
+            places, lambda place: place, lambda body: self.graph.get_attr(held[id(body)])
         )
         node = self._record(operator, node_args, {}, result, stack_trace)
         written = [
