@@ -14,6 +14,7 @@ from stator._native._core import Frame
 from stator.capture.regions.bodies import Body, evaluate_body, translated
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import RegionContents
+from stator.graph.fakes.attention import flex_attention
 from stator.torchlib.fakes import FakeTensor
 from stator.torchlib.operators import FLEX_ATTENTION
 from stator.torchlib.tensors import DisableTorchFunction
@@ -67,6 +68,7 @@ def attention(
                 tuple(masked.subgraph.inputs),
             ),
             names=("score_mod", "mask_fn"),
+            rule=flex_attention,
             stack_trace=calls.tracer.stack_trace(frame),
         )
     return result

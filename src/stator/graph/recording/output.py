@@ -575,11 +575,18 @@ class OutputGraph:
 
     @_unseen
     def call_operator(
-        self, operator: Any, args: Sequence[Any], *, names: Sequence[str], stack_trace: str | None
+        self,
+        operator: Any,
+        args: Sequence[Any],
+        *,
+        names: Sequence[str],
+        stack_trace: str | None,
+        rule: Callable[..., Any] | None = None,
     ) -> Any:
         """Calls an operator that takes graphs; they are attributes of the graph module.
 
-        `names` are those of the graphs, in their order among the arguments.
+        `names` are those of the graphs, in their order among the arguments. `rule` answers for the
+        operator on fake tensors, if its own rule is not to.
         """
         number = len(self.regions)
         graphs = list(graphs_in(args))
@@ -588,7 +595,7 @@ class OutputGraph:
         places = with_graphs(args, self.arguments.of, lambda body: body)
         operands = list(tensors_in(args))
         before = [version(tensor) for tensor in operands]
-        result = self._run(operation_of(operator), tuple(args), {})
+        result = self._run(operation_of(rule or operator), tuple(args), {})
         self.regions.update(bodies)
         node_args = with_graphs(
             places, lambda place: place, lambda body: self.graph.get_attr(held[id(body)])
