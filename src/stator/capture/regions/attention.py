@@ -1,8 +1,9 @@
 """`flex_attention` in a trace: one operator, with the functions of scores and masks as graphs.
 
 In: a call of the operator, to which torch's Python code has come. Out: a node. Both functions are
-evaluated once, on stand-ins: a score, and four positions. What they use from outside is given to the
-operator, in the order of its use. In them, `bias[q_idx]` takes an element without reading the index.
+evaluated once, on stand-ins: a score, and four positions. What they use from outside is given to
+the operator, in the order of its use. In them, `bias[q_idx]` takes an element without reading the
+index.
 """
 
 from collections.abc import Sequence
@@ -29,9 +30,7 @@ _MASK: Final = f"the mask function of {_NAME}"
 _TRIES: Final = 3
 
 
-def attention(
-    calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: dict[str, Any]
-) -> Any:
+def attention(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """`torch.ops.higher_order.flex_attention(q, k, v, score_mod, block_mask, scale, …)`."""
     query, key, value, scores, block_mask, *others = _signature(*args, **kwargs)
     # Inductor writes these into its kernel; an open size among them is fixed.
@@ -107,9 +106,7 @@ def _evaluated(
     """One of the functions. The operator takes tensors and ints: floats are what they are now."""
     for _ in range(_TRIES):
         with calls.tensors.own.settings.indices_kept():
-            body = evaluate_body(
-                calls, frame, title, function, [*own, *buffers], own, fresh=False
-            )
+            body = evaluate_body(calls, frame, title, function, [*own, *buffers], own, fresh=False)
         if len(body.leaves) != 1 or type(body.leaves[0]) is not FakeTensor:
             raise RegionContents(f"{body.title} does not return a tensor")
         open_floats = [each for each in body.subgraph.inputs if type(each) is torch.SymFloat]

@@ -4,6 +4,7 @@ In: a graph that is being recorded. Out: how many of its operators draw, perhaps
 counts as often as its body draws (`DRAWS`, in the node's meta).
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import torch
@@ -21,7 +22,15 @@ _SWITCHED: Final[dict[str, tuple[str, int, bool | float, bool | float]]] = {
 
 def random_nodes(graph: fx.Graph) -> int:
     """How many operators draw from torch's generator, perhaps, those in bodies of regions too."""
-    return sum(node.meta.get(DRAWS, 0) or _may_be_random(node) for node in graph.nodes)
+    return sum(
+        node.meta[DRAWS] if DRAWS in node.meta else _may_be_random(node) for node in graph.nodes
+    )
+
+
+def draws_of(bodies: Iterable[fx.GraphModule]) -> dict[str, int]:
+    """For the meta of a node that calls graphs: how many operators of these draw."""
+    drawn = [random_nodes(body.graph) for body in bodies]
+    return {DRAWS: sum(drawn)} if drawn else {}
 
 
 def _may_be_random(node: fx.Node) -> bool:

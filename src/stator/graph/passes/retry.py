@@ -290,7 +290,7 @@ def _may_run_twice(node: fx.Node, name: str) -> bool:
 
 def draws(node: fx.Node) -> bool:
     """Whether a node draws random numbers, or calls a body that does."""
-    if DRAWS in node.meta:
+    if node.meta.get(DRAWS):
         return True
     name = _name(node)
     if isinstance(node.target, OpOverload):

@@ -10,13 +10,15 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+import torch
+
 from stator.graph.fakes.layouts import REWRITTEN
 from stator.graph.fakes.packed import PACKED
 from stator.graph.fakes.recurrent import RECURRENT
 from stator.graph.fakes.resizing import RESIZED_AS, RESIZING
 from stator.graph.leaves.uncounted_lists import may_change_lists
 from stator.graph.passes.purity import UNCOUNTED, has_effect, is_torch_function
-from stator.torchlib.operators import OpOverload, OpOverloadPacket
+from stator.torchlib.operators import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 Target: TypeAlias = Callable[..., Any] | tuple[str, str]  # a function, or ("method", name)
 
@@ -31,6 +33,7 @@ class Operation:
         "is_overload",
         "lists",
         "name",
+        "nested",
         "packed",
         "recurrent",
         "resized_as",
@@ -57,6 +60,7 @@ class Operation:
         self.resized_as = name in RESIZED_AS
         self.recurrent = name in RECURRENT
         self.packed = name in PACKED
+        self.nested = isinstance(target, torch.nn.Module | HigherOrderOperator)  # of graphs
 
     def __repr__(self) -> str:
         return f"<operation {self.shown}>"

@@ -11,7 +11,7 @@ node of each; tensors inside a tuple or list get a `getitem` node when they are 
 import functools
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
@@ -51,6 +51,7 @@ from stator.graph.fakes.resizing import Outs
 from stator.graph.fakes.views import IN_INFERENCE, view_kind
 from stator.graph.leaves.uncounted_lists import changed_lists, count_changes
 from stator.graph.passes.ancestry import computed_from
+from stator.graph.passes.drawing import draws_of
 from stator.graph.passes.named_sizes import name_sizes
 from stator.graph.passes.overwritten import keep_what_is_read
 from stator.graph.passes.purity import KEEP, WRITTEN, may_drop
@@ -63,6 +64,7 @@ from stator.graph.recording.errors import (
     Unsupported,
 )
 from stator.graph.recording.failures import failure_of, quiet, refusal_of_nothing
+from stator.graph.recording.function_modes import without_modes
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.naming import Names
 from stator.graph.recording.operations import (
@@ -402,7 +404,7 @@ class OutputGraph:
     def _run(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         quiet.depth += 1
         try:
-            with self.fakes.mode:
+            with self.fakes.mode, without_modes() if operation.nested else nullcontext():
                 if operation.recurrent:
                     with self.shape_env.questions.by(Asker.KERNEL):
                         found = recurrent_results(operation.target, args, kwargs)
@@ -567,6 +569,9 @@ class OutputGraph:
         result = self._run(operation_of(module), tuple(args), {})
         self.regions[unique] = module
         node = self.graph.create_node("call_module", unique, node_args)
+        node.meta.update(
+            draws_of(each for each in module.modules() if isinstance(each, fx.GraphModule))
+        )
         node.meta["example_value"] = result
         note_origin(node, self.modules, stack_trace)
         self.keep(node)
@@ -601,6 +606,7 @@ class OutputGraph:
             places, lambda place: place, lambda body: self.graph.get_attr(held[id(body)])
         )
         node = self._record(operator, node_args, {}, result, stack_trace)
+        node.meta.update(draws_of(graphs))
         written = [
             tensor for old, tensor in zip(before, operands, strict=True) if old != version(tensor)
         ]
