@@ -141,6 +141,8 @@ class Arguments:
         node = self._graph.call_function(operator.getitem, (parent, item.key))
         node.meta["example_value"] = parent.meta["example_value"][item.key]
         note_origin(node, parent.meta.get("nn_module_stack", {}), parent.meta.get("stack_trace"))
+        if "custom" in parent.meta:
+            node.meta["custom"] = parent.meta["custom"]
         return node
 
     def number(self, number: SymbolicNumber) -> fx.Node | int | float | bool:

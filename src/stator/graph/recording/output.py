@@ -156,6 +156,7 @@ class OutputGraph:
         self.apart = False  # whether sizes that depend on values are to be inputs
         self.default_device: torch.device | None = None  # set by a mode that is not seen here
         self.modules: ModuleStack = {}  # the calls of modules that are under way
+        self.annotations: Callable[[], dict[str, Any]] = dict  # what the program notes on nodes
         self._names = Names()
         self._inputs: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
         self._placeholders: list[tuple[fx.Node, Input, torch.SymInt | int | None]] = []
@@ -555,18 +556,34 @@ class OutputGraph:
         else:
             node = self.graph.create_node("call_function", target, args, kwargs)
         note_origin(node, self.modules, stack_trace)
+        self._annotate(node)
         if result is not None:
             node.meta["example_value"] = result
         return node
 
+    def _annotate(self, node: fx.Node) -> None:
+        """What the program notes on the nodes that it makes now."""
+        found = self.annotations()
+        if found:
+            node.meta["custom"] = found
+
     @_unseen
     def call_region(
-        self, name: str, module: torch.nn.Module, args: Sequence[Any], *, stack_trace: str | None
+        self,
+        name: str,
+        module: torch.nn.Module,
+        args: Sequence[Any],
+        *,
+        stack_trace: str | None,
+        rule: torch.nn.Module | None = None,
     ) -> Any:
-        """Calls a module that holds a subgraph; one `call_module` node."""
+        """Calls a module that holds a subgraph; one `call_module` node.
+
+        `rule` answers for it on fake tensors, if there is something easier to run.
+        """
         unique = f"{name}_{len(self.regions)}"
         node_args = self.arguments.of(tuple(args))
-        result = self._run(operation_of(module), tuple(args), {})
+        result = self._run(operation_of(rule or module), tuple(args), {})
         self.regions[unique] = module
         node = self.graph.create_node("call_module", unique, node_args)
         node.meta.update(
@@ -574,6 +591,7 @@ class OutputGraph:
         )
         node.meta["example_value"] = result
         note_origin(node, self.modules, stack_trace)
+        self._annotate(node)
         self.keep(node)
         self.arguments.bind(result, node)
         return result
