@@ -18,7 +18,8 @@ from stator._native._core import Frame
 from stator.capture.autograd.autograd_functions import evaluated
 from stator.diagnostics.catalogue import RegionContents
 from stator.graph import RecordingError, UntrackedTensorError
-from stator.graph.passes.retry import draws, nodes_of
+from stator.graph.passes.drawing import nodes_of
+from stator.graph.passes.retry import draws
 from stator.graph.recording.subgraph import Subgraph
 from stator.torchlib.tensors import DisableTorchFunction
 from stator.world.kinds import CONSTANTS

@@ -4,7 +4,7 @@ In: a graph that is being recorded. Out: how many of its operators draw, perhaps
 counts as often as its body draws (`DRAWS`, in the node's meta).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import torch
@@ -52,3 +52,10 @@ def _may_be_random(node: fx.Node) -> bool:
         if type(given) is type(off) and given == off:
             return False
     return name in RANDOM
+
+
+def nodes_of(module: torch.nn.Module) -> Iterator[fx.Node]:
+    """The nodes of a graph, and of the regions in it."""
+    for part in module.modules():
+        if isinstance(part, fx.GraphModule):
+            yield from part.graph.nodes

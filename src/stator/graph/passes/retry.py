@@ -19,6 +19,7 @@ import torch.fx as fx
 
 from stator.graph.fakes.inputs import FakeInput
 from stator.graph.fakes.memory import storage_of
+from stator.graph.passes.drawing import nodes_of
 from stator.graph.passes.preflight import preflight
 from stator.graph.passes.purity import (
     DRAWS,
@@ -261,13 +262,6 @@ def undo_of(graph: OutputGraph, recorded: Recorded, changes: Changes) -> Retry |
 
 def _placeholders(recorded: Recorded) -> list[fx.Node]:
     return [node for node in recorded.module.graph.nodes if node.op == "placeholder"]
-
-
-def nodes_of(module: torch.nn.Module) -> Iterator[fx.Node]:
-    """The nodes of a graph, and of the regions in it."""
-    for part in module.modules():
-        if isinstance(part, fx.GraphModule):
-            yield from part.graph.nodes
 
 
 def _name(node: fx.Node) -> str:
