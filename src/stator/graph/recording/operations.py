@@ -27,6 +27,7 @@ class Operation:
     """One operation. Operations are compared by identity, and those of torch live for ever."""
 
     __slots__ = (
+        "attends",
         "copies",
         "effect",
         "is_method",
@@ -59,6 +60,7 @@ class Operation:
         self.copies = name in REWRITTEN  # it works on a copy, if its tensor lies otherwise
         self.resized_as = name in RESIZED_AS
         self.recurrent = name in RECURRENT
+        self.attends = name.partition(".")[0] in _ATTENDING
         self.packed = name in PACKED
         self.nested = isinstance(target, torch.nn.Module | HigherOrderOperator)  # of graphs
 
@@ -70,6 +72,15 @@ class Operation:
         return run_target(self.target, args, kwargs)
 
 
+# What computes attention by one of several kernels.
+_ATTENDING: Final = frozenset(
+    {
+        "_native_multi_head_attention",
+        "_transformer_encoder_layer_fwd",
+        "multi_head_attention_forward",
+        "scaled_dot_product_attention",
+    }
+)
 _KNOWN: Final[dict[int, Operation]] = {}  # by id of a function of torch, which it holds
 _METHODS: Final[dict[str, Operation]] = {}
 _MOST_METHODS: Final = 5000
