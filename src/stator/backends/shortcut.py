@@ -15,8 +15,8 @@ from typing import Any, Final
 import torch
 import torch.fx as fx
 
+from stator.graph.passes.drawing import nodes_of
 from stator.graph.passes.purity import is_torch_function
-from stator.graph.passes.retry import nodes_of
 from stator.torchlib.modes import is_any_autocast_enabled
 from stator.torchlib.modes import set_grad_enabled as torch_set_grad_enabled
 

@@ -17,8 +17,9 @@ from stator import objects
 from stator._native._core import Frame
 from stator.capture.autograd.autograd_functions import evaluated
 from stator.diagnostics.catalogue import RegionContents
-from stator.graph import Unsupported, UntrackedTensorError
-from stator.graph.passes.retry import draws, nodes_of
+from stator.graph import RecordingError, UntrackedTensorError
+from stator.graph.passes.drawing import nodes_of
+from stator.graph.passes.retry import draws
 from stator.graph.recording.subgraph import Subgraph
 from stator.torchlib.tensors import DisableTorchFunction
 from stator.world.kinds import CONSTANTS
@@ -83,9 +84,11 @@ def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: An
         used = {name: options[name] for name in names if options.get(name) is not None}
         region = CheckpointRegion(body, {"use_reentrant": True, **used})
         trace = calls.tracer.stack_trace(frame)
-        made = tensors.graph.call_region("checkpoint", region, inner.inputs, stack_trace=trace)
-    except Unsupported as error:
-        raise RegionContents(f"torch.utils.checkpoint: {error.reason}") from None
+        made = tensors.graph.call_region(
+            "checkpoint", region, inner.inputs, stack_trace=trace, rule=body
+        )
+    except RecordingError as error:
+        raise RegionContents(f"torch.utils.checkpoint: {error}") from None
     except UntrackedTensorError:
         raise RegionContents("a tensor leaves a checkpointed function sideways") from None
     return _returned(calls, result, dict(zip(map(id, outputs), made, strict=True)))

@@ -19,7 +19,12 @@ from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture.calls import marks, scripts
 from stator.capture.calls.arguments import field, is_functools_type, pack, split, unpack_partial
 from stator.capture.calls.caches import Answer, Answers, Once, known, once
-from stator.capture.calls.controls import Errors, function_behind, is_for_dynamo
+from stator.capture.calls.controls import (
+    Errors,
+    compiles_itself,
+    function_behind,
+    is_for_dynamo,
+)
 from stator.capture.calls.getters import GETTERS, twin
 from stator.capture.calls.handlers import HANDLERS
 from stator.capture.calls.native_calls import (
@@ -220,6 +225,8 @@ class Calls:
                 return self._constant_result(callable, positional, keywords)
         if is_for_dynamo(frame, mark):
             return None
+        if mark.kind is marks.Kind.DISABLE and compiles_itself(frame, callable, positional):
+            return positional[0]
         name = getattr(callable, "__qualname__", "the function")
         reason = mark.message(name, positional, keywords)
         skips = mark.kind is marks.Kind.SKIP
@@ -294,6 +301,8 @@ class Calls:
     ) -> Any:
         """What torch's rule or a handler of ours makes of a call; MISSING if neither is for it."""
         if rule is not None and rule.kind is not leaves.Kind.EVALUATE:
+            if rule.kind is leaves.Kind.FORBIDDEN and compiles_itself(frame, callable, args):
+                return args[0]
             return self.tensors.apply(frame, rule, callable, *split(args, kwnames))
         handler = HANDLERS.get(id(callable))
         if handler is not None:

@@ -67,6 +67,7 @@ from stator.graph import (
     Unsupported,
     UntrackedTensorError,
 )
+from stator.graph.fakes.inputs import tensors_in
 from stator.graph.fakes.memory import storage_of
 from stator.graph.leaves import leaves
 from stator.graph.recording.errors import Apart
@@ -261,6 +262,8 @@ class Tensors:
                             check_resized(self, name, args, kwargs, sizes)
                 self.shapes.assumed.note(frame)
                 self.handled.note(frame, operation, args)
+                if operation.attends:
+                    self.own.settings.attended(next(iter(tensors_in((args, kwargs))), None))
                 self.leaf_views.note(frame, result)
                 if type(result) is tuple or type(result) is list:
                     self.refusing_views.note(frame, result)

@@ -4,6 +4,7 @@ In: a graph that is being recorded. Out: how many of its operators draw, perhaps
 counts as often as its body draws (`DRAWS`, in the node's meta).
 """
 
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import torch
@@ -28,7 +29,15 @@ _SWITCHED: Final[dict[str, tuple[tuple[str, ...], int, bool | float, bool | floa
 
 def random_nodes(graph: fx.Graph) -> int:
     """How many operators draw from torch's generator, perhaps, those in bodies of regions too."""
-    return sum(node.meta.get(DRAWS, 0) or _may_be_random(node) for node in graph.nodes)
+    return sum(
+        node.meta[DRAWS] if DRAWS in node.meta else _may_be_random(node) for node in graph.nodes
+    )
+
+
+def draws_of(bodies: Iterable[fx.GraphModule]) -> dict[str, int]:
+    """For the meta of a node that calls graphs: how many operators of these draw."""
+    drawn = [random_nodes(body.graph) for body in bodies]
+    return {DRAWS: sum(drawn)} if drawn else {}
 
 
 def _may_be_random(node: fx.Node) -> bool:
@@ -57,3 +66,10 @@ def is_switched_off(node: fx.Node) -> bool:
     else:
         given = next((node.kwargs[each] for each in options if each in node.kwargs), default)
     return type(given) is type(off) and given == off
+
+
+def nodes_of(module: torch.nn.Module) -> Iterator[fx.Node]:
+    """The nodes of a graph, and of the regions in it."""
+    for part in module.modules():
+        if isinstance(part, fx.GraphModule):
+            yield from part.graph.nodes

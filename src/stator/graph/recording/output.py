@@ -11,7 +11,7 @@ node of each; tensors inside a tuple or list get a `getitem` node when they are 
 import functools
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
@@ -51,10 +51,11 @@ from stator.graph.fakes.resizing import Outs
 from stator.graph.fakes.views import IN_INFERENCE, view_kind
 from stator.graph.leaves.uncounted_lists import changed_lists, count_changes
 from stator.graph.passes.ancestry import computed_from
+from stator.graph.passes.drawing import draws_of
 from stator.graph.passes.named_sizes import name_sizes
 from stator.graph.passes.overwritten import keep_what_is_read
 from stator.graph.passes.purity import KEEP, WRITTEN, may_drop
-from stator.graph.recording.arguments import Arguments, Item
+from stator.graph.recording.arguments import Arguments, Item, graphs_in, with_graphs
 from stator.graph.recording.errors import (
     Apart,
     DataDependent,
@@ -63,6 +64,7 @@ from stator.graph.recording.errors import (
     Unsupported,
 )
 from stator.graph.recording.failures import failure_of, quiet, refusal_of_nothing
+from stator.graph.recording.function_modes import without_modes
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.naming import Names
 from stator.graph.recording.operations import (
@@ -155,6 +157,7 @@ class OutputGraph:
         self.apart = False  # whether sizes that depend on values are to be inputs
         self.default_device: torch.device | None = None  # set by a mode that is not seen here
         self.modules: ModuleStack = {}  # the calls of modules that are under way
+        self.annotations: Callable[[], dict[str, Any]] = dict  # what the program notes on nodes
         self._names = Names()
         self._inputs: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
         self._placeholders: list[tuple[fx.Node, Input, torch.SymInt | int | None]] = []
@@ -408,7 +411,7 @@ class OutputGraph:
     def _run(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         quiet.depth += 1
         try:
-            with self.fakes.mode:
+            with self.fakes.mode, without_modes() if operation.nested else nullcontext():
                 if operation.recurrent:
                     with self.shape_env.questions.by(Asker.KERNEL):
                         found = recurrent_results(operation.target, args, kwargs)
@@ -559,50 +562,75 @@ class OutputGraph:
         else:
             node = self.graph.create_node("call_function", target, args, kwargs)
         note_origin(node, self.modules, stack_trace)
+        self._annotate(node)
         if result is not None:
             node.meta["example_value"] = result
         return node
 
+    def _annotate(self, node: fx.Node) -> None:
+        """What the program notes on the nodes that it makes now."""
+        found = self.annotations()
+        if found:
+            node.meta["custom"] = found
+
     @_unseen
     def call_region(
-        self, name: str, module: torch.nn.Module, args: Sequence[Any], *, stack_trace: str | None
+        self,
+        name: str,
+        module: torch.nn.Module,
+        args: Sequence[Any],
+        *,
+        stack_trace: str | None,
+        rule: torch.nn.Module | None = None,
     ) -> Any:
-        """Calls a module that holds a subgraph; one `call_module` node."""
+        """Calls a module that holds a subgraph; one `call_module` node.
+
+        `rule` answers for it on fake tensors, if there is something easier to run.
+        """
         unique = f"{name}_{len(self.regions)}"
         node_args = self.arguments.of(tuple(args))
-        result = self._run(operation_of(module), tuple(args), {})
+        result = self._run(operation_of(rule or module), tuple(args), {})
         self.regions[unique] = module
         node = self.graph.create_node("call_module", unique, node_args)
+        node.meta.update(
+            draws_of(each for each in module.modules() if isinstance(each, fx.GraphModule))
+        )
         node.meta["example_value"] = result
         note_origin(node, self.modules, stack_trace)
+        self._annotate(node)
         self.keep(node)
         self.arguments.bind(result, node)
         return result
 
     @_unseen
     def call_operator(
-        self, operator: Any, args: Sequence[Any], *, names: Sequence[str], stack_trace: str | None
+        self,
+        operator: Any,
+        args: Sequence[Any],
+        *,
+        names: Sequence[str],
+        stack_trace: str | None,
+        rule: Callable[..., Any] | None = None,
     ) -> Any:
         """Calls an operator that takes graphs; they are attributes of the graph module.
 
-        `names` are those of the graphs, in their order among the arguments.
+        `names` are those of the graphs, in their order among the arguments. `rule` answers for the
+        operator on fake tensors, if its own rule is not to.
         """
         number = len(self.regions)
-        rest = iter(names)
-        bodies = {
-            f"{next(rest)}_{number}": given for given in args if isinstance(given, fx.GraphModule)
-        }
+        graphs = list(graphs_in(args))
+        bodies = {f"{name}_{number}": body for name, body in zip(names, graphs, strict=True)}
         held = {id(body): name for name, body in bodies.items()}
-        places = [None if id(given) in held else self.arguments.of(given) for given in args]
+        places = with_graphs(args, self.arguments.of, lambda body: body)
         operands = list(tensors_in(args))
         before = [version(tensor) for tensor in operands]
-        result = self._run(operation_of(operator), tuple(args), {})
+        result = self._run(operation_of(rule or operator), tuple(args), {})
         self.regions.update(bodies)
-        node_args = tuple(
-            self.graph.get_attr(held[id(given)]) if id(given) in held else place
-            for given, place in zip(args, places, strict=True)
+        node_args = with_graphs(
+            places, lambda place: place, lambda body: self.graph.get_attr(held[id(body)])
         )
         node = self._record(operator, node_args, {}, result, stack_trace)
+        node.meta.update(draws_of(graphs))
         written = [
             tensor for old, tensor in zip(before, operands, strict=True) if old != version(tensor)
         ]
