@@ -559,12 +559,23 @@ class OutputGraph:
 
     @_unseen
     def call_region(
-        self, name: str, module: torch.nn.Module, args: Sequence[Any], *, stack_trace: str | None
+        self,
+        name: str,
+        module: torch.nn.Module,
+        args: Sequence[Any],
+        *,
+        stack_trace: str | None,
+        results: Sequence[torch.Tensor] | None = None,
     ) -> Any:
-        """Calls a module that holds a subgraph; one `call_module` node."""
+        """Calls a module that holds a subgraph; one `call_module` node.
+
+        If the program has its `results` already, these are the tensors that stand for them.
+        """
         unique = f"{name}_{len(self.regions)}"
         node_args = self.arguments.of(tuple(args))
         result = self._run(operation_of(module), tuple(args), {})
+        if results is not None:
+            result = tuple(results)
         self.regions[unique] = module
         node = self.graph.create_node("call_module", unique, node_args)
         node.meta["example_value"] = result
