@@ -4,8 +4,8 @@ Stage: capture, for `checkpoints`. In: a `context_fn`, and what a region's body 
 `Selection`, the `context_fn` of the region: torch's own contexts, with the policy's answers.
 
 The program's `context_fn` and its policy are evaluated like any code of the program, once in each
-trace: what they read is guarded. Whoever runs the region (eager, AOTAutograd as it traces) meets the
-same operators, and is told the same of each.
+trace: what they read is guarded. Whoever runs the region (eager, AOTAutograd as it traces) meets
+the same operators, and is told the same of each.
 """
 
 import contextlib

@@ -566,10 +566,12 @@ class OutputGraph:
         *,
         stack_trace: str | None,
         results: Sequence[torch.Tensor] | None = None,
+        renewed: Collection[int] = (),
     ) -> Any:
         """Calls a module that holds a subgraph; one `call_module` node.
 
-        If the program has its `results` already, these are the tensors that stand for them.
+        If the program has its `results` already, these are the tensors that stand for them. Those
+        `renewed` are tensors that it is given: from here on, they are its results.
         """
         unique = f"{name}_{len(self.regions)}"
         node_args = self.arguments.of(tuple(args))
@@ -582,6 +584,8 @@ class OutputGraph:
         note_origin(node, self.modules, stack_trace)
         self.keep(node)
         self.arguments.bind(result, node)
+        for place in renewed:
+            self.arguments.rebind(result[place], Item(node, place))
         return result
 
     @_unseen
