@@ -106,6 +106,7 @@ class Calls:
         self.called: set[int] = set()  # ids of functions about which all is guarded
         self.made_caches: set[int] = set()  # ids of what `functools.lru_cache` made in the trace
         self.once: list[Once] = []  # calls of functions with a cache
+        self.selection: Any = None  # of the checkpoint that is about to run
         self.later = 0  # code is evaluated that runs in the backward
         self.shows = 0  # texts that the graph shows, so far
         self.logs = False  # the graph shows gradients

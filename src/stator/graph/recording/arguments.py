@@ -113,7 +113,9 @@ class Arguments:
         others = (other for other in self._alive if other is not tensor)
         return any(storage_of(other) == memory for other in others)
 
-    def rebind(self, tensor: torch.Tensor, node: fx.Node, old: fx.Node | None = None) -> None:
+    def rebind(
+        self, tensor: torch.Tensor, node: fx.Node | Item, old: fx.Node | None = None
+    ) -> None:
         """From now on the graph has another node for a tensor (if it still has the old one)."""
         if old is None or self._nodes[id(tensor)] is old:
             self._nodes[id(tensor)] = node

@@ -582,14 +582,20 @@ class OutputGraph:
         *,
         stack_trace: str | None,
         rule: torch.nn.Module | None = None,
+        results: Sequence[torch.Tensor] | None = None,
+        renewed: Collection[int] = (),
     ) -> Any:
         """Calls a module that holds a subgraph; one `call_module` node.
 
-        `rule` answers for it on fake tensors, if there is something easier to run.
+        `rule` answers for it on fake tensors, if there is something easier to run. If the program
+        has its `results` already, these are the tensors that stand for them. Those `renewed` are
+        tensors that it is given: from here on, they are its results.
         """
         unique = f"{name}_{len(self.regions)}"
         node_args = self.arguments.of(tuple(args))
         result = self._run(operation_of(rule or module), tuple(args), {})
+        if results is not None:
+            result = tuple(results)
         self.regions[unique] = module
         node = self.graph.create_node("call_module", unique, node_args)
         node.meta.update(
@@ -600,6 +606,8 @@ class OutputGraph:
         self._annotate(node)
         self.keep(node)
         self.arguments.bind(result, node)
+        for place in renewed:
+            self.arguments.rebind(result[place], Item(node, place))
         return result
 
     @_unseen
