@@ -45,14 +45,21 @@ class Made:
 
 def has_numbers_of_hooks(trace: Trace) -> bool:
     """Whether the trace has read hooks of modules, by their numbers or without them."""
-    return any(map(_is_of_hook, trace.guards))
+    led: dict[int, bool] = {}  # by id of a source: whether what is at it lies in such a dict
+    return any(_is_of_hook(guard, led) for guard in trace.guards)
 
 
-def _is_of_hook(guard: Guard) -> bool:
-    held = hooks_of(guard.source)
-    if held is not None:
-        return held is not guard.source
-    return type(guard.check) is Callback and guard.check.description == SAME_HOOKS
+def _is_of_hook(guard: Guard, led: dict[int, bool]) -> bool:
+    base = None if guard.source is None else guard.source.base
+    if base is not None:
+        found = led.get(id(base))
+        if found is None:
+            found = led[id(base)] = hooks_of(base) is not None
+        if found:
+            return True
+    check = guard.check
+    asked = type(check) is Callback and check.description == SAME_HOOKS
+    return asked and hooks_of(guard.source) is None
 
 
 def made_before(fingerprint: tuple[Any, ...], kept: Iterable[Any]) -> Made | None:
