@@ -112,6 +112,9 @@ void collecting_watch(int anyway);
 int collecting_here(PyThreadState *ts, PyObject *function);
 int collecting_init(PyObject *module);
 
+/* repeating.c */
+extern PyMethodDef repeating_functions[];
+
 /* types.c */
 int types_init(PyObject *module);
 extern PyMethodDef types_functions[];

@@ -29,6 +29,7 @@ from stator.backends.steps import in_steps, may_record
 from stator.backends.worth import own_operators
 from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
+from stator.driver import pieces
 from stator.driver.later import later
 from stator.driver.ledger import Label
 from stator.driver.options import Options
@@ -100,6 +101,22 @@ def compile_recorded(
 
 
 def _compiled(
+    module: fx.GraphModule, examples: list[Any], mode: Any, options: Options, title: Title
+) -> Callable[..., Any]:
+    """Calls the backend; a graph that calls regions is compiled in pieces."""
+    parts = None
+    if options.inductor and not options.for_backend and torch_inductor.is_as_usual():
+        parts = pieces.taken_apart(module, examples)
+    if parts is None:
+        return _alone(module, examples, mode, options, title)
+    try:
+        made = [_alone(each.module, each.examples, mode, options, title) for each in parts.pieces]
+    except BackendError:  # it may do better with all of it, and else says so
+        return _alone(module, examples, mode, options, title)
+    return parts.joined(made, title)
+
+
+def _alone(
     module: fx.GraphModule, examples: list[Any], mode: Any, options: Options, title: Title
 ) -> Callable[..., Any]:
     """Calls the backend; Inductor's code is called as directly as is safe."""

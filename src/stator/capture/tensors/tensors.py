@@ -67,14 +67,14 @@ from stator.graph import (
     Unsupported,
     UntrackedTensorError,
 )
-from stator.graph.fakes.inputs import tensors_in
+from stator.graph.fakes.inputs import FakeInput, tensors_in
 from stator.graph.fakes.memory import storage_of
 from stator.graph.leaves import leaves
 from stator.graph.recording.errors import Apart
 from stator.graph.recording.operations import operation_of
 from stator.graph.recording.state import StateRecorder
 from stator.graph.unknown.scalars import take
-from stator.guards import Equal, Index, Is, Source, TypeIs
+from stator.guards import Equal, Guard, Index, Is, Source, TypeIs
 from stator.objects import TypeSet
 from stator.torchlib.fakes import FakeTensor
 from stator.torchlib.operators import (
@@ -185,6 +185,26 @@ class Tensors:
         self.sources[id(given)] = source
         self.inputs[id(fake)] = raw, source
         self.world.remember(raw, fake, source)
+        return fake
+
+    def wrap_like(
+        self, raw: torch.Tensor, source: Source, fact: Guard, model: FakeInput | None
+    ) -> torch.Tensor:
+        """The same of a tensor for which a guard is known to hold, as it does for another input."""
+        world = self.world
+        fake = None
+        if model is not None and id(raw) not in world.stand_ins and not objects.instance_dict(raw):
+            with DisableTorchFunction():
+                if self.shapes.dynamic(raw, source) is None:
+                    fake = self.graph.add_input_like(str(source), raw, model)
+        if fake is None:
+            made: torch.Tensor = world.wrap(raw, source)
+            return made
+        match = self.grads.wrapped(raw, core.slots_copied(fact.check))
+        world.guards.append(Guard(source, match, fact.code, fact.unit))
+        self.sources[id(raw)] = source
+        self.inputs[id(fake)] = raw, source
+        world.remember(raw, fake, source)
         return fake
 
     def _constant(self, raw: Any, source: Source) -> Any:

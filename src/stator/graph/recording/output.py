@@ -32,6 +32,7 @@ from stator.diagnostics.catalogue import (
 )
 from stator.graph.fakes.inputs import (
     Dynamic,
+    FakeInput,
     Fakes,
     InputSource,
     are_empty,
@@ -227,6 +228,27 @@ class OutputGraph:
         if lasting and not static:
             self._lasting.append((node, made.fake))
         self.symbols.define_tensor(made.fake, node)
+        self._outermost.bind(made.fake, node)
+        self._inputs[id(value)] = made.fake
+        self._real.append(value)
+        self._placeholders.append((node, Input(unique, value), None))
+        return made.fake
+
+    def add_input_like(
+        self, name: str, value: torch.Tensor, model: FakeInput
+    ) -> torch.Tensor | None:
+        """The same for a tensor that is as another input but for its values; None if that is not
+        certain. No function mode may be active.
+        """
+        unique = self._names.unique(name)
+        made = self.fakes.add_like(unique, value, model)
+        if made is None:
+            self._names.free(unique)
+            return None
+        node = self._placeholder(unique, type(value))
+        static = type(value) is torch.nn.Parameter
+        node.meta["example_value"] = made.fake
+        node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"} if static else {}
         self._outermost.bind(made.fake, node)
         self._inputs[id(value)] = made.fake
         self._real.append(value)
