@@ -22,7 +22,7 @@ from typing import Any, Final, Protocol, SupportsIndex, TypeVar
 from torch import nn
 
 from stator import objects
-from stator._native._core import CompiledFunction
+from stator.distributed.replicas import Replicated, is_replica
 from stator.driver.compiler import compiled_function
 from stator.driver.ledger import Label
 from stator.driver.options import Options
@@ -160,9 +160,14 @@ class Compiling:
         """The module itself calls what is compiled, as after `module.compile()`."""
         module._compiled_call_impl = MethodType(self._compiled(module, "_call_impl"), module)
 
-    def _compiled(self, module: nn.Module, name: str) -> CompiledFunction:
+    def _compiled(self, module: nn.Module, name: str) -> Callable[..., Any]:
+        if is_replica(module):
+            return Replicated(self._inner, name)
         caller, label = called(module, name, self._options.name)
         return compiled_function(caller, self._options, own=True, label=label)
+
+    def _inner(self, module: nn.Module) -> Callable[..., Any]:
+        return MethodType(self._compiled(module, "_call_impl"), module)
 
 
 def called(module: nn.Module, name: str, shown: str | None = None) -> tuple[FunctionType, Label]:
