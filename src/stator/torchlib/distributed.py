@@ -73,3 +73,23 @@ def function_of(name: str) -> Callable[..., Any] | None:
     while found is not None and hasattr(found, "__wrapped__"):
         found = found.__wrapped__
     return found
+
+
+def members_of(name: str) -> list[int] | None:
+    """The ranks in the group of that name; None if there is none."""
+    for group, known in ({} if _world is None else _world.pg_names).items():
+        if known == name:
+            return members(group)
+    return None
+
+
+def store_between_processes() -> Any:
+    """The store by which the processes have found each other, if others can be met there."""
+    store = _world.pg_map[_world.default_pg][1]
+    inner = store
+    while isinstance(inner, torch.distributed.PrefixStore):
+        inner = inner.underlying_store
+    kinds = [
+        getattr(torch.distributed, name, None) for name in ("TCPStore", "FileStore", "HashStore")
+    ]
+    return store if any(kind is not None and isinstance(inner, kind) for kind in kinds) else None
