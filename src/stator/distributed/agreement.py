@@ -13,10 +13,10 @@ is (`presence.py`). So the others know of one that has died, has raised, has end
 collective to which they will not come.
 """
 
+import os
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable
 from typing import Any, Final
 
 from stator import config
@@ -34,16 +34,16 @@ _GRACE: Final = 5.0  # for a rank that has come elsewhere: it may still come
 class Agreement:
     """The ranks of one default process group."""
 
-    def __init__(self, group: Any, store: Any, epoch: int) -> None:
+    def __init__(self, group: Any, epoch: int) -> None:
         self.group = weakref.ref(group)
         self.rank: int = group.rank()
         self.size: int = group.size()
-        self._store = store
         self._prefix = f"stator/{epoch}"
         self._counts: Counter[str] = Counter()  # meetings, by group
         self._ordinals: Counter[str] = Counter()  # compiles, by function
         self._agreed: set[Any] = set()
-        self.presence = Presence(store, self._prefix, self.rank)
+        self.presence = Presence(self._store, self._prefix, self.rank)
+        self.process = os.getpid()
 
     # ------------------------------------------------------------------ what a rank tells
 
@@ -176,12 +176,18 @@ class Agreement:
 
     def _call(self, method: str, *args: Any) -> Any:
         """The process that holds the store may have died."""
-        call: Callable[..., Any] = getattr(self._store, method)
         try:
-            return call(*args)
+            return getattr(self._store(), method)(*args)
         except (RuntimeError, ConnectionError) as error:
-            text = "the store of the process group does not answer: the rank that holds it has died"
+            text = "the store of the process group does not answer: a rank has ended, or has died"
             raise RankDivergence(text) from error
+
+    def _store(self) -> Any:
+        """Asked for each time: it must not live longer than the process group."""
+        store = distributed.store_between_processes(self.group())
+        if store is None:
+            raise ConnectionError("the process group was destroyed")
+        return store
 
 
 # ---------------------------------------------------------------------- for the driver
@@ -200,13 +206,12 @@ def current() -> Agreement | None:
     if group is None or (_none is not None and _none() is group):
         return None
     if _current is not None and _current.group() is group:
-        return _current
+        return _current if _current.process == os.getpid() else None
     if _current is not None:
         _current.presence.end()
     _epochs.append(weakref.ref(group))
-    store = distributed.store_between_processes()
-    if store is None or group.size() == 1:
+    if group.size() == 1 or distributed.store_between_processes(group) is None:
         _none = weakref.ref(group)
         return None
-    _current = Agreement(group, store, len(_epochs))
+    _current = Agreement(group, len(_epochs))
     return _current

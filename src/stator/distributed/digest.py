@@ -138,7 +138,8 @@ def _exchange(node: fx.Node) -> tuple[str, Exchange] | None:
     name = _name(node)
     if name is None:
         return None
-    tensors, rest = [], []
+    tensors: list[Any] = []
+    rest: list[Any] = []
     for arg in (*node.args, *node.kwargs.values()):
         for each in arg if isinstance(arg, list | tuple) else [arg]:
             value = each.meta.get("example_value") if isinstance(each, fx.Node) else each

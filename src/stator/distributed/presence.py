@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any, Final
 
@@ -25,7 +25,7 @@ _COMMUNICATION: Final = ("/torch/distributed/", "/torch/nn/parallel/distributed.
 class Presence:
     """The signs of life of one rank."""
 
-    def __init__(self, store: Any, prefix: str, rank: int) -> None:
+    def __init__(self, store: Callable[[], Any], prefix: str, rank: int) -> None:
         self._store = store
         self._prefix = prefix
         self._rank = rank
@@ -56,15 +56,15 @@ class Presence:
     def of(self, rank: int) -> dict[str, Any] | None:
         """The last sign of another rank."""
         key = f"{self._prefix}/alive/{rank}"
-        if not self._store.check([key]):
+        if not self._store().check([key]):
             return None
-        found: dict[str, Any] = json.loads(self._store.get(key).decode())
+        found: dict[str, Any] = json.loads(self._store().get(key).decode())
         return found
 
     def warn(self, text: str) -> None:
         """Tells the other ranks that there is an error, also those that can't be asked."""
-        with contextlib.suppress(RuntimeError):
-            self._store.set(f"{self._prefix}/error", json.dumps([self._rank, text]))
+        with contextlib.suppress(RuntimeError, ConnectionError):
+            self._store().set(f"{self._prefix}/error", json.dumps([self._rank, text]))
 
     def end(self) -> None:
         """The process ends, or its process group does."""
@@ -80,9 +80,10 @@ class Presence:
             if sys.is_finalizing():
                 return
             try:
+                self._store()  # it may be gone: whoever needs it finds out
                 self._tell()
                 self._look()
-            except Exception:  # the store is gone: whoever needs it finds out
+            except Exception:
                 return
 
     def _tell(self) -> None:
@@ -97,8 +98,8 @@ class Presence:
             "where": where,
             "since": time.monotonic() - self._stood[1],
         }
-        with contextlib.suppress(RuntimeError):
-            self._store.set(f"{self._prefix}/alive/{self._rank}", json.dumps(sign))
+        with contextlib.suppress(RuntimeError, ConnectionError):
+            self._store().set(f"{self._prefix}/alive/{self._rank}", json.dumps(sign))
 
     def _where(self) -> tuple[str, int]:
         """In which communication the program stands, if in any; and a mark of that place."""
@@ -124,9 +125,9 @@ class Presence:
     def _look(self) -> None:
         """Another rank has raised while this one may stand in a collective: it is told why."""
         key = f"{self._prefix}/error"
-        if not self._store.check([key]):
+        if not self._store().check([key]):
             return
-        rank, text = json.loads(self._store.get(key).decode())
+        rank, text = json.loads(self._store().get(key).decode())
         if rank != self._rank and text not in self._warned:
             self._warned.add(text)
             if not self._doing and self._where()[0]:

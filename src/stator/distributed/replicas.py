@@ -51,7 +51,7 @@ def forward(self: Any, *inputs: Any, **kwargs: Any) -> Any:
 
 def before(replica: Any, inputs: Any, kwargs: Any) -> tuple[Any, Any, Any]:
     """The first part; answers with what the module is called with, and what `behind` ends."""
-    span = torch.autograd.profiler.record_function("DistributedDataParallel.forward")
+    span: Any = torch.autograd.profiler.record_function("DistributedDataParallel.forward")
     span.__enter__()
     try:
         given, named = replica._pre_forward(*inputs, **kwargs)

@@ -83,11 +83,17 @@ def members_of(name: str) -> list[int] | None:
     return None
 
 
-def store_between_processes() -> Any:
-    """The store by which the processes have found each other, if others can be met there."""
-    store = _world.pg_map[_world.default_pg][1]
-    inner = store
-    while isinstance(inner, torch.distributed.PrefixStore):
+def store_between_processes(group: Any) -> Any:
+    """The store by which the processes of a group have found each other, if others can be met there.
+
+    None if there is none, or no longer: nobody may hold it longer than the group does, since a
+    server goes with it.
+    """
+    known = {} if group is None or _world is None else _world.pg_map
+    store = known[group][1] if group in known else None
+    inner: Any = store
+    prefixed = getattr(torch.distributed, "PrefixStore", ())
+    while isinstance(inner, prefixed):
         inner = inner.underlying_store
     kinds = [
         getattr(torch.distributed, name, None) for name in ("TCPStore", "FileStore", "HashStore")
