@@ -44,6 +44,7 @@ from stator.capture.tensors.strided import check_resized, check_strided, placing
 from stator.capture.tensors.subclasses import Subclasses
 from stator.capture.tensors.tensor_attributes import TensorAttributes
 from stator.capture.tensors.tensor_state import TensorState
+from stator.capture.tensors.wrappers import Types, Wrappers
 from stator.capture.texts.type_names import of_operands
 from stator.capture.trace.budget import Budget
 from stator.capture.trace.wanted import Wanted
@@ -93,7 +94,6 @@ CONSTANT_TYPES: Final = (
 )
 _NARROW: Final = (torch.narrow, ("method", "narrow"))  # may read where to start from a tensor
 _NUMBERS: Final = TypeSet(int, float, bool, type(None), torch.dtype)
-_TENSORS: Final = TypeSet(FakeTensor, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 class RecordingMode(TorchFunctionMode):
@@ -113,8 +113,6 @@ core.mark_code(RecordingMode.__torch_function__.__code__, core.CODE_NATIVE)
 class Tensors:
     """The tensors of one trace, and the graph they are recorded in."""
 
-    types = _TENSORS
-
     def __init__(
         self, graph: OutputGraph, world: World, state: StateRecorder, wanted: Wanted | None = None
     ) -> None:
@@ -124,6 +122,8 @@ class Tensors:
         self.sources: dict[int, Source] = {}  # of inputs, by id of the real tensor
         self.inputs: dict[int, tuple[torch.Tensor, Source]] = {}  # by id of the fake
         self.state_changes = StateChanges(graph, world, state)
+        self.types = Types(FakeTensor, torch.SymInt, torch.SymFloat, torch.SymBool)
+        """Those that only a trace has; classes of wrappers come to it (docs/subclasses.md)."""
         self.attributes = TensorAttributes(self)
         self.grads = Grads()
         self.inside = Inside()
@@ -137,6 +137,8 @@ class Tensors:
         self.arrays = arrays.Arrays(self, world)
         self.overrides = Overrides(self)
         self.subclasses = Subclasses(self)
+        self.wrappers = Wrappers(self)
+        graph.admit = self.wrappers.admit_made
         self.foreign = Foreign(self)
         self.nodes = AutogradNodes(self)
         self.own = TensorState(self)
@@ -154,7 +156,7 @@ class Tensors:
     # ------------------------------------------------------------------ from the world
 
     def holds(self, cls: type) -> bool:
-        return cls is FakeTensor
+        return cls is FakeTensor or self.wrappers.holds(cls)
 
     def is_of_subclass(self, value: Any) -> bool:
         return self.holds(type(value)) and self.subclasses.holds(value)
@@ -171,6 +173,7 @@ class Tensors:
             except Unsupported as error:
                 raise UnusualTensor(error.reason).about(source) from None
             match = self.shapes.wrapped(raw, fake, source, dynamic)
+            match.wraps = self.wrappers.is_told(type(raw))
             self.world.guard(source, match if twin is not None else self.grads.wrapped(raw, match))
         self.sources[id(given)] = source
         self.inputs[id(fake)] = raw, source
@@ -185,6 +188,8 @@ class Tensors:
     def _foreign(self, raw: Any, source: Source) -> Any:
         cls = type(raw)
         if objects.is_subtype(cls, TensorBase):
+            if self.wrappers.concerns(cls):
+                return self.wrappers.wrap(raw, source)
             return self.subclasses.wrap(raw, source)
         higher = objects.is_subtype(cls, HigherOrderOperator)
         if cls is OpOverload or cls is OpOverloadPacket or higher:
@@ -442,7 +447,7 @@ class Tensors:
             kind = type(item)
             if SYMBOLS.holds(kind):
                 return True
-            known = CONSTANTS.holds(kind) or kind is FakeTensor
+            known = CONSTANTS.holds(kind) or self.holds(kind)
             if depth is Depth.DEEP and not known and id(item) not in seen:
                 seen.add(id(item))
                 if kind is torch.Size:
@@ -459,7 +464,7 @@ class Tensors:
         odd = None
         for value in operands:
             cls = type(value)
-            if cls is FakeTensor or SYMBOLS.holds(cls) or _OPERANDS.holds(cls):
+            if self.holds(cls) or SYMBOLS.holds(cls) or _OPERANDS.holds(cls):
                 continue
             if not self._is_number(cls) and not self.arrays.is_number(cls):
                 odd = cls
@@ -472,7 +477,7 @@ class Tensors:
             raise TensorSubclass(
                 f"an operator between a tensor and an object of type {odd.__qualname__}"
             )
-        if type(operands[0]) is not FakeTensor:
+        if not self.holds(type(operands[0])):
             # What is changed "in place" is no tensor: a graph can't write `0 += x`.
             function = NOT_IN_PLACE.get(function, function)
         return self.record(frame, function, operands)

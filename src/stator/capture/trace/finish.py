@@ -239,7 +239,7 @@ def _made_otherwise(tracer: Tracer, outputs: Sequence[Any]) -> Iterator[tuple[in
         found = [(i, each) for i, each in found if _is_plain(each)]
         if not found:
             return
-        given = {storage_of(each.fake) for each in tracer.tensors.graph.fakes.inputs}
+        given = {storage_of(each) for each in tracer.tensors.graph.fakes.given_memory()}
         for position, value in found:
             if storage_of(value) not in given:  # a view is what its base is
                 yield position, not mode

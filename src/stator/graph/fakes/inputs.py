@@ -21,6 +21,8 @@ from torch.fx.experimental.symbolic_shapes import (
 
 from stator.graph.fakes.fake_mode import fake_mode
 from stator.graph.fakes.memory import expression
+from stator.graph.fakes.wrapped_inputs import Opened, fake_wrapper
+from stator.graph.fakes.wrappers import is_wrapper, parts_of
 from stator.graph.recording.errors import Unsupported
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.unknown.environment import Environment
@@ -72,10 +74,16 @@ class Dynamic:
     """Sizes that must not become numbers."""
     unbacked: Collection[int] = ()
     """Sizes whose value nobody knows while recording."""
+    parts: Mapping[str, "Dynamic"] = field(default_factory=dict)
+    """What is symbolic of the tensors that it holds, if it is a wrapper."""
 
 
 def _symbolic_context(
-    tensor: torch.Tensor, dynamic: Dynamic, source: InputSource, env: ShapeEnv
+    tensor: torch.Tensor,
+    dynamic: Dynamic,
+    source: InputSource,
+    env: ShapeEnv,
+    known: Mapping[str, Any] | None = None,
 ) -> StatefulSymbolicContext:
     """Symbols for the dynamic dimensions, numbers for the others.
 
@@ -85,6 +93,7 @@ def _symbolic_context(
     dims = range(tensor.dim())
     strides = dynamic.strides
     begin = {f"{source.name}.storage_offset()": sympy.Integer(tensor.storage_offset())}
+    begin.update(known or {})
     return StatefulSymbolicContext(
         dynamic_sizes=[_kind(i, dynamic) for i in dims],
         dynamic_strides=[
@@ -93,6 +102,11 @@ def _symbolic_context(
         tensor_source=source,
         shape_env_to_source_to_symbol_cache={id(env): begin},
     )
+
+
+def _opened(dynamic: Dynamic) -> Opened:
+    parts = {name: _opened(part) for name, part in dynamic.parts.items()}
+    return Opened(dynamic.sizes, parts)
 
 
 def _kind(dim: int, dynamic: Dynamic) -> DimDynamic:
@@ -108,7 +122,7 @@ class FakeInput:
     real: torch.Tensor
     fake: torch.Tensor
     source: InputSource
-    context: StatefulSymbolicContext | None
+    context: StatefulSymbolicContext | Opened | None
     version: int | None
     requires_grad: bool
     starts_with_grad: bool = False
@@ -117,6 +131,8 @@ class FakeInput:
     """The shape it is given before the graph."""
     layout: tuple[Any, ...] = ()
     """Its sizes, strides and bytes as it was made."""
+    parts: tuple["FakeInput", ...] = ()
+    """The plain tensors in it, if it is a wrapper."""
 
     def lies_as_made(self) -> bool:
         """Whether it still has the sizes, strides and memory it began with; assumes nothing."""
@@ -134,7 +150,12 @@ class FakeInput:
             self.version is not None
             and version(self.fake) == self.version
             and self.fake.requires_grad == self.requires_grad
+            and all(part.untouched() for part in self.parts)
         )
+
+    def in_memory(self) -> "tuple[FakeInput, ...]":
+        """What of it lies in memory: the tensor itself, or the parts of a wrapper."""
+        return self.parts or (self,)
 
 
 def version(tensor: torch.Tensor) -> int | None:
@@ -161,19 +182,50 @@ class Fakes:
 
     def add(self, name: str, real: torch.Tensor, dynamic: Dynamic | None) -> FakeInput:
         source = InputSource(name)
-        context = None
-        if dynamic is not None:
+        context: StatefulSymbolicContext | Opened | None = None
+        if is_wrapper(real):
+            context = Opened(()) if dynamic is None else _opened(dynamic)
+        elif dynamic is not None:
             context = _symbolic_context(real, dynamic, source, self.shape_env)
-        fake = _fake(self.mode, real, source, context)
+        fake = self._fake(self.mode, real, source, context)
         for dim, bounds in ({} if dynamic is None else dynamic.bounds).items():
             if dim < fake.dim():
                 self.bound(fake.shape[dim], *bounds)
         made = FakeInput(real, fake, source, context, version(fake), fake.requires_grad)
         made.layout = _layout(fake)
+        if is_wrapper(fake):
+            made.parts = tuple(_parts_of(real, fake, source))
         if context is not None:
             self.shape_env.pending_fresh_unbacked_symbols.clear()  # the input itself tells them
         self.inputs.append(made)
         return made
+
+    def _fake(
+        self,
+        mode: FakeTensorMode,
+        real: torch.Tensor,
+        source: InputSource,
+        context: StatefulSymbolicContext | Opened | None,
+    ) -> torch.Tensor:
+        if not isinstance(context, Opened):
+            return _fake(mode, real, source, context)
+
+        def plain(tensor: torch.Tensor, name: str, context: Any) -> torch.Tensor:
+            return _fake(mode, tensor, InputSource(name), context)
+
+        def symbolic(
+            tensor: torch.Tensor, name: str, sizes: Collection[int], known: Mapping[str, Any]
+        ) -> StatefulSymbolicContext:
+            dynamic, source = Dynamic(sizes), InputSource(name)
+            return _symbolic_context(tensor, dynamic, source, self.shape_env, known)
+
+        try:
+            return fake_wrapper(real, source.placeholder, context, mode, plain, symbolic)
+        except Exception as error:
+            if is_interrupt(error) or isinstance(error, Unsupported):
+                raise
+            text = f"no fake tensor can stand for a {type(real).__name__}: {error}"
+            raise Unsupported(text) from error
 
     def bound(self, number: torch.SymInt | int, least: int | None, most: int | None) -> None:
         """A symbol lies between two numbers, which is an assumption like others."""
@@ -199,7 +251,7 @@ class Fakes:
         # All of them, so that inputs that share memory still do.
         mode = fake_mode(self.shape_env)
         self.modes.append(mode)
-        fakes = [_fake(mode, i.real, i.source, i.context) for i in self.inputs]
+        fakes = [self._fake(mode, i.real, i.source, i.context) for i in self.inputs]
         for made, fake in zip(self.inputs, fakes, strict=True):
             if made.starts_with_grad:
                 fake.requires_grad_()
@@ -207,6 +259,12 @@ class Fakes:
                 with mode:
                     fake.resize_(made.starts_with_shape)
         return mode, fakes
+
+    def given_memory(self) -> Iterator[torch.Tensor]:
+        """The fakes of all memory that comes from outside."""
+        for made in self.inputs:
+            yield made.fake
+            yield from (part.fake for part in made.parts)
 
     def release(self) -> None:
         """Drops torch's weak references to real tensors, which programs can see.
@@ -246,6 +304,17 @@ def _fake(
         # It asserts that the fake is alike: that of a view with new data (`v.data = …`) is not.
         what = f"{type(real).__name__} with layout {real.layout}"
         raise Unsupported(f"no fake tensor can stand for a {what}: {error}") from error
+
+
+def _parts_of(real: torch.Tensor, fake: torch.Tensor, source: InputSource) -> Iterator[FakeInput]:
+    """The plain tensors in a wrapper, with their fakes."""
+    for (name, part), (_, made) in zip(parts_of(real), parts_of(fake), strict=True):
+        if is_wrapper(part):
+            yield from _parts_of(part, made, source)
+        else:
+            where = InputSource(f"{source.placeholder}.{name}")
+            grad = made.requires_grad
+            yield FakeInput(part, made, where, None, version(made), grad, layout=_layout(made))
 
 
 def _layout(fake: torch.Tensor) -> tuple[Any, ...]:

@@ -212,7 +212,9 @@ def changes_of(graph: OutputGraph, recorded: Recorded) -> Changes:
     # What is written through `.data` counts no version of the input.
     counted = {graph.node(each.fake) for each in graph.fakes.inputs if not each.untouched()}
     overwritten = [
-        each for each in graph.fakes.inputs if storage_of(each.fake) in graph.overwritten
+        each
+        for each in graph.fakes.inputs
+        if any(storage_of(part.fake) in graph.overwritten for part in each.in_memory())
     ]
     changed = {*counted, *(graph.node(each.fake) for each in overwritten)}
     nodes = list(nodes_of(recorded.module))
@@ -300,6 +302,8 @@ def draws(node: fx.Node) -> bool:
 
 def _is_restorable(given: FakeInput) -> bool:
     """Whether only the values of an input are changed, not what it is."""
+    if given.parts:
+        return False
     fake, real = given.fake, given.real
     began = fake.requires_grad and not real.requires_grad and not real._is_view()
     return (began or not fake.requires_grad) and given.lies_as_made()

@@ -25,7 +25,7 @@ def unused_draws(graph: OutputGraph, outputs: Sequence[Any]) -> list[torch.Tenso
     results = list(tensors_in(list(outputs)))
     used = set(computed_from(map(graph.node, results)))
     kept = {storage_of(each) for each in results}
-    kept.update(storage_of(each.fake) for each in graph.fakes.inputs)
+    kept.update(map(storage_of, graph.fakes.given_memory()))
     unused = [node for node in drawing if node not in used]
     made = [next(iter(tensors_in(node.meta.get("example_value"))), None) for node in unused]
     # What is drawn into memory that somebody sees, is seen.

@@ -28,6 +28,7 @@ from stator.diagnostics.catalogue import (
     RegionContents,
     SharedMemory,
     TensorStateChanged,
+    TensorSubclass,
     ValueNeeded,
 )
 from stator.graph.fakes.inputs import (
@@ -49,6 +50,7 @@ from stator.graph.fakes.packed import packed_results
 from stator.graph.fakes.recurrent import recurrent_results
 from stator.graph.fakes.resizing import Outs
 from stator.graph.fakes.views import IN_INFERENCE, view_kind
+from stator.graph.fakes.wrappers import is_wrapper, plain_parts, with_parts
 from stator.graph.leaves.uncounted_lists import changed_lists, count_changes
 from stator.graph.passes.ancestry import computed_from
 from stator.graph.passes.named_sizes import name_sizes
@@ -73,6 +75,7 @@ from stator.graph.recording.operations import (
     run_target,
 )
 from stator.graph.recording.origins import ModuleStack, note_origin
+from stator.graph.recording.wrapped import WRAPPERS_IN_REGIONS, Wrapped
 from stator.graph.unknown.checks import insert_checks
 from stator.graph.unknown.kernels import Kernels, is_symbolic
 from stator.graph.unknown.questions import Asker
@@ -165,6 +168,7 @@ class OutputGraph:
         self._writes: dict[fx.Node, set[int]] = {}  # which storages a node changes
         self.written: set[int] = set()  # storages of tensors that may have been changed in place
         self.overwritten: set[int] = set()  # of those that were, also through `.data`
+        self.admit: Callable[[torch.Tensor], None] = _refuse_wrapper  # one that an operation made
 
     def close(self) -> None:
         """Lets go of the program's tensors, and of all that leads back here."""
@@ -201,11 +205,13 @@ class OutputGraph:
         """
         if type(value) is int:
             return self._add_int(name, value, within)
-        if type(value) not in _TENSOR_TYPES:
+        wraps = is_wrapper(value)
+        if type(value) not in _TENSOR_TYPES and not wraps:
             kind = f"{type(value).__module__}.{type(value).__qualname__}"
             raise Unsupported(f"{kind} can't be a graph input: only plain tensors and ints can")
         assert isinstance(value, torch.Tensor)
-        _check_capturable(value)
+        for part in plain_parts(value):
+            _check_capturable(part)
         known = self._inputs.get(id(value))
         if known is not None:
             return known
@@ -213,12 +219,14 @@ class OutputGraph:
         if dynamic is None and dynamic_dims:
             dynamic = Dynamic(dynamic_dims)
         made = self.fakes.add(unique, value, dynamic)
-        node = self._placeholder(unique, type(value))
+        node = self._placeholder(unique, torch.Tensor if wraps else type(value))
         node.meta["example_value"] = made.fake
-        static = static or type(value) is torch.nn.Parameter
+        static = static or isinstance(value, torch.nn.Parameter)
         node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"} if static else {}
         self.symbols.define_tensor(made.fake, node)
         self._outermost.bind(made.fake, node)
+        if wraps:
+            self._outermost.bind_parts(made.fake)
         self._inputs[id(value)] = made.fake
         self._real.append(value)
         self._placeholders.append((node, Input(unique, value), None))
@@ -298,25 +306,32 @@ class OutputGraph:
             _apply_default_device(device, target, kwargs)
         node_args, node_kwargs = self.arguments.of_call(target, args, kwargs)
         operands = operands_of(args, kwargs)
+        wrapped = Wrapped.among(operands)
+        if wrapped is not None:
+            wrapped.check(operation, self)
+            operands = with_parts(operands)
         before = versions(operands)
         if operation.resizes is not None and operation.resizes(args, kwargs):
             text = f"{operation.shown} gives its arguments another size"
             raise Unsupported(text, TensorStateChanged, whole=True)
         writes = operation.effect or "out" in kwargs
-        overlap = overlap_of(operands) if writes else None
-        result = self._run(operation, args, kwargs)
+        overlap = overlap_of(operands) if writes and wrapped is None else None
+        result = self._run(operation, args, kwargs, wrapped=wrapped is not None)
         if operation.lists:
             given = zip(map(id, operands), before, strict=True)
             count_changes(operation.name, args, kwargs, dict(given))
         if kwargs and operation.is_overload:
             self._ask_of_outs(operation, args, kwargs)
-        if torch.is_inference_mode_enabled():
+        if torch.is_inference_mode_enabled() and wrapped is None:
             detaches = operation.name == "detach" or args[1:] == ("data",)
             if not detaches:
                 result = self._as_view(result, operands)
-        if operands and are_empty(operands):
+        if operands and wrapped is None and are_empty(operands):
             self._ask_of_nothing(operation, operands, args, kwargs)
         written = changed_since(operands, before, operation.effect)
+        if written and wrapped is not None:  # what is below a wrapper counts no versions
+            wrapped.check_unchanged(operation)
+            written = with_parts(written)
         if written:
             if overlap is not None:
                 self._ask_of_overlap(overlap, written, operation, args, kwargs)
@@ -334,10 +349,16 @@ class OutputGraph:
             return result
         if self.apart and pending:
             self._refuse_unknown(operation, result, operands)
+        wrappers: list[torch.Tensor] = []
         for tensor in produced:
-            if not isinstance(tensor, FakeTensor):
-                text = f"{operation.shown} makes a tensor that can't be followed while tracing"
-                raise Unsupported(text)
+            if type(tensor) is not FakeTensor:
+                self._admit_made(operation, tensor)
+                wrappers.append(tensor)
+        if wrapped is not None:
+            if pending and (produced or read):
+                forget(self.shape_env, operands)
+                text = f"{operation.shown} of a tensor of a subclass depends on values"
+                raise Unsupported(text, TensorSubclass)
         node = self._record(target, node_args, node_kwargs, result, stack_trace)
         if written or result is None:
             node.meta[KEEP] = True
@@ -349,9 +370,21 @@ class OutputGraph:
         if target is setattr:
             self.fakes.touched = True
         self.arguments.bind(result, node)
+        for tensor in wrappers:
+            self.arguments.bind_parts(tensor)
         if pending:
             self._bind_symbols(node, result, produced)
         return result
+
+    def _admit_made(self, operation: Operation, tensor: torch.Tensor) -> None:
+        """A wrapper is the result of an operation."""
+        parts = list(plain_parts(tensor)) if is_wrapper(tensor) else []
+        if not parts or any(type(part) is not FakeTensor for part in parts):
+            text = f"{operation.shown} makes a tensor that can't be followed while tracing"
+            raise Unsupported(text)
+        if type(self.arguments) is not Arguments:
+            raise Unsupported(WRAPPERS_IN_REGIONS, RegionContents)
+        self.admit(tensor)
 
     @contextmanager
     def outside_of_regions(self) -> Iterator[None]:
@@ -399,7 +432,14 @@ class OutputGraph:
         for tensor in produced:
             self.symbols.define_result(tensor, self.arguments.node(tensor))
 
-    def _run(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run(
+        self,
+        operation: Operation,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        wrapped: bool = False,
+    ) -> Any:
         quiet.depth += 1
         try:
             with self.fakes.mode:
@@ -411,6 +451,9 @@ class OutputGraph:
                 elif operation.packed:
                     with self.shape_env.questions.by(Asker.KERNEL):
                         return packed_results(operation.name, self.shape_env, args, kwargs)
+                if wrapped:
+                    with enable_python_dispatcher(), disable_fake_tensor_cache(self.fakes.mode):
+                        return run_target(operation.target, args, kwargs)
                 plain = not self.symbols or not is_symbolic((args, kwargs))
                 if plain or is_identity(operation.name, args, kwargs):
                     try:
@@ -437,7 +480,7 @@ class OutputGraph:
                 error,
                 operation.shown,
                 operation.run,
-                operation.torchs,
+                operation.torchs and not wrapped,
                 args,
                 kwargs,
             ) from error
@@ -684,7 +727,7 @@ class OutputGraph:
 
         A backend may leave them out, also where the program changes tensors that it has made.
         """
-        given = {storage_of(each.fake) for each in self.fakes.inputs}
+        given = {storage_of(each) for each in self.fakes.given_memory()}
         left = [self.arguments.node(tensor) for tensor in tensors_in(list(outputs))]
         for node in self.graph.nodes:
             if KEEP not in node.meta:
@@ -736,6 +779,10 @@ class OutputGraph:
         names = {node.target for node in graph.nodes if node.op in ("get_attr", "call_module")}
         held = {**self._attributes, **self.regions}
         return {name: value for name, value in held.items() if name in names}
+
+
+def _refuse_wrapper(tensor: torch.Tensor) -> None:
+    raise Unsupported(f"a tensor of class {type(tensor).__qualname__} is made", TensorSubclass)
 
 
 def _apply_default_device(device: torch.device, target: Target, kwargs: dict[str, Any]) -> None:
