@@ -84,7 +84,7 @@ def members_of(name: str) -> list[int] | None:
 
 
 def store_between_processes(group: Any) -> Any:
-    """The store by which the processes of a group have found each other, if others can be met there.
+    """The store by which the processes of a group have found each other, to meet there.
 
     None if there is none, or no longer: nobody may hold it longer than the group does, since a
     server goes with it.

@@ -15,6 +15,7 @@ from stator.capture.calls.caches import CACHED
 from stator.capture.calls.controls import CONTROLS
 from stator.capture.communication.collectives import COLLECTIVES
 from stator.capture.communication.groups import GROUPS
+from stator.capture.communication.sharded_calls import SHARDED
 from stator.capture.communication.works import WORKS
 from stator.capture.iterators.coroutines import COROUTINES
 from stator.capture.library.contexts import CONTEXTS
@@ -82,5 +83,6 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     COLLECTIVES,
     GROUPS,
     WORKS,
+    SHARDED,
 )
 """By the id of a callable, which lives as long as its module."""
