@@ -28,7 +28,8 @@ from stator.diagnostics import progress
 from stator.diagnostics.breaks import Break, Failed, failures_are_raised
 from stator.diagnostics.catalogue import InterpreterState
 from stator.diagnostics.places import shown
-from stator.driver import announcements, reproducer, stance
+from stator.distributed.errors import RankDivergence
+from stator.driver import announcements, ranks, reproducer, stance
 from stator.driver.abandon import abandon
 from stator.driver.attempts import Second
 from stator.driver.backend import ValuesInGraphError
@@ -212,7 +213,7 @@ class Compiler:
         ledger = self._ledger(compiled)
         if not self._may_compile(compiled, function, ledger, bound):
             return CALL_ORIGINAL
-        with interruptible(), compiling():
+        with interruptible(), compiling(), ranks.compiling(self.label):
             made = self._compiled_or_not(function, ledger, bound)
         COLLECTOR.settle()
         return made
@@ -222,7 +223,7 @@ class Compiler:
         try:
             with progress.compiling(self.label.name, self.label.file, self.label.line):
                 return self._install(function, ledger, bound)
-        except (CaptureError, SideEffectError, SpecializedError, Warning) as error:
+        except (CaptureError, RankDivergence, SideEffectError, SpecializedError, Warning) as error:
             announcements.failed(self.label, error)
             raise
         except RecursionError as error:
@@ -364,7 +365,9 @@ class Compiler:
             if not ledger.dynamics.in_use and type(error) is not UnknownSymbolError:
                 raise
             announcements.closed(self.label, str(error))
-        except (CaptureError, SideEffectError, SpecializedError, RecursionError, Warning):
+        except (CaptureError, RankDivergence, SideEffectError, SpecializedError):
+            raise
+        except (RecursionError, Warning):
             raise
         except Exception as error:
             opened = bool(wanted) or ledger.dynamics.in_use
@@ -410,6 +413,9 @@ class Compiler:
             auto=options.regions == "auto",
         )
         found = captured(task, label, options, ledger)
+        if self._opened_elsewhere(found, ledger):
+            wanted = ledger.dynamics.wanted(options)
+            return self._attempt(function, ledger, bound, wanted)
         trace = found.trace
         if found.failed is not None:
             self._tell_failed(ledger, found)
@@ -440,6 +446,14 @@ class Compiler:
         self._keep(ledger, done)
         announcements.compiled(label, done, trace.plan, target.residual)
         return done.entry
+
+    def _opened_elsewhere(self, found: Captured, ledger: Ledger) -> bool:
+        """Has the ranks agree on a trace; whether others have left sizes open that it has not."""
+        if found.trace.broken is not None or found.trace.plan is None:
+            return False
+        why = ledger.recompiles[-1] if ledger.recompiles else None
+        opened = ranks.captured(self.label, found.trace.recorded, ledger.dynamics.sizes, why)
+        return ledger.dynamics.open_also(opened)
 
     def _wanted(self, function: FunctionType, ledger: Ledger, bound: tuple[Any, ...]) -> Wanted:
         """Which sizes and numbers the trace leaves open: those that differ from calls before."""
@@ -542,6 +556,7 @@ class Compiler:
         return done.entry
 
     def _as_it_is(self, ledger: Ledger, found: Captured, reason: str) -> Any:
+        ranks.runs_eagerly(self.label, reason)
         done = install_original(found, reason, self.label, ledger)
         self._keep(ledger, done)
         announcements.compiled(self.label, done)

@@ -40,6 +40,7 @@ from stator.capture.calls.python_calls import evaluate, stand_in, standing
 from stator.capture.calls.scripts import SCRIPT, scripted_behind
 from stator.capture.calls.single_dispatch import implementation, is_dispatch, registry
 from stator.capture.calls.wrapped_functions import cached_behind, compiled_behind
+from stator.capture.communication.groups import Groups
 from stator.capture.iterators.abandoned_generators import Abandoned
 from stator.capture.iterators.coroutines import Coroutines
 from stator.capture.library.contexts import Contexts
@@ -100,6 +101,8 @@ class Calls:
         self.coroutines = Coroutines()
         self.files = Files()
         self.regions = Regions(self)
+        self.groups = Groups(tracer.world)
+        self.pending: list[Any] = []  # handles of collectives that were begun
         self.whole = False  # there is to be one graph: a break is an error
         self._rules: dict[int, leaves.Rule | None] = {}
         self.contracts: dict[int, Contract | None] = {}
