@@ -31,6 +31,7 @@ from stator.driver import announcements, reproducer, stance
 from stator.driver.abandon import abandon
 from stator.driver.attempts import Second
 from stator.driver.backend import ValuesInGraphError
+from stator.driver.cached import found, keep, key_of
 from stator.driver.entries import (
     ChangedError,
     assemble,
@@ -72,6 +73,7 @@ from stator.evaluator import PACKAGE, InternalError
 from stator.evaluator.points import Point
 from stator.graph.recording.interrupts import interrupt_behind, is_interrupt
 from stator.graph.recording.modes import interruptible
+from stator.store.folder import Key
 
 _ATTEMPTS: Final = 3
 _MOST_FAILURES: Final = 3  # of ours, before a function is left alone
@@ -203,12 +205,32 @@ class Compiler:
         function = compiled.__wrapped__
         assert isinstance(function, FunctionType)
         ledger = self._ledger(compiled)
+        key = key_of(function, self.options, self.points, self.trust)
+        with interruptible():
+            known = self._from_cache(key, compiled, ledger, bound)
+        if known is not None:
+            return known.entry
         if not self._may_compile(compiled, function, ledger, bound):
             return CALL_ORIGINAL
         with interruptible(), compiling():
             made = self._compiled_or_not(function, ledger, bound)
         COLLECTOR.settle()
         return made
+
+    def _from_cache(
+        self, key: Key | None, compiled: CompiledFunction, ledger: Ledger, bound: Any
+    ) -> Compilation | None:
+        """What another process has compiled for such a call."""
+        if key is None or limit_reached(ledger, self.options) is not None:
+            return None
+
+        def ending(suspension: Suspension) -> Ending:
+            return self._ending(ledger, suspension)
+
+        done = found(key, compiled, bound, self.label, ledger, ending)
+        if done is not None:
+            self._keep(ledger, done)
+        return done
 
     def _compiled_or_not(self, function: FunctionType, ledger: Ledger, bound: Any) -> Any:
         """An entry, or an error; or the decision to run the call as it is, after one."""
@@ -432,6 +454,7 @@ class Compiler:
         done = install(found, built, target, label, ledger)
         self._keep(ledger, done)
         announcements.compiled(label, done, trace.plan, target.residual)
+        keep(key_of(function, options, self.points, self.trust), done)
         return done.entry
 
     def _wanted(self, function: FunctionType, ledger: Ledger, bound: tuple[Any, ...]) -> Wanted:
