@@ -29,7 +29,7 @@ from stator.emit.ending import Ending
 from stator.evaluator.points import Point, Slot
 from stator.graph.recording.interrupts import is_interrupt
 from stator.guards.reference import Call
-from stator.store import digests, entry, folder
+from stator.store import digests, entry, files, folder
 from stator.store.entry import Loaded
 from stator.store.files import Stored
 from stator.store.folder import Key, say
@@ -196,18 +196,44 @@ NOT_STORED: Final[dict[str, str]] = {}
 _REMEMBERED: Final = 256
 
 
-def keep(key: Key | None, made: Compilation) -> None:
+def keep(
+    key: Key | None, made: Compilation, function: FunctionType, bound: Sequence[Any]
+) -> None:
     """Stores an entry in the cache, if there is one; says why not, if so."""
     if not config.cache or key is None:
         return
     try:
         stored = stored_of(key, made)
+        check_again(stored, made, Call(tuple(bound), function))
     except Unstorable as error:
         not_stored(made.label, str(error))
         return
     path = folder.keep(key, stored)
     if path is not None:
         say(f"{made.label}: stored as {path}")
+
+
+def check_again(stored: Stored, made: Compilation, call: Call) -> None:
+    """Makes the entry again from what is to be stored, for the call it was made for: what comes
+    out must be what went in. Raises Unstorable.
+    """
+    assert made.parts is not None
+    parts = made.parts
+    text = files.unpacked(files.packed([stored]))[0]
+    try:
+        loaded = entry.load(text, call, folder.native_folder())
+    except (Stale, Damaged) as error:
+        raise Unstorable(Reason.REBUILT, str(error)) from None
+    compared = (
+        ("guards", list(map(str, parts.guards)), list(map(str, loaded.guards))),
+        ("plan", str(parts.plan), str(loaded.plan)),
+        ("inputs", list(map(str, parts.inputs)), list(map(str, loaded.inputs))),
+    )
+    for what, one, other in compared:
+        if one != other:
+            raise Unstorable(Reason.REBUILT, f"its {what} are others")
+    if not guards.compile(loaded.guards).check(call.locals, call.function):
+        raise Unstorable(Reason.REBUILT, "its guards do not hold for the call it was made for")
 
 
 def not_stored(label: Label, why: str) -> None:

@@ -454,7 +454,7 @@ class Compiler:
         done = install(found, built, target, label, ledger)
         self._keep(ledger, done)
         announcements.compiled(label, done, trace.plan, target.residual)
-        keep(key_of(function, options, self.points, self.trust), done)
+        keep(key_of(function, options, self.points, self.trust), done, function, bound)
         return done.entry
 
     def _wanted(self, function: FunctionType, ledger: Ledger, bound: tuple[Any, ...]) -> Wanted:

@@ -568,6 +568,9 @@ def _namespace(writer: Writer, value: dict[str, Any]) -> Row:
     for key, each in list(sys.modules.items()):
         if getattr(each, "__dict__", None) is value:
             return ["namespace", key]
+    place = things.own_place(value)
+    if place is not None:
+        return ["own", *place]
     if id(value) in writer.paths:
         return ["dict at", writer.of(writer.paths[id(value)])]
     raise Unstorable(Reason.OBJECT, "a dict from before the call")
@@ -576,6 +579,11 @@ def _namespace(writer: Writer, value: dict[str, Any]) -> Row:
 @decodes("namespace")
 def _read_namespace(reader: Reader, row: Row) -> dict[str, Any]:
     return things.module_named(row[1]).__dict__
+
+
+@decodes("own")
+def _read_own(reader: Reader, row: Row) -> Any:
+    return things.own_named(row[1], row[2])
 
 
 @decodes("dict at")

@@ -149,6 +149,18 @@ def _c_places(value: Any) -> Iterator[tuple[str, str]]:
     yield from _held(value, _C_MODULES)
 
 
+def own_place(value: Any) -> tuple[str, str] | None:
+    """The place of an object that a module of stator holds: it lives as long as the process."""
+    own = [name for name in list(sys.modules) if name.partition(".")[0] == "stator"]
+    return next(_held(value, own), None)
+
+
+def own_named(module: str, name: str) -> Any:
+    if module.partition(".")[0] != "stator":
+        raise Stale(f"{module} is not stator's")
+    return follow(module, name)
+
+
 # ---------------------------------------------------------------------- code in code
 
 
