@@ -51,6 +51,8 @@ class Writer:
         """What is no text: native code."""
         self.paths: dict[int, Source] = {}
         """How the program reaches objects that have no name, by id."""
+        self.cells: dict[int, tuple[types.FunctionType, int]] = {}
+        """Which variable of which function a cell is, by id."""
         self._known: dict[Any, int] = {}
         self._alive: list[Any] = []  # ids are keys
         self._open: set[int] = set()
@@ -384,10 +386,9 @@ def member_digest(value: Any) -> str:
     kind = type(value)
     if kind is types.FunctionType:
         return digests.of_code(value.__code__)
-    if kind in (staticmethod, classmethod):
-        return f"{kind.__name__} {member_digest(value.__func__)}"
-    if kind is property:
-        return " ".join(map(member_digest, (value.fget, value.fset, value.fdel)))
+    if kind in things.INSIDE:
+        parts = (member_digest(getattr(value, name)) for name in things.INSIDE[kind])
+        return f"{kind.__name__} {' '.join(parts)}"
     return _name(kind)
 
 
@@ -417,7 +418,7 @@ def _same_function(found: Any, expected: str) -> types.FunctionType:
     return found
 
 
-@encodes(staticmethod, classmethod, property)
+@encodes(*things.INSIDE)
 def _wrapped(writer: Writer, value: Any) -> Row:
     """What stands in a class around functions: by its path, if the functions are the same."""
     return ["wrapped at", writer.path(value, "the"), _name(type(value)), member_digest(value)]
@@ -429,6 +430,23 @@ def _read_wrapped(reader: Reader, row: Row) -> Any:
     if _name(type(found)) != row[2] or member_digest(found) != row[3]:
         raise Stale(f"{reader.at(row[1])} is another one")
     return found
+
+
+@encodes(types.CellType)
+def _cell(writer: Writer, value: Any) -> Row:
+    place = writer.cells.get(id(value))
+    if place is None:
+        raise Unstorable(Reason.OBJECT, "a variable that functions share")
+    function, index = place
+    return ["cell", writer.of(function), index]
+
+
+@decodes("cell")
+def _read_cell(reader: Reader, row: Row) -> Any:
+    cells = reader.at(row[1]).__closure__ or ()
+    if not 0 <= row[2] < len(cells):
+        raise Stale("a function has other variables")
+    return cells[row[2]]
 
 
 @encodes(types.CodeType)
@@ -506,6 +524,9 @@ def _c_function(writer: Writer, value: Any) -> Row:
         owner = value.__self__
         if owner is not None and objects.is_subtype(type(owner), type):
             return ["c of", writer.of(owner), value.__name__]
+        place = things.own_place(owner)
+        if place is not None:
+            return ["c of own", *place, value.__name__]
         raise Unstorable(Reason.OBJECT, show(value))
     if kind is types.MethodWrapperType:
         return ["slot of", writer.of(value.__self__), value.__name__]
@@ -533,6 +554,15 @@ def _read_c_of(reader: Reader, row: Row) -> Any:
     if type(found) is not types.BuiltinFunctionType:
         raise Stale(f"{row[2]} is another function")
     return found
+
+
+@decodes("c of own")
+def _read_c_of_own(reader: Reader, row: Row) -> Any:
+    owner = things.own_named(row[1], row[2])
+    found = things.attribute(type(owner), row[3])
+    if type(found) is not types.MethodDescriptorType:
+        raise Stale(f"{row[3]} is another function")
+    return found.__get__(owner)
 
 
 @decodes("slot of")

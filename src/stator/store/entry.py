@@ -57,6 +57,7 @@ def store(parts: Parts) -> Stored:
         raise parts.around
     writer = Writer()
     writer.paths.update(kinds.paths_of(parts.guards))
+    writer.cells.update(kinds.cells_of(parts.guards))
     found = [writer.of(guard) for guard in parts.guards]
     plan = writer.of(parts.plan)
     inputs = [writer.of(source) for source in parts.inputs]

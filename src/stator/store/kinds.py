@@ -14,10 +14,11 @@ from stator._native._core import NULL
 from stator.effects import exits, instruction, model, steps, suspension
 from stator.evaluator.points import Point, Slot
 from stator.guards import checks, expressions, sources, state, tensors
+from stator.guards.layout import typed_equal
 from stator.guards.text import show
 from stator.guards.tree import Guard
 from stator.store import digests, things
-from stator.store.codec import Reader, Row, Writer, decodes, encodes, plain_function
+from stator.store.codec import Reader, Row, Writer, decodes, encodes, plain_function, root_of
 from stator.store.reasons import Damaged, Reason, Stale, Unstorable
 
 # ---------------------------------------------------------------------- data classes
@@ -188,9 +189,9 @@ _PINNED: Final = (
     types.FunctionType,
     types.ModuleType,
     types.CodeType,
-    staticmethod,
-    classmethod,
-    property,
+    types.CellType,
+    bool,
+    *things.INSIDE,
     *things.C_FUNCTIONS,
 )
 _OF_PROCESS: Final = (id, hash)
@@ -203,7 +204,8 @@ def _is(writer: Writer, value: checks.Is) -> Row:
     if any(held is each for each in _OF_PROCESS):
         raise Unstorable(Reason.CHECK, f"{held.__name__}() answers differently in each process")
     known = type(held) in _PINNED or type(held) is dict or things.enum_member(held) is not None
-    if not known and not things.objects.is_subtype(type(held), type):
+    named = any(things.objects.is_subtype(type(held), each) for each in (type, types.ModuleType))
+    if not known and not named:
         raise Unstorable(Reason.OBJECT, show(held))
     return [type(value).__name__, writer.of(held)]
 
@@ -305,9 +307,30 @@ def _read_parts(reader: Reader, row: Row) -> Guard:
     source = reader.at(number)
     found, expected = reader.found(source), reader.all(parts)
     same = type(found) is tuple and len(found) == len(expected)
-    if not same or any(a is not b for a, b in zip(found, expected, strict=True)):
+    if not same or not all(map(_alike, found, expected)):
         raise Stale(f"{source} is another one")
     return Guard(source, checks.Is(found), reader.at(code) if code >= 0 else None, unit)
+
+
+def _alike(found: Any, expected: Any) -> bool:
+    return found is expected or typed_equal(expected, found)
+
+
+def cells_of(found: tuple[Guard, ...]) -> dict[int, tuple[types.FunctionType, int]]:
+    """Which variables cells are, of the functions that guards are about."""
+    cells: dict[int, tuple[types.FunctionType, int]] = {}
+
+    def add(value: Any) -> None:
+        if type(value) is types.FunctionType:
+            for index, cell in enumerate(value.__closure__ or ()):
+                cells.setdefault(id(cell), (value, index))
+
+    for guard in found:
+        if type(guard.check) is checks.Is:
+            add(guard.check.object)
+        if guard.source is not None:
+            add(root_of(guard.source))
+    return cells
 
 
 def paths_of(found: tuple[Guard, ...]) -> dict[int, sources.Source]:

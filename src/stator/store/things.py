@@ -6,6 +6,7 @@ dicts of modules and classes themselves, so no code of the program runs, and onl
 the standard library are imported for it: whatever else an entry needs is loaded when it is right.
 """
 
+import functools
 import importlib
 import sys
 import types
@@ -50,7 +51,18 @@ def attribute(owner: Any, name: str) -> Any:
         return types.ModuleType.__getattribute__(owner, "__dict__").get(name, _MISSING)
     if objects.is_subtype(type(owner), type):
         return objects.type_dict(owner).get(name, _MISSING)
+    if name in INSIDE.get(type(owner), ()):
+        return getattr(owner, name)
     return _MISSING
+
+
+INSIDE: Final[dict[type, tuple[str, ...]]] = {
+    property: ("fget", "fset", "fdel"),
+    staticmethod: ("__func__",),
+    classmethod: ("__func__",),
+    functools.cached_property: ("func",),
+}
+"""Where the functions are in what stands in a class around them."""
 
 
 def follow(module: str, path: str) -> Any:
@@ -75,10 +87,14 @@ def place_of(value: Any) -> tuple[str, str] | None:
     """The module and path at which exactly this object is found."""
     for module, path in _candidates(value):
         try:
-            if follow(module, path) is value:
-                return module, path
+            found = follow(module, path)
         except Stale:
             continue
+        if found is value:
+            return module, path
+        for name in INSIDE.get(type(found), ()):
+            if getattr(found, name) is value:
+                return module, f"{path}.{name}"
     return None
 
 
