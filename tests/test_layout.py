@@ -32,6 +32,7 @@ ORDER: Final = (
     "capture",
     "emit",
     "backends",
+    "store",
     "driver",
     "distributed",
     "api",

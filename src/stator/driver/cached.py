@@ -41,7 +41,11 @@ EndingOf = Callable[[Suspension], Ending]
 
 
 def key_of(
-    function: FunctionType, options: Options, points: Sequence[Point], trust: Trust
+    function: FunctionType,
+    options: Options,
+    label: Label,
+    points: Sequence[Point],
+    trust: Trust,
 ) -> Key | None:
     """What entries of a function are stored under; None: they are not."""
     if type(options.backend) is not str or trust is not Trust.SEEN:
@@ -53,7 +57,8 @@ def key_of(
     )
     chosen = repr((options.backend, options.fullgraph, options.dynamic, options.mode))
     given = repr(sorted((name, repr(value)) for name, value in options.options.items()))
-    name = str(function.__module__), code.co_qualname, digests.of_code(code)
+    shown = label.name.partition(", resumed in ")[0]
+    name = str(function.__module__), shown, code.co_qualname, digests.of_code(code)
     return Key(name, f"{chosen} {given} {options.regions}", told)
 
 
@@ -126,11 +131,16 @@ def _one(
     if not tree.check(bound, function):
         say(f"{label}: {tree.explain(bound, function)}")
         return None
-    return _installed(loaded, function, label, ledger, ending)
+    return _installed(stored, loaded, function, label, ledger, ending)
 
 
 def _installed(
-    loaded: Loaded, function: FunctionType, label: Label, ledger: Ledger, ending: EndingOf
+    stored: Stored,
+    loaded: Loaded,
+    function: FunctionType,
+    label: Label,
+    ledger: Ledger,
+    ending: EndingOf,
 ) -> Compilation:
     title = Title.of(label.name, next(NUMBERS))
     tally = Tally(whole=not label.units)
@@ -178,6 +188,7 @@ def _installed(
         number=title.number,
         tally=tally,
         cached=True,
+        stored=stored,
     )
 
 
@@ -197,13 +208,17 @@ _REMEMBERED: Final = 256
 
 
 def keep(
-    key: Key | None, made: Compilation, function: FunctionType, bound: Sequence[Any]
+    key: Key | None,
+    made: Compilation,
+    function: FunctionType,
+    bound: Sequence[Any],
+    options: Options,
 ) -> None:
     """Stores an entry in the cache, if there is one; says why not, if so."""
     if not config.cache or key is None:
         return
     try:
-        stored = stored_of(key, made)
+        stored = stored_of(key, made, options)
         check_again(stored, made, Call(tuple(bound), function))
     except Unstorable as error:
         not_stored(made.label, str(error))
@@ -243,7 +258,10 @@ def not_stored(label: Label, why: str) -> None:
     NOT_STORED[str(label)] = why
 
 
-def stored_of(key: Key, made: Compilation) -> Stored:
+_OPTIONS: Final = ("backend", "fullgraph", "dynamic", "mode", "regions")
+
+
+def stored_of(key: Key, made: Compilation, options: Options) -> Stored:
     """An entry as data, with what it depends on; raises Unstorable."""
     parts = made.parts
     if parts is None:
@@ -254,6 +272,10 @@ def stored_of(key: Key, made: Compilation) -> Stored:
         "key": key.text,
         "label": made.label.name,
         "native": native,
+        "call": {
+            **{name: getattr(options, name) for name in _OPTIONS},
+            "options": dict(options.options) or None,
+        },
         "world": world(native=native),
         "made": time.time(),
         "operators": len(made.operators),

@@ -136,6 +136,7 @@ class Compiler:
         self.points = points  # where it begins, if it is a continuation
         self.trust = trust
 
+        self.key: Key | None = None  # under which entries are stored
         self._forced: dict[object, CompiledFunction] = {}  # the same with other backends
 
     def __call__(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
@@ -205,7 +206,7 @@ class Compiler:
         function = compiled.__wrapped__
         assert isinstance(function, FunctionType)
         ledger = self._ledger(compiled)
-        key = key_of(function, self.options, self.points, self.trust)
+        key = self.key = key_of(function, self.options, self.label, self.points, self.trust)
         with interruptible():
             known = self._from_cache(key, compiled, ledger, bound)
         if known is not None:
@@ -454,7 +455,7 @@ class Compiler:
         done = install(found, built, target, label, ledger)
         self._keep(ledger, done)
         announcements.compiled(label, done, trace.plan, target.residual)
-        keep(key_of(function, options, self.points, self.trust), done, function, bound)
+        keep(self.key, done, function, bound, options)
         return done.entry
 
     def _wanted(self, function: FunctionType, ledger: Ledger, bound: tuple[Any, ...]) -> Wanted:

@@ -26,6 +26,7 @@ from stator.driver.living import Living
 from stator.driver.options import Options
 from stator.driver.tally import Tally
 from stator.guards import Guard
+from stator.store.files import Stored
 from stator.store.parts import Parts
 
 _REMEMBERED: Final = 64  # recompiles whose reasons are kept
@@ -102,6 +103,8 @@ class Compilation:
     """What it consists of, for those who store it."""
     cached: bool = False
     """It was stored by another process, and not compiled in this one."""
+    stored: Stored | None = None
+    """As it was stored there."""
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ _SWEEP_EVERY: Final = 60.0
 class Key:
     """What an entry is for, as data; equal keys may share entries."""
 
-    function: tuple[str, str, str]
-    """Module, name and digest of the code of the function that is called."""
+    function: tuple[str, str, str, str]
+    """Module, what messages call it, name and digest of the code of the function that is called."""
     options: str
     points: tuple[Any, ...] = ()
     """Where it begins, if behind a break."""

@@ -36,6 +36,10 @@ class Reason(Enum):
         return self.value[1]
 
 
+class CacheError(RuntimeError):
+    """A program can't be saved to a file, or not be loaded from one."""
+
+
 class Unstorable(Exception):  # noqa: N818 - an answer, not an error
     """An entry can't be stored; the text says what of it."""
 
