@@ -6,6 +6,7 @@ dicts of modules and classes themselves, so no code of the program runs, and onl
 the standard library are imported for it: whatever else an entry needs is loaded when it is right.
 """
 
+import enum
 import functools
 import importlib
 import sys
@@ -61,6 +62,8 @@ INSIDE: Final[dict[type, tuple[str, ...]]] = {
     staticmethod: ("__func__",),
     classmethod: ("__func__",),
     functools.cached_property: ("func",),
+    types.DynamicClassAttribute: ("fget", "fset", "fdel"),
+    enum.property: ("fget", "fset", "fdel"),
 }
 """Where the functions are in what stands in a class around them."""
 
@@ -109,6 +112,11 @@ def _candidates(value: Any) -> Iterator[tuple[str, str]]:
             module = "builtins"
     elif kind is types.FunctionType:
         module, path = value.__module__, value.__qualname__
+        if type(module) is str and type(path) is str:
+            yield module, path
+            if "<locals>" in path and module.partition(".")[0] == "torch":
+                yield from _held(value, _TORCHS)
+        return
     elif kind is types.BuiltinFunctionType:
         module, path = value.__module__, value.__qualname__
         owner = value.__self__
@@ -235,7 +243,16 @@ _BUILTINS: Final = frozenset(
     int iter len list map max min next object pow print property range reversed round set slice
     staticmethod str sum super tuple type zip callable hasattr isinstance""".split()
 )
-_NEVER: Final = frozenset({"torch.load", "torch.save", "torch.hub", "torch.utils.cpp_extension"})
+_NEVER: Final = frozenset({"from_file"})
+_TORCHS: Final = (
+    *("torch.nn.functional", "torch.functional", "torch._jit_internal", "torch._tensor"),
+    *("torch.nn.init", "torch.autograd.grad_mode", "torch.special", "torch.linalg", "torch.fft"),
+)
+"""Modules whose Python functions are operators."""
+_OWN_PACKAGES: Final = (
+    *("stator.graph", "stator.emit", "stator.effects", "stator.capture", "stator.backends"),
+    *("stator.torchlib", "stator._native", "stator.objects", "stator.evaluator"),
+)
 
 
 def check_callable(function: Any) -> None:
@@ -262,11 +279,26 @@ def check_callable(function: Any) -> None:
     root = where.partition(".")[0]
     name = getattr(function, "__qualname__", None) or getattr(function, "__name__", "")
     full = f"{where}.{name}"
-    if any(full == each or full.startswith(f"{each}.") for each in _NEVER):
+    if root == "torch" and (name in _NEVER or not _is_operator(function, where)):
+        raise Unstorable(Reason.CALLED, full)
+    if root == "stator" and ".".join(where.split(".")[:2]) not in _OWN_PACKAGES:
         raise Unstorable(Reason.CALLED, full)
     if root in _CALLABLE or (where == "builtins" and str(name).split(".")[0] in _BUILTINS):
         return
     raise Unstorable(Reason.CALLED, full)
+
+
+def _is_operator(function: Any, where: str) -> bool:
+    """Whether a function of torch computes something, and does nothing else."""
+    if type(function) is types.FunctionType:
+        return where in _TORCHS
+    return where != "torch._C" or _is_taken(function)
+
+
+def _is_taken(function: Any) -> bool:
+    """Whether stator itself has this function in torchlib, its door to torch."""
+    names = [name for name in list(sys.modules) if name.startswith("stator.torchlib.")]
+    return next(_held(function, names), None) is not None
 
 
 def _class_of(value: Any) -> Any:
