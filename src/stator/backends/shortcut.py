@@ -47,6 +47,8 @@ class Shortcut:
 
     call: Compiled
     refusal: str | None
+    innermost: Any = None
+    """What is called, if nothing is refused: Inductor's compiled graph."""
 
 
 def only_torch_operators(module: fx.GraphModule) -> bool:
@@ -64,7 +66,8 @@ def shortcut(compiled: CompiledGraph) -> Shortcut:
     if refusal is not None:
         return Shortcut(compiled.function, refusal)
     *_, innermost = _layers(compiled.function)
-    return Shortcut(_direct(compiled.function, innermost, torch.is_grad_enabled()), None)
+    call = _direct(compiled.function, innermost, torch.is_grad_enabled())
+    return Shortcut(call, None, innermost)
 
 
 def _direct(official: Compiled, innermost: Any, grad: bool) -> Compiled:

@@ -33,6 +33,7 @@ from stator.driver import announcements, ranks, reproducer, stance
 from stator.driver.abandon import abandon
 from stator.driver.attempts import Second
 from stator.driver.backend import ValuesInGraphError
+from stator.driver.cached import found, keep, key_of
 from stator.driver.entries import (
     ChangedError,
     assemble,
@@ -75,6 +76,7 @@ from stator.evaluator import PACKAGE, InternalError
 from stator.evaluator.points import Point
 from stator.graph.recording.interrupts import interrupt_behind, is_interrupt
 from stator.graph.recording.modes import interruptible
+from stator.store.folder import Key
 
 _REPLACED: Final = "a builtin function that the compiler itself needs is replaced"
 _ATTEMPTS: Final = 3
@@ -138,6 +140,7 @@ class Compiler:
         self.points = points  # where it begins, if it is a continuation
         self.trust = trust
 
+        self.key: Key | None = None  # under which entries are stored
         self._forced: dict[object, CompiledFunction] = {}  # the same with other backends
 
     def __call__(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
@@ -211,12 +214,32 @@ class Compiler:
         function = compiled.__wrapped__
         assert isinstance(function, FunctionType)
         ledger = self._ledger(compiled)
+        key = self.key = key_of(function, self.options, self.label, self.points, self.trust)
+        with interruptible():
+            known = self._from_cache(key, compiled, ledger, bound)
+        if known is not None:
+            return known.entry
         if not self._may_compile(compiled, function, ledger, bound):
             return CALL_ORIGINAL
         with interruptible(), compiling(), ranks.compiling(self.label):
             made = self._compiled_or_not(function, ledger, bound)
         COLLECTOR.settle()
         return made
+
+    def _from_cache(
+        self, key: Key | None, compiled: CompiledFunction, ledger: Ledger, bound: Any
+    ) -> Compilation | None:
+        """What another process has compiled for such a call."""
+        if key is None or limit_reached(ledger, self.options) is not None:
+            return None
+
+        def ending(suspension: Suspension) -> Ending:
+            return self._ending(ledger, suspension)
+
+        done = found(key, compiled, bound, self.label, ledger, ending)
+        if done is not None:
+            self._keep(ledger, done)
+        return done
 
     def _compiled_or_not(self, function: FunctionType, ledger: Ledger, bound: Any) -> Any:
         """An entry, or an error; or the decision to run the call as it is, after one."""
@@ -445,6 +468,7 @@ class Compiler:
         done = install(found, built, target, label, ledger)
         self._keep(ledger, done)
         announcements.compiled(label, done, trace.plan, target.residual)
+        keep(self.key, done, function, bound, options)
         return done.entry
 
     def _opened_elsewhere(self, found: Captured, ledger: Ledger) -> bool:
