@@ -143,8 +143,8 @@ def _alone(
                 made = compile_graph(
                     module, examples, options.backend, fake_mode=mode, options=given
                 )
-                call = replays.recorded(made, shortcut(made).call, examples[0].device, stay)
-                return call, _CUDA_GRAPHS
+                replayed = replays.recorded(made, shortcut(made).call, examples[0].device, stay)
+                return replayed, _CUDA_GRAPHS
         made = compile_graph(module, examples, options.backend, fake_mode=mode, options=given)
     if recorded:
         return in_steps(made.function), _CUDA_GRAPHS

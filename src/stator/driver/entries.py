@@ -233,7 +233,9 @@ def install(
         tally=built.tally,
         own=built.own,
         kept=built.kept,
-        parts=parts_of(found, kept, built.artefact, built.around, built.title, built.code, built.operators),
+        parts=parts_of(
+            found, kept, built.artefact, built.around, built.title, built.code, built.operators
+        ),
     )
 
 

@@ -20,6 +20,7 @@ from stator.store.folder import Key
 from stator.store.reasons import CacheError, Damaged, Unstorable
 from stator.store.world import difference, world
 
+
 def save(path: str | os.PathLike[str], compiled: Callable[..., Any]) -> list[str]:
     """Writes what was compiled for a function or a module into one file, to be loaded elsewhere.
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-
 from stator import objects
 from stator._native._core import NULL
 from stator.effects.instruction import Step, Way
@@ -213,7 +212,13 @@ def _read_suspension(reader: Reader, row: Row) -> Suspension:
         _check_object(value)
     _check_text(text, found, size)
     step = Step(
-        text, (None,) * size, Way(0, ()), iterates=iterates, raises=raises, later=later, objects=found
+        text,
+        (None,) * size,
+        Way(0, ()),
+        iterates=iterates,
+        raises=raises,
+        later=later,
+        objects=found,
     )
     way, other, caught = (_read_exit(reader, each) for each in exits)
     if way is None:
@@ -254,7 +259,7 @@ def _check_text(text: str, held: dict[str, Any], operands: int) -> None:
         raise Unstorable(Reason.STEP, text) from None
     known = {*names, *held}
     for node in ast.walk(tree):
-        if not isinstance(node, _EXPRESSIONS) or (isinstance(node, ast.Name) and node.id not in known):
+        if not isinstance(node, _EXPRESSIONS) or (
+            isinstance(node, ast.Name) and node.id not in known
+        ):
             raise Unstorable(Reason.STEP, text)
-
-

@@ -216,5 +216,3 @@ def listed() -> Iterator[tuple[Path, Stored | str]]:
             yield path, found
         except (Damaged, OSError, ValueError) as error:
             yield path, str(error)
-
-
