@@ -96,6 +96,11 @@ CONSTANT_TYPES: Final = (
     torch.memory_format,
     torch.Size,
 )
+_DROPOUT: Final = frozenset(
+    f"{prefix}dropout{end}"
+    for prefix in ("", "alpha_", "feature_")
+    for end in ("", "_", "2d", "3d")
+)
 _NARROW: Final = (torch.narrow, ("method", "narrow"))  # may read where to start from a tensor
 _NUMBERS: Final = TypeSet(int, float, bool, type(None), torch.dtype)
 
@@ -268,6 +273,10 @@ class Tensors:
         narrows = target in _NARROW
         if target is pad:
             args = (args[0], self.scalars.numbers(frame, args[1]), *args[2:])
+        elif operation.name in _DROPOUT and self.graph.symbols:  # 0 and 1 are made in another way
+            args = tuple(self.shapes.plain(frame, value) for value in args)
+            named = (kwargs or {}).items()
+            kwargs = {name: self.shapes.plain(frame, value) for name, value in named}
         elif narrows and _starts_at_tensor(args):
             args = (*args[:2], *self.scalars.numbers(frame, args[2:]))
         trace = None if frame is None or frame.finished else self.stack_trace(frame)
