@@ -19,7 +19,7 @@ from stator.graph.fakes.inputs import tensors_in
 from stator.graph.fakes.wrappers import asks, is_wrapper_class
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.modes import interruptible
-from stator.graph.recording.nested import as_modules, is_call
+from stator.graph.recording.nested import as_modules, is_call, modules_in
 from stator.graph.recording.state import preserved
 from stator.torchlib.backends import TracingContext, tracing
 from stator.torchlib.backends import functorch_config as aot_settings
@@ -109,9 +109,14 @@ def as_it_is(module: fx.GraphModule) -> Compiled:
     """The graph, if the backend runs it as it is: whoever has seen it keeps what it was."""
     if not any(map(is_call, module.graph.nodes)):
         return module.forward
-    found = copy.copy(module)
-    found.graph = _AsGiven(module.graph).graph()
-    as_modules(found)
+    graph = _AsGiven(module.graph).graph()
+    modules_in(graph)
+    found = fx.GraphModule(module, graph)
+    for name, part in found.named_children():
+        if isinstance(part, fx.GraphModule) and any(map(is_call, part.graph.nodes)):
+            copied = copy.deepcopy(part)
+            as_modules(copied)
+            setattr(found, name, copied)
     return found.forward
 
 

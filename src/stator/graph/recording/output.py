@@ -9,9 +9,8 @@ node of each; tensors inside a tuple or list get a `getitem` node when they are 
 """
 
 import functools
-import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
@@ -26,13 +25,13 @@ from torch.fx.experimental.symbolic_shapes import (
 
 from stator.diagnostics.catalogue import (
     RegionContents,
-    SharedMemory,
     TensorStateChanged,
     TensorSubclass,
     ValueNeeded,
 )
 from stator.graph.fakes.inputs import (
     Dynamic,
+    FakeInput,
     Fakes,
     InputSource,
     are_empty,
@@ -44,26 +43,26 @@ from stator.graph.fakes.inputs import (
 )
 from stator.graph.fakes.layouts import is_identity, is_new
 from stator.graph.fakes.memory import storage_of
-from stator.graph.fakes.overlaps import Answer, Overlap, is_elementwise, is_in_place, overlap_of
+from stator.graph.fakes.overlaps import overlap_of
 from stator.graph.fakes.packed import packed_results
 from stator.graph.fakes.recurrent import recurrent_results
-from stator.graph.fakes.resizing import Outs
 from stator.graph.fakes.wrappers import is_wrapper, plain_parts, with_parts
-from stator.graph.leaves.uncounted_lists import changed_lists, count_changes
+from stator.graph.leaves.uncounted_lists import count_changes
 from stator.graph.passes.ancestry import computed_from
+from stator.graph.passes.drawing import draws_of
 from stator.graph.passes.named_sizes import name_sizes
 from stator.graph.passes.overwritten import keep_what_is_read
 from stator.graph.passes.purity import KEEP, WRITTEN, may_drop
 from stator.graph.recording.admission import check_capturable, check_written, refuse_wrapper
-from stator.graph.recording.arguments import Arguments, Item
+from stator.graph.recording.arguments import Arguments, Item, graphs_in, with_graphs
+from stator.graph.recording.asking import ask_of_nothing, ask_of_outs, ask_of_overlap
 from stator.graph.recording.errors import (
     Apart,
     DataDependent,
-    OperatorError,
-    RecordingError,
     Unsupported,
 )
-from stator.graph.recording.failures import failure_of, quiet, refusal_of_nothing
+from stator.graph.recording.failures import failure_of, quiet
+from stator.graph.recording.function_modes import without_modes
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.naming import Names
 from stator.graph.recording.operations import (
@@ -92,6 +91,7 @@ from stator.torchlib.tensors import DisableTorchFunction
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
+LASTING: Final = "lasting"  # of a placeholder that the graph writes to, and the program holds
 _TENSOR_TYPES: Final = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
@@ -155,6 +155,7 @@ class OutputGraph:
         self.apart = False  # whether sizes that depend on values are to be inputs
         self.default_device: torch.device | None = None  # set by a mode that is not seen here
         self.modules: ModuleStack = {}  # the calls of modules that are under way
+        self.annotations: Callable[[], dict[str, Any]] = dict  # what the program notes on nodes
         self._names = Names()
         self._inputs: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
         self._placeholders: list[tuple[fx.Node, Input, torch.SymInt | int | None]] = []
@@ -163,6 +164,7 @@ class OutputGraph:
         self.regions: dict[str, torch.nn.Module] = {}  # by name: what nodes of the graph call
         self.inlined: dict[fx.Node, list[fx.Node]] = {}  # a call of a body: what refuses, instead
         self._real: list[torch.Tensor] = []  # ids in _inputs stay taken
+        self._lasting: list[tuple[fx.Node, torch.Tensor]] = []
         self._writes: dict[fx.Node, set[int]] = {}  # which storages a node changes
         self.written: set[int] = set()  # storages of tensors that may have been changed in place
         self.overwritten: set[int] = set()  # of those that were, also through `.data`
@@ -193,13 +195,15 @@ class OutputGraph:
         dynamic: Dynamic | None = None,
         within: int | None = None,
         static: bool = False,
+        lasting: bool = False,
     ) -> Any:
         """A placeholder for a real tensor or an int; the fake tensor or SymInt that stands for it.
 
         The same tensor twice is one placeholder. An int input is always symbolic: one that should
         be a constant is no input. It lies between `-within` and `within`. `static` says that the
         tensor's memory stays where it is between calls, as parameters' does (CUDA graphs need not
-        copy it): give it for buffers.
+        copy it): give it for buffers. `lasting` says that it may be expected to if the graph writes
+        to it, since an object of the program's holds it.
         """
         if type(value) is int:
             return self._add_int(name, value, within)
@@ -221,10 +225,33 @@ class OutputGraph:
         node.meta["example_value"] = made.fake
         static = static or isinstance(value, torch.nn.Parameter)
         node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"} if static else {}
+        if lasting and not static:
+            self._lasting.append((node, made.fake))
         self.symbols.define_tensor(made.fake, node)
         self._outermost.bind(made.fake, node)
         if wraps:
             self._outermost.bind_parts(made.fake)
+        self._inputs[id(value)] = made.fake
+        self._real.append(value)
+        self._placeholders.append((node, Input(unique, value), None))
+        return made.fake
+
+    def add_input_like(
+        self, name: str, value: torch.Tensor, model: FakeInput
+    ) -> torch.Tensor | None:
+        """The same for a tensor that is as another input but for its values; None if that is not
+        certain. No function mode may be active.
+        """
+        unique = self._names.unique(name)
+        made = self.fakes.add_like(unique, value, model)
+        if made is None:
+            self._names.free(unique)
+            return None
+        node = self._placeholder(unique, type(value))
+        static = type(value) is torch.nn.Parameter
+        node.meta["example_value"] = made.fake
+        node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"} if static else {}
+        self._outermost.bind(made.fake, node)
         self._inputs[id(value)] = made.fake
         self._real.append(value)
         self._placeholders.append((node, Input(unique, value), None))
@@ -314,25 +341,25 @@ class OutputGraph:
             raise Unsupported(text, TensorStateChanged, whole=True)
         writes = operation.effect or "out" in kwargs
         overlap = overlap_of(operands) if writes and wrapped is None else None
-        result = self._run(operation, args, kwargs, wrapped=wrapped is not None)
+        result = self.run(operation, args, kwargs, wrapped=wrapped is not None)
         if operation.lists:
             given = zip(map(id, operands), before, strict=True)
             count_changes(operation.name, args, kwargs, dict(given))
         if kwargs and operation.is_overload:
-            self._ask_of_outs(operation, args, kwargs)
+            ask_of_outs(self, operation, args, kwargs)
         if torch.is_inference_mode_enabled() and wrapped is None:
             detaches = operation.name == "detach" or args[1:] == ("data",)
             if not detaches:
                 result = self._as_view(result, operands)
         if operands and wrapped is None and are_empty(operands):
-            self._ask_of_nothing(operation, operands, args, kwargs)
+            ask_of_nothing(self, operation, operands, args, kwargs)
         written = changed_since(operands, before, operation.effect)
         if written and wrapped is not None:  # what is below a wrapper counts no versions
             wrapped.check_unchanged(operation)
             written = with_parts(written)
         if written:
             if overlap is not None:
-                self._ask_of_overlap(overlap, written, operation, args, kwargs)
+                ask_of_overlap(self, overlap, written, operation, args, kwargs)
             check_written(operation, written)
             self.overwritten.update(map(storage_of, written))
         uncounted = operation.uncounted
@@ -429,7 +456,7 @@ class OutputGraph:
         for tensor in produced:
             self.symbols.define_result(tensor, self.arguments.node(tensor))
 
-    def _run(
+    def run(
         self,
         operation: Operation,
         args: tuple[Any, ...],
@@ -437,9 +464,10 @@ class OutputGraph:
         *,
         wrapped: bool = False,
     ) -> Any:
+        """Carries an operation out on fakes; a wrapper may be among its operands (`wrapped`)."""
         quiet.depth += 1
         try:
-            with self.fakes.mode:
+            with self.fakes.mode, without_modes() if operation.nested else nullcontext():
                 if operation.recurrent:
                     with self.shape_env.questions.by(Asker.KERNEL):
                         found = recurrent_results(operation.target, args, kwargs)
@@ -504,82 +532,6 @@ class OutputGraph:
                         return torch.as_strided(given, *place)
         return result
 
-    def _ask_of_nothing(
-        self,
-        operation: Operation,
-        operands: Sequence[torch.Tensor],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> None:
-        """Raises what eager does, if it refuses tensors without values that a fake kernel takes."""
-        refusal = refusal_of_nothing(operation.run, operation.torchs, args, kwargs)
-        if refusal is None:
-            return
-        forget(self.shape_env, operands)
-        if self.symbols:  # it may depend on them, and nobody has asked about their values
-            text = f"{operation.shown} refuses an empty tensor, which may depend on open sizes"
-            raise Unsupported(text)
-        raise refusal
-
-    def _ask_of_outs(
-        self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        """Refuses an operator that resizes `out=` arguments where its fake kernel does not."""
-        target: Any = operation.target
-        outs = Outs.of(target, kwargs)
-        if outs is None:
-            return
-        wanted = None
-        if outs.twin is not None:
-            left = {name: value for name, value in kwargs.items() if name not in outs.names}
-            wanted = list(tensors_in(self._run(operation_of(outs.twin), args, left)))
-        if wanted is None or not outs.fit(wanted, kwargs):
-            forget(self.shape_env, tensors_in((args, kwargs)))
-            text = f"{operation.shown} gives its arguments another size"
-            raise Unsupported(text, TensorStateChanged)
-
-    def _ask_of_overlap(
-        self,
-        overlap: Overlap,
-        written: Sequence[torch.Tensor],
-        operation: Operation,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> None:
-        """Raises what eager does, if it refuses to write to memory that the call also reads."""
-        name = operation.name
-        with DisableTorchFunction():
-            if not operation.torchs:
-                found: Answer | OperatorError = Answer.MIXED
-            elif name in ("setitem", "__setitem__"):
-                found = overlap.answer_of_items(operation.run, args, self._part(*args[:2]))
-            else:
-                lists = changed_lists(name, args, kwargs)
-                even = is_elementwise(name) or is_in_place(name, args, kwargs)
-                found = overlap.answer(
-                    operation.run, args, kwargs, written, lists, elementwise=even
-                )
-        if found is Answer.FINE:
-            return
-        forget(self.shape_env, tensors_in((args, kwargs)))
-        if found is Answer.MIXED or self.symbols:  # it may depend on open sizes, as above
-            text = f"{operation.shown} writes to memory that it also reads"
-            raise Unsupported(text, SharedMemory)
-        raise found
-
-    def _part(self, tensor: torch.Tensor, key: Any) -> torch.Tensor | None:
-        """The part of a tensor that an assignment to items writes to, if it is a view."""
-        if key is Ellipsis:
-            return tensor
-        try:
-            part = self._run(operation_of(operator.getitem), (tensor, key), {})
-        except RecordingError:
-            return None
-        shared = isinstance(part, torch.Tensor) and storage_of(part) == storage_of(tensor)
-        if not shared:
-            forget(self.shape_env, [tensor])
-        return part if shared else None
-
     def _record(
         self,
         target: Target,
@@ -593,50 +545,83 @@ class OutputGraph:
         else:
             node = self.graph.create_node("call_function", target, args, kwargs)
         note_origin(node, self.modules, stack_trace)
+        self._annotate(node)
         if result is not None:
             node.meta["example_value"] = result
         return node
 
+    def _annotate(self, node: fx.Node) -> None:
+        """What the program notes on the nodes that it makes now."""
+        found = self.annotations()
+        if found:
+            node.meta["custom"] = found
+
     @_unseen
     def call_region(
-        self, name: str, module: torch.nn.Module, args: Sequence[Any], *, stack_trace: str | None
+        self,
+        name: str,
+        module: torch.nn.Module,
+        args: Sequence[Any],
+        *,
+        stack_trace: str | None,
+        rule: torch.nn.Module | None = None,
+        results: Sequence[torch.Tensor] | None = None,
+        renewed: Collection[int] = (),
     ) -> Any:
-        """Calls a module that holds a subgraph; one `call_module` node."""
+        """Calls a module that holds a subgraph; one `call_module` node.
+
+        `rule` answers for it on fake tensors, if there is something easier to run. If the program
+        has its `results` already, these are the tensors that stand for them. Those `renewed` are
+        tensors that it is given: from here on, they are its results.
+        """
         unique = f"{name}_{len(self.regions)}"
         node_args = self.arguments.of(tuple(args))
-        result = self._run(operation_of(module), tuple(args), {})
+        result = self.run(operation_of(rule or module), tuple(args), {})
+        if results is not None:
+            result = tuple(results)
         self.regions[unique] = module
         node = self.graph.create_node("call_module", unique, node_args)
+        node.meta.update(
+            draws_of(each for each in module.modules() if isinstance(each, fx.GraphModule))
+        )
         node.meta["example_value"] = result
         note_origin(node, self.modules, stack_trace)
+        self._annotate(node)
         self.keep(node)
         self.arguments.bind(result, node)
+        for place in renewed:
+            self.arguments.rebind(result[place], Item(node, place))
         return result
 
     @_unseen
     def call_operator(
-        self, operator: Any, args: Sequence[Any], *, names: Sequence[str], stack_trace: str | None
+        self,
+        operator: Any,
+        args: Sequence[Any],
+        *,
+        names: Sequence[str],
+        stack_trace: str | None,
+        rule: Callable[..., Any] | None = None,
     ) -> Any:
         """Calls an operator that takes graphs; they are attributes of the graph module.
 
-        `names` are those of the graphs, in their order among the arguments.
+        `names` are those of the graphs, in their order among the arguments. `rule` answers for the
+        operator on fake tensors, if its own rule is not to.
         """
         number = len(self.regions)
-        rest = iter(names)
-        bodies = {
-            f"{next(rest)}_{number}": given for given in args if isinstance(given, fx.GraphModule)
-        }
+        graphs = list(graphs_in(args))
+        bodies = {f"{name}_{number}": body for name, body in zip(names, graphs, strict=True)}
         held = {id(body): name for name, body in bodies.items()}
-        places = [None if id(given) in held else self.arguments.of(given) for given in args]
+        places = with_graphs(args, self.arguments.of, lambda body: body)
         operands = list(tensors_in(args))
         before = [version(tensor) for tensor in operands]
-        result = self._run(operation_of(operator), tuple(args), {})
+        result = self.run(operation_of(rule or operator), tuple(args), {})
         self.regions.update(bodies)
-        node_args = tuple(
-            self.graph.get_attr(held[id(given)]) if id(given) in held else place
-            for given, place in zip(args, places, strict=True)
+        node_args = with_graphs(
+            places, lambda place: place, lambda body: self.graph.get_attr(held[id(body)])
         )
         node = self._record(operator, node_args, {}, result, stack_trace)
+        node.meta.update(draws_of(graphs))
         written = [
             tensor for old, tensor in zip(before, operands, strict=True) if old != version(tensor)
         ]
@@ -697,6 +682,9 @@ class OutputGraph:
             if self.symbols.unbacked:
                 name_sizes(self.graph, self.shape_env.backed_var_to_val)
         self._protect_constants(outputs)
+        for node, fake in self._lasting:
+            if storage_of(fake) in self.overwritten:
+                node.meta[LASTING] = True
         mode, fakes = self.fakes.pristine()
         tensors = iter(fakes)
         inputs: list[Input] = []
