@@ -45,7 +45,7 @@ def guard_metadata(world: "World", raw: Any, source: Source) -> None:
     """The same of what describes a tensor: its sizes and strides are guarded, or open, by
     themselves.
     """
-    if objects.instance_dict(raw) and "tensor_meta" in objects.instance_dict(raw):
+    if "tensor_meta" in (objects.instance_dict(raw) or {}):
         world.guard(source, Same(raw, alike))
     else:
         guard(world, raw, source)

@@ -239,7 +239,7 @@ class Wrappers:
         with tensors.overrides.plainly():
             made = tensors.record(frame, target, given)
         self.code.check()
-        if isinstance(made, torch.Tensor) and made.requires_grad:
+        if isinstance(made, torch.Tensor) and made.requires_grad and made.is_leaf:
             raise TensorSubclass("a tensor with `__torch_dispatch__` is made that requires grad")
         return made
 
@@ -274,6 +274,11 @@ class Wrappers:
         if self.holds(type(tensor)) or self.is_part(tensor):
             what = what.strip("_")
             raise TensorSubclass(f"{what} of a tensor with `__torch_dispatch__`, or of a part")
+
+    def check_leaf(self, tensor: torch.Tensor, leaf: bool) -> None:
+        """The program asks whether an input is a leaf: the fake of a wrapper always is one."""
+        if not leaf and self.holds(type(tensor)):
+            raise TensorSubclass("what a tensor with `__torch_dispatch__` was computed from")
 
     def check_set(self, obj: torch.Tensor, name: str) -> None:
         """Whether the program may set an attribute: not what the class's own code looks at."""
