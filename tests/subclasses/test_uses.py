@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 import stator
 from tests.subclasses.classes import Offset, Scaled
-from tests.subclasses.compared import Counted, same
+from tests.subclasses.compared import Counted, compared, same
 
 
 def offset() -> Any:
@@ -92,7 +92,6 @@ USES: dict[str, tuple[Callable[..., Any], Callable[[], Any]]] = {
     "a part is set": (refilled, offset),
     "data": (lambda a: a.data * 2, offset),
     "Parameter": (lambda a: torch.nn.Parameter(a) * 2, offset),
-    "checkpoint": (lambda a: checkpoint(lambda x: x.sin(), a, use_reentrant=False), with_grad),
     "vmap": (lambda a: torch.vmap(lambda x: x * 2)(a), offset),
     "as a key": (lambda a: {a: 1}[a], offset),
     "vars": (lambda a: sorted(vars(a)), offset),
@@ -112,6 +111,32 @@ USES: dict[str, tuple[Callable[..., Any], Callable[[], Any]]] = {
     "a break": (broken, offset),
     "kept": (kept, offset),
 }
+
+
+def once_more(function: Callable[..., Any], a: Any) -> Any:
+    return checkpoint(function, a, use_reentrant=False)
+
+
+WEIGHT = torch.nn.Parameter(Offset(torch.ones(3), 1.0))
+CHECKPOINTS: dict[str, Callable[..., Any]] = {
+    "": lambda a: checkpoint(lambda x: (x * 2).sin(), a, use_reentrant=False),
+    "used before": lambda a: checkpoint(lambda x: (x * 2).sin() + a, a * 3, use_reentrant=False),
+    "a parameter": lambda a: checkpoint(lambda x: x * WEIGHT + x, a, use_reentrant=False).sum(),
+    "its result is used": lambda a: (
+        checkpoint(lambda x: (x * 2).sin(), a, use_reentrant=False).elem + 1
+    ),
+    "two": lambda a: checkpoint(
+        lambda x: x.cos(),
+        checkpoint(lambda x: x.sin(), a, use_reentrant=False),
+        use_reentrant=False,
+    ),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", CHECKPOINTS)
+def test_checkpoint(name: str, backend: str) -> None:
+    assert compared(CHECKPOINTS[name], with_grad, with_grad, backend=backend) == [1, 1]
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])

@@ -22,6 +22,7 @@ from stator.capture.autograd.autograd_functions import evaluated
 from stator.capture.autograd.selective import Selection, selection
 from stator.diagnostics.catalogue import RegionContents
 from stator.graph import RecordingError, UntrackedTensorError
+from stator.graph.fakes.wrappers import is_wrapper, plain_parts
 from stator.graph.passes.drawing import nodes_of
 from stator.graph.passes.purity import WRITTEN
 from stator.graph.passes.retry import draws
@@ -47,12 +48,19 @@ class CheckpointRegion(torch.nn.Module):
         self.__name__ = "torch.utils.checkpoint"
 
     def forward(self, *inputs: Any) -> Any:
-        kinds = set(map(type, inputs))
+        kinds = {kind for value in inputs for kind in _kinds(value)}
         if not kinds.isdisjoint(_REAL) and kinds <= {*_REAL, int, float}:
             # The operator leaves random numbers to the backend that traces it.
             return torch.utils.checkpoint.checkpoint(self.body, *inputs, **self.options)
         hop = torch.ops.higher_order.tag_activation_checkpoint
         return hop(self.body, *inputs, use_reentrant=False)
+
+
+def _kinds(value: Any) -> set[type]:
+    """The types of the tensors in a wrapper; of another value, its own."""
+    if not is_wrapper(value):
+        return {type(value)}
+    return set(map(type, plain_parts(value)))
 
 
 CONTEXTS: Final = "_checkpoint_context_fn"  # where torch's operator looks for it
@@ -77,7 +85,7 @@ def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: An
         with DisableTorchFunction():
             if not any(tensors.holds(type(each)) and each.requires_grad for each in given):
                 raise RegionContents("torch.utils.checkpoint drops gradients, being reentrant")
-    inner = Subgraph(tensors.graph)
+    inner = Subgraph(tensors.graph, wrappers=True)
     try:
         with inner:
             before = calls.changed()

@@ -22,7 +22,6 @@ from stator.contracts import Depth
 from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import RegionContents, SharedMemory, TensorDetail, TensorSubclass
 from stator.graph.fakes.wrappers import flattened, is_wrapper, is_wrapper_class, parts_of
-from stator.graph.recording.arguments import Arguments
 from stator.guards import Attr, Fixed, Source
 from stator.guards.tensors import tensor_match
 from stator.objects import TypeSet
@@ -160,7 +159,7 @@ class Wrappers:
 
     def _check_given(self, raw: torch.Tensor) -> None:
         self.admit(type(raw))
-        if type(self._tensors.graph.arguments) is not Arguments:
+        if not self._tensors.graph.takes_wrappers:
             raise RegionContents("a tensor with `__torch_dispatch__` is used first in a region")
         with DisableTorchFunction():
             names, _ = flattened(raw)

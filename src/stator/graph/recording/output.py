@@ -168,6 +168,7 @@ class OutputGraph:
         self._writes: dict[fx.Node, set[int]] = {}  # which storages a node changes
         self.written: set[int] = set()  # storages of tensors that may have been changed in place
         self.overwritten: set[int] = set()  # of those that were, also through `.data`
+        self.takes_wrappers = True  # whether the region that is recorded does
         self.admit: Callable[[torch.Tensor], None] = refuse_wrapper  # one that an operation made
 
     def close(self) -> None:
@@ -406,7 +407,7 @@ class OutputGraph:
         if not parts or any(type(part) is not FakeTensor for part in parts):
             text = f"{operation.shown} makes a tensor that can't be followed while tracing"
             raise Unsupported(text)
-        if type(self.arguments) is not Arguments:
+        if not self.takes_wrappers:
             raise Unsupported(WRAPPERS_IN_REGIONS, RegionContents)
         self.admit(tensor)
 
@@ -576,7 +577,8 @@ class OutputGraph:
         """
         unique = f"{name}_{len(self.regions)}"
         node_args = self.arguments.of(tuple(args))
-        result = self.run(operation_of(rule or module), tuple(args), {})
+        wrapped = any(map(is_wrapper, tensors_in(tuple(args))))
+        result = self.run(operation_of(rule or module), tuple(args), {}, wrapped=wrapped)
         if results is not None:
             result = tuple(results)
         self.regions[unique] = module
@@ -589,6 +591,8 @@ class OutputGraph:
         self._annotate(node)
         self.keep(node)
         self.arguments.bind(result, node)
+        for each in filter(is_wrapper, tensors_in(result)):
+            self.arguments.bind_parts(each)
         for place in renewed:
             self.arguments.rebind(result[place], Item(node, place))
         return result

@@ -114,21 +114,25 @@ class InnerArguments(Arguments):
 class Subgraph:
     """While it is open (`with`), the outer graph records into it."""
 
-    def __init__(self, outer: OutputGraph) -> None:
+    def __init__(self, outer: OutputGraph, *, wrappers: bool = False) -> None:
         self._outer = outer
+        self._wrappers = wrappers  # whether tensors that hold tensors may be in it
         self.graph = fx.Graph()
         self._taken: list[torch.Tensor] = []
         self.arguments = InnerArguments(self.graph, outer.symbols, outer.arguments)
 
     def __enter__(self) -> "Subgraph":
-        self._saved = self._outer.graph, self._outer.arguments
-        self._outer.graph, self._outer.arguments = self.graph, self.arguments
+        outer = self._outer
+        self._saved = outer.graph, outer.arguments, outer.takes_wrappers
+        outer.graph, outer.arguments = self.graph, self.arguments
+        outer.takes_wrappers = outer.takes_wrappers and self._wrappers
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
-        self._outer.graph, self._outer.arguments = self._saved
+        outer = self._outer
+        outer.graph, outer.arguments, outer.takes_wrappers = self._saved
 
     @property
     def inputs(self) -> list[torch.Tensor | SymbolicNumber | Handle]:

@@ -13,7 +13,6 @@ import torch
 
 from stator.diagnostics.catalogue import RegionContents, TensorSubclass
 from stator.graph.fakes.wrappers import flattened, is_wrapper, parts_of
-from stator.graph.recording.arguments import Arguments
 from stator.graph.recording.errors import Unsupported
 from stator.graph.recording.operations import Operation
 from stator.torchlib.fakes import FakeTensor
@@ -64,7 +63,7 @@ class Wrapped:
 
     def check(self, operation: Operation, graph: "OutputGraph") -> None:
         """Whether the operation can be recorded at all."""
-        if type(graph.arguments) is not Arguments:
+        if not graph.takes_wrappers:
             raise Unsupported(WRAPPERS_IN_REGIONS, RegionContents)
         if operation.uncounted or operation.resized_as or operation.resizes is not None:
             text = f"{operation.shown} of a tensor with `__torch_dispatch__`"
