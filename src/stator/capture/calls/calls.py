@@ -408,6 +408,8 @@ class Calls:
         """A class is called."""
         if is_torch_value(cls) and torch_values.may_make(cls, *split(args, kwnames)):
             return torch_values.run(self.world, cls, *split(args, kwnames))
+        if self.tensors.wrappers.concerns(cls):
+            return self.tensors.wrappers.construct(frame, cls, *split(args, kwnames))
         answered = self._answered(frame, cls, args, kwnames, self.rule(cls))
         if answered is not MISSING:
             return answered

@@ -223,8 +223,6 @@ class Subclasses:
     def construct(self, frame: Frame, cls: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """`S(…)`: as `type.__call__`."""
         world, overrides = self._world, self._tensors.overrides
-        if self._tensors.wrappers.concerns(cls):
-            return self._tensors.wrappers.construct(frame, cls, args, kwargs)
         self._admit(cls)
         call = world.class_attribute(type(cls), "__call__")
         if call is None or is_python_class(call.owner):
