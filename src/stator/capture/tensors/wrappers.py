@@ -25,6 +25,7 @@ from stator.graph.fakes.wrappers import flattened, is_wrapper, is_wrapper_class,
 from stator.guards import Attr, Fixed, Source
 from stator.guards.tensors import tensor_match
 from stator.objects import TypeSet
+from stator.objects.types import module_of
 from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import MISSING
 from stator.world.fields import same_names
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _PLAIN: Final = TypeSet(torch.Tensor, torch.nn.Parameter)
 _DISTRIBUTED: Final = "torch.distributed.tensor._api"
 _SPREADS: Final = "a tensor is distributed, for which processes talk to each other at once"
+_JAGGED: Final = "torch.nested._internal.nested_tensor"
 # Which are a node, or why they are not.
 _MAKERS: Final = {
     "DTensor.from_local": "",
@@ -107,6 +109,8 @@ class Wrappers:
         name, world = cls.__qualname__, self._world
         if not self.concerns(cls):
             raise TensorSubclass(f"a tensor of class {name}, in another tensor")
+        if module_of(cls) == _JAGGED:
+            raise TensorSubclass("a nested tensor, whose sizes are not known")
         if world.is_made(cls):
             raise TensorSubclass(f"a tensor of class {name}, which is made in the call")
         for owner in objects.mro(cls):
