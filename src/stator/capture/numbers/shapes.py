@@ -82,6 +82,7 @@ class Shapes:
         self._graph = tensors.graph
         self._env: Any = tensors.graph.shape_env
         self._world: Any = tensors.world
+        self._is_tensor = tensors.holds
         self._wanted = wanted
         self.floats = Floats(tensors, wanted)
         self.reals = Reals(self, tensors.graph)
@@ -251,11 +252,14 @@ class Shapes:
 
     def operands(self, frame: Frame | None, a: Any, b: Any) -> tuple[Any, Any]:
         """Of an operator: a symbolic number next to anything but a number or tensor is fixed."""
-        if _KNOWN.holds(type(a)) and not _BESIDE.holds(type(b)):
+        if _KNOWN.holds(type(a)) and not self._may_be_beside(b):
             a = self.plain(frame, a)
-        elif _KNOWN.holds(type(b)) and not _BESIDE.holds(type(a)):
+        elif _KNOWN.holds(type(b)) and not self._may_be_beside(a):
             b = self.plain(frame, b)
         return a, b
+
+    def _may_be_beside(self, value: Any) -> bool:
+        return _BESIDE.holds(type(value)) or self._is_tensor(type(value))
 
     def operate(self, frame: Frame | None, function: Any, operands: Sequence[Any]) -> Any:
         """An operator on symbolic numbers with values; MISSING if there is one without."""
