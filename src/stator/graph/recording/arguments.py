@@ -131,7 +131,8 @@ class Arguments:
         if found is None:
             shape = f" of shape {tuple(tensor.shape)}" if isinstance(tensor, torch.Tensor) else ""
             kind = f"{type(tensor).__name__}{shape}"
-            raise UntrackedTensorError(f"a {kind} was not made by the graph that uses it")
+            text = f"a {kind} was not made by the graph that uses it"
+            raise UntrackedTensorError(text, tensor)
         if isinstance(found, Item):
             found = self._nodes[id(tensor)] = self._take(found)
         return found
