@@ -51,9 +51,9 @@ def guard_changed(tracer: "Tracer", given: Sequence[FakeInput]) -> list[list[Fak
     with DisableTorchFunction():
         written = tracer.tensors.graph.overwritten  # also through `.data`, which counts no version
         for each in given:
-            if each.parts and each.real.requires_grad and not each.real.is_leaf:
-                if not each.untouched():
-                    tracer.tensors.own.guard_leaf(each.fake)
+            follows = each.real.requires_grad and not each.real.is_leaf
+            if each.parts and follows and not each.untouched():
+                tracer.tensors.own.guard_leaf(each.fake)
         parts = [part for each in given for part in each.in_memory()]
         given = list({id(part.fake): part for part in parts}.values())
         changed = [

@@ -32,6 +32,7 @@ from stator.capture.numbers import ranges
 from stator.capture.numbers.indexing import Indexing
 from stator.capture.numbers.scalars import SYMBOLS, Scalars, is_index
 from stator.capture.numbers.shapes import Shapes
+from stator.capture.objects import torch_values
 from stator.capture.objects.values import held, is_result_type
 from stator.capture.randomness.seeds import is_factory
 from stator.capture.regions.leaving import left
@@ -87,7 +88,7 @@ from stator.torchlib.operators import (
 )
 from stator.torchlib.tensors import DisableTorchFunction, TensorBase
 from stator.world import MISSING, World
-from stator.world.kinds import CONSTANTS
+from stator.world.kinds import CONSTANTS, is_torch_value
 
 CONSTANT_TYPES: Final = (
     torch.dtype,
@@ -222,6 +223,8 @@ class Tensors:
 
     def _foreign(self, raw: Any, source: Source) -> Any:
         cls = type(raw)
+        if is_torch_value(cls):
+            return torch_values.wrap(self.world, raw, source)
         if objects.is_subtype(cls, TensorBase):
             if self.wrappers.concerns(cls):
                 return self.wrappers.wrap(raw, source)
