@@ -35,6 +35,7 @@ ORDER: Final = (
     "store",
     "driver",
     "distributed",
+    "front",
     "api",
     "dropin",
     "cli",

@@ -16,8 +16,9 @@ import pytest
 import torch
 
 import stator
+from stator.driver import loading
 
-PROGRAM = '''
+PROGRAM = """
 import os
 import enum
 import torch
@@ -100,7 +101,7 @@ def program(model, x):
         y = y * 100
     y = model(y)
     return [torch.nn.functional.gelu(y) if torch.is_grad_enabled() else y, y.dtype, x.shape]
-'''
+"""
 
 
 def replaced(old: str, new: str) -> Callable[[str], str]:
@@ -175,14 +176,18 @@ EDITS: dict[str, Callable[[str], str]] = {
         "y = shifted(y) + added(y)\n    y = THING",
         "y = added(y)\n    y = shifted(y)\n    y = THING",
     ),
-    "a global that hides a builtin": replaced("KIND = Kind.UP", "KIND = Kind.UP\nlen = lambda x: 9"),
+    "a global that hides a builtin": replaced(
+        "KIND = Kind.UP", "KIND = Kind.UP\nlen = lambda x: 9"
+    ),
     "a replaced function of torch": replaced(
         "KIND = Kind.UP",
         "KIND = Kind.UP\nimport types as _types\n"
         "torch = _types.SimpleNamespace(**{**vars(torch), 'is_grad_enabled': lambda: False})",
     ),
     "lines moved": replaced("SCALE = 2.0", "\n\n\nSCALE = 2.0"),
-    "the name of the program's parameter": replaced("def program(model, x)", "def program(model, z, x=None)"),
+    "the name of the program's parameter": replaced(
+        "def program(model, x)", "def program(model, z, x=None)"
+    ),
 }
 EDITS["the name of the program's parameter"] = lambda source: source.replace(
     "def program(model, x):\n", "def program(model, z):\n    x = z + 1\n"
@@ -383,11 +388,9 @@ def test_another_model(cache: Path, name: str) -> None:
 def test_another_version(
     cache: Path, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from stator.driver import cached
-
     process(PROGRAM, X)
-    real = cached.world
-    monkeypatch.setattr(cached, "world", lambda **k: {**real(**k), name: "another"})
+    real = loading.world
+    monkeypatch.setattr(loading, "world", lambda **k: {**real(**k), name: "another"})
     log = tmp_path / "log"
     stator.set_logs("cache", out=str(log))
     try:

@@ -116,9 +116,7 @@ class Writer:
 class Reader:
     """A table that is read, for a call."""
 
-    def __init__(
-        self, rows: Sequence[Row], call: Call | None, blobs: Sequence[bytes] = ()
-    ) -> None:
+    def __init__(self, rows: Sequence[Row], call: Call | None, blobs: Sequence[bytes] = ()) -> None:
         self._rows = rows
         self._call = call
         self.blobs = blobs

@@ -1,8 +1,8 @@
 """One entry: from its parts to data, and from data to guards and to what it calls.
 
-Stage: store. In: `Parts`. Out: `Stored`; and from that, for a call, `Loaded`, which has all that the
-driver puts into a bucket. What an entry calls is made again by the emitter from its plan, so the
-file holds no Python code but the names of kernels in their order (`kernels.py`).
+Stage: store. In: `Parts`. Out: `Stored`; and from that, for a call, `Loaded`, which has all that
+the driver puts into a bucket. What an entry calls is made again by the emitter from its plan, so
+the file holds no Python code but the names of kernels in their order (`kernels.py`).
 """
 
 import ast
@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-
 
 from stator import objects
 from stator._native._core import NULL
@@ -213,7 +212,13 @@ def _read_suspension(reader: Reader, row: Row) -> Suspension:
         _check_object(value)
     _check_text(text, found, size)
     step = Step(
-        text, (None,) * size, Way(0, ()), iterates=iterates, raises=raises, later=later, objects=found
+        text,
+        (None,) * size,
+        Way(0, ()),
+        iterates=iterates,
+        raises=raises,
+        later=later,
+        objects=found,
     )
     way, other, caught = (_read_exit(reader, each) for each in exits)
     if way is None:
@@ -254,7 +259,7 @@ def _check_text(text: str, held: dict[str, Any], operands: int) -> None:
         raise Unstorable(Reason.STEP, text) from None
     known = {*names, *held}
     for node in ast.walk(tree):
-        if not isinstance(node, _EXPRESSIONS) or (isinstance(node, ast.Name) and node.id not in known):
+        if not isinstance(node, _EXPRESSIONS) or (
+            isinstance(node, ast.Name) and node.id not in known
+        ):
             raise Unstorable(Reason.STEP, text)
-
-

@@ -99,7 +99,7 @@ for _kind in (
     expressions.Binary,
 ):
     _data(_kind, f"size {_kind.__name__}" if _kind is expressions.Constant else None)
-_data(tensors.TensorMatch, names=("type", "keys", "requires_grad", "dtype", "device", "sizes", "strides"))
+_data(tensors.TensorMatch)
 for _kind in (
     model.Fetched,
     model.Output,
@@ -469,5 +469,3 @@ def _null(writer: Writer, value: Any) -> Row:
 @decodes("null")
 def _read_null(reader: Reader, row: Row) -> Any:
     return NULL
-
-

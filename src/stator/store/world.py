@@ -81,7 +81,9 @@ def _processor() -> str:
         text = Path("/proc/cpuinfo").read_text(errors="replace")
     except OSError:
         return platform.processor()
-    lines = [line for line in text.splitlines() if line.startswith(("flags", "Features", "model name"))]
+    lines = [
+        line for line in text.splitlines() if line.startswith(("flags", "Features", "model name"))
+    ]
     return hashlib.blake2b("\n".join(sorted(set(lines))).encode(), digest_size=8).hexdigest()
 
 
