@@ -27,6 +27,7 @@ from stator.backends.shortcut import NO_ASSERTS, only_torch_operators, shortcut
 from stator.backends.worth import own_operators
 from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
+from stator.distributed import buckets
 from stator.driver.later import later
 from stator.driver.ledger import Label
 from stator.driver.options import Options
@@ -98,6 +99,24 @@ def compile_recorded(
 
 
 def _compiled(
+    module: fx.GraphModule, examples: list[Any], mode: Any, options: Options, title: Title
+) -> Callable[..., Any]:
+    """Calls the backend, for each piece of the graph if it is cut for a replica's buckets."""
+    pieces = None if options.backend == "eager" else buckets.cut(module)
+    if pieces is None:
+        return _compiled_whole(module, examples, mode, options, title)
+    singles = buckets.in_tuples(pieces)
+    for name, piece in list(pieces.named_children()):
+        inputs = [node.meta["example_value"] for node in piece.graph.find_nodes(op="placeholder")]
+        try:
+            function = _compiled_whole(piece, inputs, mode, options, title)
+        except BackendError:  # what it says of the whole is what is told
+            return _compiled_whole(module, examples, mode, options, title)
+        setattr(pieces, name, buckets.Piece(function, single=name in singles))
+    return pieces.forward
+
+
+def _compiled_whole(
     module: fx.GraphModule, examples: list[Any], mode: Any, options: Options, title: Title
 ) -> Callable[..., Any]:
     """Calls the backend; Inductor's code is called as directly as is safe."""
