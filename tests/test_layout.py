@@ -33,6 +33,7 @@ ORDER: Final = (
     "capture",
     "emit",
     "backends",
+    "store",
     "driver",
     "api",
     "dropin",

@@ -14,6 +14,7 @@ import stator
 PUBLIC = {
     "stator": [
         "BackendError",
+        "CacheError",
         "CaptureError",
         "Explanation",
         "InternalError",
@@ -38,6 +39,7 @@ PUBLIC = {
         "install_debug_prints",
         "is_compiling",
         "list_backends",
+        "load",
         "mark_dynamic",
         "mark_static",
         "mark_unbacked",
@@ -47,6 +49,7 @@ PUBLIC = {
         "register_backend",
         "reset",
         "reset_code",
+        "save",
         "set_logs",
         "set_stance",
         "skip_frame",

@@ -7,6 +7,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from stator import config, testing
     from stator.api import (
+        CacheError,
         Explanation,
         allow_in_graph,
         assume_constant_result,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
         graph_break,
         install_debug_prints,
         is_compiling,
+        load,
         mark_dynamic,
         mark_static,
         mark_unbacked,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
         print,
         reset,
         reset_code,
+        save,
         set_logs,
         set_stance,
         skip_frame,
@@ -53,6 +56,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "BackendError",
+    "CacheError",
     "CaptureError",
     "Explanation",
     "InternalError",
@@ -77,6 +81,7 @@ __all__ = [
     "install_debug_prints",
     "is_compiling",
     "list_backends",
+    "load",
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",
@@ -86,6 +91,7 @@ __all__ = [
     "register_backend",
     "reset",
     "reset_code",
+    "save",
     "set_logs",
     "set_stance",
     "skip_frame",
@@ -96,10 +102,10 @@ __all__ = [
 
 _HOMES = {
     "stator.api": (
-        "Explanation allow_in_graph assume_constant_result compile compile_module_ counters "
+        "CacheError Explanation allow_in_graph assume_constant_result compile compile_module_ counters "
         "debug_grad_log disable error_on_graph_break explain graph_break install_debug_prints "
-        "is_compiling mark_dynamic mark_static mark_unbacked maybe_mark_dynamic "
-        "nested_compile_region print reset reset_code set_logs set_stance skip_frame "
+        "is_compiling load mark_dynamic mark_static mark_unbacked maybe_mark_dynamic "
+        "nested_compile_region print reset reset_code save set_logs set_stance skip_frame "
         "substitute_in_graph"
     ),
     "stator.backends": "BackendError UnknownBackendError list_backends register_backend",

@@ -19,15 +19,16 @@ from stator.graph.fakes.inputs import tensors_in
 from stator.graph.fakes.wrappers import asks, is_wrapper_class
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.modes import interruptible
-from stator.graph.recording.nested import as_modules, is_call
+from stator.graph.recording.nested import as_modules, is_call, modules_in
 from stator.graph.recording.state import preserved
 from stator.torchlib.backends import TracingContext, tracing
 from stator.torchlib.backends import functorch_config as aot_settings
 from stator.torchlib.fakes import FakeTensorMode
 from stator.torchlib.tensors import DisableTorchFunctionSubclass
 
+from .body_calls import run_bodies
 from .errors import BackendError
-from .registry import Backend, Compiled, backend_name, lookup
+from .registry import Backend, Compiled, backend_name, is_built_in, lookup
 
 # AOTAutograd makes one of two operators that compute the same, and forgets that their results have
 # sizes under two names: of those that are kept for the backward, one name is nobody's.
@@ -63,6 +64,8 @@ def compile_graph(
     unasked = asks_classes(module)
     context = TracingContext(fake_mode)
     settings = _settings(module)
+    if not is_built_in(backend):
+        run_bodies(module)
     try:
         # It may fail in the middle of the graph, in a scope that the graph has entered.
         with (
@@ -109,9 +112,14 @@ def as_it_is(module: fx.GraphModule) -> Compiled:
     """The graph, if the backend runs it as it is: whoever has seen it keeps what it was."""
     if not any(map(is_call, module.graph.nodes)):
         return module.forward
-    found = copy.copy(module)
-    found.graph = _AsGiven(module.graph).graph()
-    as_modules(found)
+    graph = _AsGiven(module.graph).graph()
+    modules_in(graph)
+    found = fx.GraphModule(module, graph)
+    for name, part in found.named_children():
+        if isinstance(part, fx.GraphModule) and any(map(is_call, part.graph.nodes)):
+            copied = copy.deepcopy(part)
+            as_modules(copied)
+            setattr(found, name, copied)
     return found.forward
 
 

@@ -5,8 +5,8 @@ pieces, as a module that calls one after the other; or None if it is to stay who
 
 A graph that a backend compiles has one backward, which hands out all gradients at its end. A
 replica sends each bucket of gradients to the other processes as soon as it is full, while the
-backward goes on. So the graph is cut where the parameters behind make up a bucket: each piece has a backward of
-its own, and the gradients come in as many parts as there are buckets.
+backward goes on. So the graph is cut where the parameters behind make up a bucket: each piece has a
+backward of its own, and the gradients come in as many parts as there are buckets.
 """
 
 from typing import Any, Final

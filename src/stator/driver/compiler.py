@@ -26,12 +26,14 @@ from stator.capture.trace.task import Task, Trust
 from stator.capture.trace.wanted import Wanted
 from stator.diagnostics import progress
 from stator.diagnostics.breaks import Break, Failed, failures_are_raised
+from stator.diagnostics.catalogue import InterpreterState
 from stator.diagnostics.places import shown
 from stator.distributed.errors import RankDivergence
 from stator.driver import announcements, ranks, reproducer, stance
 from stator.driver.abandon import abandon
 from stator.driver.attempts import Second
 from stator.driver.backend import ValuesInGraphError
+from stator.driver.cached import found, keep, key_of
 from stator.driver.entries import (
     ChangedError,
     assemble,
@@ -62,6 +64,7 @@ from stator.driver.notice import notice
 from stator.driver.one_at_a_time import compiling_alone
 from stator.driver.options import Options
 from stator.driver.recompiles import limit_reached, reasons, refused, told
+from stator.driver.replaced_builtins import builtins_are_replaced
 from stator.driver.side_effects import follow_policy
 from stator.driver.stance import Stance
 from stator.driver.tally import Why
@@ -73,7 +76,9 @@ from stator.evaluator import PACKAGE, InternalError
 from stator.evaluator.points import Point
 from stator.graph.recording.interrupts import interrupt_behind, is_interrupt
 from stator.graph.recording.modes import interruptible
+from stator.store.folder import Key
 
+_REPLACED: Final = "a builtin function that the compiler itself needs is replaced"
 _ATTEMPTS: Final = 3
 _MOST_FAILURES: Final = 3  # of ours, before a function is left alone
 
@@ -135,9 +140,14 @@ class Compiler:
         self.points = points  # where it begins, if it is a continuation
         self.trust = trust
 
+        self.key: Key | None = None  # under which entries are stored
         self._forced: dict[object, CompiledFunction] = {}  # the same with other backends
 
     def __call__(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
+        if builtins_are_replaced():
+            if self.options.fullgraph:
+                raise CaptureError.of(self.label.name, InterpreterState(_REPLACED))
+            return CALL_ORIGINAL
         if TRACING.now or another_traces():
             return CALL_ORIGINAL  # called from what a trace runs for real, perhaps on fake tensors
         taken = stance.current()
@@ -204,12 +214,32 @@ class Compiler:
         function = compiled.__wrapped__
         assert isinstance(function, FunctionType)
         ledger = self._ledger(compiled)
+        key = self.key = key_of(function, self.options, self.label, self.points, self.trust)
+        with interruptible():
+            known = self._from_cache(key, compiled, ledger, bound)
+        if known is not None:
+            return known.entry
         if not self._may_compile(compiled, function, ledger, bound):
             return CALL_ORIGINAL
         with interruptible(), compiling(), ranks.compiling(self.label):
             made = self._compiled_or_not(function, ledger, bound)
         COLLECTOR.settle()
         return made
+
+    def _from_cache(
+        self, key: Key | None, compiled: CompiledFunction, ledger: Ledger, bound: Any
+    ) -> Compilation | None:
+        """What another process has compiled for such a call."""
+        if key is None or limit_reached(ledger, self.options) is not None:
+            return None
+
+        def ending(suspension: Suspension) -> Ending:
+            return self._ending(ledger, suspension)
+
+        done = found(key, compiled, bound, self.label, ledger, ending)
+        if done is not None:
+            self._keep(ledger, done)
+        return done
 
     def _compiled_or_not(self, function: FunctionType, ledger: Ledger, bound: Any) -> Any:
         """An entry, or an error; or the decision to run the call as it is, after one."""
@@ -438,6 +468,7 @@ class Compiler:
         done = install(found, built, target, label, ledger)
         self._keep(ledger, done)
         announcements.compiled(label, done, trace.plan, target.residual)
+        keep(self.key, done, function, bound, options)
         return done.entry
 
     def _opened_elsewhere(self, found: Captured, ledger: Ledger) -> bool:

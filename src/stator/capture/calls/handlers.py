@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from stator.capture.autograd.autograd_nodes import NODES
+from stator.capture.autograd.selective import SELECTIVE
 from stator.capture.autograd.transforms import TRANSFORMS
 from stator.capture.autograd.vmap import VMAP
 from stator.capture.calls.builtin_calls import SPECIAL, Handler
@@ -78,6 +79,7 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     OVERRIDDEN,
     HOOKS,
     NODES,
+    SELECTIVE,
     OPERATORS,
     REGIONS,
     COLLECTIVES,

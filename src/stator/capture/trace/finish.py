@@ -13,6 +13,7 @@ import torch
 
 from stator.capture.calls.caches import check_answers
 from stator.capture.communication.works import check_waited
+from stator.capture.objects.identities import guard_nans
 from stator.capture.objects.weak_references import check_split
 from stator.capture.tensors.shared_inputs import guard_changed, shared_inputs
 from stator.capture.tensors.tensors import Tensors
@@ -44,6 +45,7 @@ from stator.torchlib.tensors import DisableTorchFunction
 def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Trace:
     """What a program comes to that has returned, has raised, or is to be split here."""
     _check_ended(tracer)
+    guard_nans(tracer.world)
     check_waited(tracer.calls)
     if raised and result is tracer.tensors.refusal:
         # What a fake kernel says need not be what the real one does: the program itself will tell.

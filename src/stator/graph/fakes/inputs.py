@@ -20,9 +20,9 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 from stator.graph.fakes.fake_mode import fake_mode
-from stator.graph.fakes.memory import expression
+from stator.graph.fakes.memory import expression, storage_of
 from stator.graph.fakes.wrapped_inputs import Opened, fake_wrapper
-from stator.graph.fakes.wrappers import is_wrapper, parts_of
+from stator.graph.fakes.wrappers import is_wrapper, parts_of, plain_parts
 from stator.graph.recording.errors import Unsupported
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.unknown.environment import Environment
@@ -34,6 +34,7 @@ from stator.torchlib.fakes import (
     Source,
     UnsupportedFakeTensorException,
 )
+from stator.torchlib.modes import len_dispatch_stack
 from stator.torchlib.shapes import ValueRanges
 from stator.torchlib.tensors import DisableTorchFunction
 
@@ -178,11 +179,18 @@ class Fakes:
         self.mode = fake_mode(self.shape_env)
         self.modes = [self.mode]
         self.inputs: list[FakeInput] = []
+        self._memory: dict[int, FakeInput] = {}
+        """By storage of the real tensor: an input that looks into it."""
+        self._alike: set[int] = set()
+        """Those of them whose fakes torch's converter has not made."""
         self.touched = False  # set by whoever changes a fake in a way its version does not show
 
     def add(self, name: str, real: torch.Tensor, dynamic: Dynamic | None) -> FakeInput:
         source = InputSource(name)
         context: StatefulSymbolicContext | Opened | None = None
+        for part in plain_parts(real):
+            if (memory := storage_of(part)) in self._alike:
+                self._tell_converter(self._memory[memory])
         if is_wrapper(real):
             context = Opened(()) if dynamic is None else _opened(dynamic)
         elif dynamic is not None:
@@ -198,7 +206,46 @@ class Fakes:
         if context is not None:
             self.shape_env.pending_fresh_unbacked_symbols.clear()  # the input itself tells them
         self.inputs.append(made)
+        for each in made.parts or (made,):
+            self._memory.setdefault(storage_of(each.real), each)
         return made
+
+    def add_like(self, name: str, real: torch.Tensor, model: FakeInput) -> FakeInput | None:
+        """The same for a tensor that is known to be as another input: type, dispatch keys, dtype,
+        device, sizes, strides, and whether it requires grad. None if there may be more to it.
+        """
+        memory = storage_of(real)
+        plain = (
+            memory not in self._memory
+            and not is_wrapper(real)
+            and model.context is None
+            and model.untouched()
+            and _owns_its_memory(real)
+            and real.grad is None
+            and not torch.is_inference_mode_enabled()
+        )
+        fake = empty_fake(self.mode, real) if plain else None
+        if fake is None or fake.untyped_storage().nbytes() != real.untyped_storage().nbytes():
+            return None
+        if real.requires_grad:
+            fake.requires_grad = True
+        if type(real) is torch.nn.Parameter:
+            fake._is_param = True
+        source = InputSource(name)
+        made = FakeInput(real, fake, source, None, 0, real.requires_grad, layout=model.layout)
+        self.inputs.append(made)
+        self._memory[memory] = made
+        self._alike.add(memory)
+        return made
+
+    def _tell_converter(self, made: FakeInput) -> None:
+        """Another tensor has the same memory: its fake must have that of the one that is there."""
+        self._alike.discard(storage_of(made.real))
+        converter: Any = self.mode.fake_tensor_converter
+        converter.set_tensor_memo(made.real, made.fake)
+        inner = converter.meta_converter
+        number = inner.describer.get_storage_id(made.real.untyped_storage())
+        inner.storage_memo[number] = made.fake.untyped_storage()
 
     def _fake(
         self,
@@ -304,6 +351,28 @@ def _fake(
         # It asserts that the fake is alike: that of a view with new data (`v.data = …`) is not.
         what = f"{type(real).__name__} with layout {real.layout}"
         raise Unsupported(f"no fake tensor can stand for a {what}: {error}") from error
+
+
+def _owns_its_memory(real: torch.Tensor) -> bool:
+    """Whether it is a leaf, and no part of another tensor."""
+    if not real.is_leaf or real._is_view() or real.storage_offset():
+        return False
+    return not real.requires_grad or getattr(real, "grad_dtype", real.dtype) == real.dtype
+
+
+def empty_fake(mode: FakeTensorMode, like: torch.Tensor) -> torch.Tensor | None:
+    """A fake tensor with memory of its own that lies as another one does; None if that takes more.
+
+    Made without the fake mode, and without its kernels: a model has many parameters.
+    """
+    sizes, strides = like.shape, like.stride()
+    if len_dispatch_stack() or not all(type(each) is int for each in (*sizes, *strides)):
+        return None
+    device = like.device
+    if device.type == "meta" or like.is_conj() or like.is_neg():
+        return None
+    data = torch.empty_strided(sizes, strides, dtype=like.dtype, device="meta")
+    return FakeTensor(mode, data, device)
 
 
 def _parts_of(real: torch.Tensor, fake: torch.Tensor, source: InputSource) -> Iterator[FakeInput]:

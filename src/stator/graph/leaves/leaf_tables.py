@@ -80,7 +80,7 @@ AROUND_OPERATORS: Final[frozenset[str]] = frozenset(
 )
 # The operators themselves that are captured, with what they are given as graphs of their own.
 CAPTURED_OPERATORS: Final[frozenset[str]] = frozenset(
-    {"associative_scan", "cond", "map_impl", "scan", "while_loop"}
+    {"associative_scan", "cond", "flex_attention", "map_impl", "scan", "while_loop"}
 )
 
 # Modules whose functions do something that can't be part of a trace; the reason is shown.

@@ -19,6 +19,7 @@ import torch.fx as fx
 
 from stator.graph.fakes.inputs import FakeInput
 from stator.graph.fakes.memory import storage_of
+from stator.graph.passes.drawing import is_switched_off, nodes_of
 from stator.graph.passes.preflight import preflight
 from stator.graph.passes.purity import (
     DRAWS,
@@ -265,13 +266,6 @@ def _placeholders(recorded: Recorded) -> list[fx.Node]:
     return [node for node in recorded.module.graph.nodes if node.op == "placeholder"]
 
 
-def nodes_of(module: torch.nn.Module) -> Iterator[fx.Node]:
-    """The nodes of a graph, and of the regions in it."""
-    for part in module.modules():
-        if isinstance(part, fx.GraphModule):
-            yield from part.graph.nodes
-
-
 def _name(node: fx.Node) -> str:
     if isinstance(node.target, OpOverload):
         return str(node.target._schema.name.partition("::")[2])
@@ -292,12 +286,12 @@ def _may_run_twice(node: fx.Node, name: str) -> bool:
 
 def draws(node: fx.Node) -> bool:
     """Whether a node draws random numbers, or calls a body that does."""
-    if DRAWS in node.meta:
+    if node.meta.get(DRAWS):
         return True
     name = _name(node)
     if isinstance(node.target, OpOverload):
         return torch.Tag.nondeterministic_seeded in node.target.tags
-    return name.strip("_") in RANDOM or name in RANDOM
+    return (name.strip("_") in RANDOM or name in RANDOM) and not is_switched_off(node)
 
 
 def _is_restorable(given: FakeInput) -> bool:

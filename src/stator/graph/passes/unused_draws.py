@@ -13,7 +13,8 @@ import torch.fx as fx
 from stator.graph.fakes.inputs import tensors_in
 from stator.graph.fakes.memory import storage_of
 from stator.graph.passes.ancestry import computed_from
-from stator.graph.passes.retry import draws, nodes_of
+from stator.graph.passes.drawing import nodes_of
+from stator.graph.passes.retry import draws
 from stator.graph.recording.output import OutputGraph
 
 

@@ -4,7 +4,7 @@ The side table of the graph lives here: the node of each fake tensor, by identit
 """
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -131,7 +131,9 @@ class Arguments:
         others = (other for other in self._alive if other is not tensor)
         return any(storage_of(other) == memory for other in others)
 
-    def rebind(self, tensor: torch.Tensor, node: fx.Node, old: fx.Node | None = None) -> None:
+    def rebind(
+        self, tensor: torch.Tensor, node: fx.Node | Item, old: fx.Node | None = None
+    ) -> None:
         """From now on the graph has another node for a tensor (if it still has the old one)."""
         if old is None or self._nodes[id(tensor)] is old:
             self._nodes[id(tensor)] = node
@@ -149,7 +151,8 @@ class Arguments:
         if found is None:
             shape = f" of shape {tuple(tensor.shape)}" if isinstance(tensor, torch.Tensor) else ""
             kind = f"{type(tensor).__name__}{shape}"
-            raise UntrackedTensorError(f"a {kind} was not made by the graph that uses it")
+            text = f"a {kind} was not made by the graph that uses it"
+            raise UntrackedTensorError(text, tensor)
         if isinstance(found, Part):
             found = self._nodes[id(tensor)] = self._take_part(found)
         elif isinstance(found, Item):
@@ -168,6 +171,8 @@ class Arguments:
         node = self._graph.call_function(operator.getitem, (parent, item.key))
         node.meta["example_value"] = parent.meta["example_value"][item.key]
         note_origin(node, parent.meta.get("nn_module_stack", {}), parent.meta.get("stack_trace"))
+        if "custom" in parent.meta:
+            node.meta["custom"] = parent.meta["custom"]
         return node
 
     def number(self, number: SymbolicNumber) -> fx.Node | int | float | bool:
@@ -246,3 +251,21 @@ def _plain(base: type, value: Any) -> Any:
         str: str.__str__,
     }
     return converters[base](value)
+
+
+def graphs_in(value: Any) -> Iterator[fx.GraphModule]:
+    """The graphs among the arguments of an operator, those in tuples, too."""
+    if isinstance(value, fx.GraphModule):
+        yield value
+    elif type(value) is tuple:
+        for part in value:
+            yield from graphs_in(part)
+
+
+def with_graphs(value: Any, other: _Convert, graph: _Convert) -> Any:
+    """Arguments of an operator, its graphs converted by one function, the others by another."""
+    if isinstance(value, fx.GraphModule):
+        return graph(value)
+    if type(value) is tuple and any(True for _ in graphs_in(value)):
+        return tuple(with_graphs(part, other, graph) for part in value)
+    return other(value)
