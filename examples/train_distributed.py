@@ -13,9 +13,9 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F
 from torch import nn
 from torch.distributed.fsdp import fully_shard
+from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 import stator
@@ -37,9 +37,9 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, _ = x.shape
         parts = self.ask(self.first(x)).view(batch, length, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
-        seen = F.scaled_dot_product_attention(*parts, is_causal=True)
+        seen = functional.scaled_dot_product_attention(*parts, is_causal=True)
         x = x + self.answer(seen.transpose(1, 2).reshape(batch, length, WIDTH))
-        y: torch.Tensor = x + self.back(F.gelu(self.wide(self.second(x))))
+        y: torch.Tensor = x + self.back(functional.gelu(self.wide(self.second(x))))
         return y
 
 
@@ -97,7 +97,7 @@ def main() -> None:
     for step in range(given.steps):
         began = time.perf_counter()
         text, following = texts(generator)
-        loss = F.cross_entropy(model(text).flatten(0, 1), following.flatten())
+        loss = functional.cross_entropy(model(text).flatten(0, 1), following.flatten())
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()

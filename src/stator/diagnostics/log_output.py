@@ -74,7 +74,8 @@ class _Coloured(logging.Formatter):
         for pattern, colour in _PARTS:
             rest = pattern.sub(rf"{colour}\1{_RESET}", rest)
         colour = _COLOURS.get(record.name, "\x1b[36m")
-        return f"{colour}[{record.name}]{_RESET} {_BOLD}{first}{_RESET}{found}{rest}"
+        front = rank_in_front()
+        return f"{front}{colour}[{record.name}]{_RESET} {_BOLD}{first}{_RESET}{found}{rest}"
 
 
 class _ToStandardError(logging.StreamHandler[TextIO]):
