@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         register_backend,
     )
     from stator.capture import CaptureError
+    from stator.distributed.errors import RankDivergence
     from stator.driver.errors import (
         RecompileError,
         RecompileLimitError,
@@ -59,6 +60,7 @@ __all__ = [
     "CaptureError",
     "Explanation",
     "InternalError",
+    "RankDivergence",
     "RecompileError",
     "RecompileLimitError",
     "SideEffectError",
@@ -109,6 +111,7 @@ _HOMES = {
     ),
     "stator.backends": "BackendError UnknownBackendError list_backends register_backend",
     "stator.capture": "CaptureError",
+    "stator.distributed.errors": "RankDivergence",
     "stator.driver.errors": "RecompileError RecompileLimitError SideEffectError SpecializedError",
     "stator.dropin.switch": "install uninstall",
     "stator.evaluator": "InternalError",
