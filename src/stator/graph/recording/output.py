@@ -9,7 +9,6 @@ node of each; tensors inside a tuple or list get a `getitem` node when they are 
 """
 
 import functools
-import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -26,7 +25,6 @@ from torch.fx.experimental.symbolic_shapes import (
 
 from stator.diagnostics.catalogue import (
     RegionContents,
-    SharedMemory,
     TensorStateChanged,
     TensorSubclass,
     ValueNeeded,
@@ -45,12 +43,11 @@ from stator.graph.fakes.inputs import (
 )
 from stator.graph.fakes.layouts import is_identity, is_new
 from stator.graph.fakes.memory import storage_of
-from stator.graph.fakes.overlaps import Answer, Overlap, is_elementwise, is_in_place, overlap_of
+from stator.graph.fakes.overlaps import overlap_of
 from stator.graph.fakes.packed import packed_results
 from stator.graph.fakes.recurrent import recurrent_results
-from stator.graph.fakes.resizing import Outs
 from stator.graph.fakes.wrappers import is_wrapper, plain_parts, with_parts
-from stator.graph.leaves.uncounted_lists import changed_lists, count_changes
+from stator.graph.leaves.uncounted_lists import count_changes
 from stator.graph.passes.ancestry import computed_from
 from stator.graph.passes.drawing import draws_of
 from stator.graph.passes.named_sizes import name_sizes
@@ -58,14 +55,13 @@ from stator.graph.passes.overwritten import keep_what_is_read
 from stator.graph.passes.purity import KEEP, WRITTEN, may_drop
 from stator.graph.recording.admission import check_capturable, check_written, refuse_wrapper
 from stator.graph.recording.arguments import Arguments, Item, graphs_in, with_graphs
+from stator.graph.recording.asking import ask_of_nothing, ask_of_outs, ask_of_overlap
 from stator.graph.recording.errors import (
     Apart,
     DataDependent,
-    OperatorError,
-    RecordingError,
     Unsupported,
 )
-from stator.graph.recording.failures import failure_of, quiet, refusal_of_nothing
+from stator.graph.recording.failures import failure_of, quiet
 from stator.graph.recording.function_modes import without_modes
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.naming import Names
@@ -345,25 +341,25 @@ class OutputGraph:
             raise Unsupported(text, TensorStateChanged, whole=True)
         writes = operation.effect or "out" in kwargs
         overlap = overlap_of(operands) if writes and wrapped is None else None
-        result = self._run(operation, args, kwargs, wrapped=wrapped is not None)
+        result = self.run(operation, args, kwargs, wrapped=wrapped is not None)
         if operation.lists:
             given = zip(map(id, operands), before, strict=True)
             count_changes(operation.name, args, kwargs, dict(given))
         if kwargs and operation.is_overload:
-            self._ask_of_outs(operation, args, kwargs)
+            ask_of_outs(self, operation, args, kwargs)
         if torch.is_inference_mode_enabled() and wrapped is None:
             detaches = operation.name == "detach" or args[1:] == ("data",)
             if not detaches:
                 result = self._as_view(result, operands)
         if operands and wrapped is None and are_empty(operands):
-            self._ask_of_nothing(operation, operands, args, kwargs)
+            ask_of_nothing(self, operation, operands, args, kwargs)
         written = changed_since(operands, before, operation.effect)
         if written and wrapped is not None:  # what is below a wrapper counts no versions
             wrapped.check_unchanged(operation)
             written = with_parts(written)
         if written:
             if overlap is not None:
-                self._ask_of_overlap(overlap, written, operation, args, kwargs)
+                ask_of_overlap(self, overlap, written, operation, args, kwargs)
             check_written(operation, written)
             self.overwritten.update(map(storage_of, written))
         uncounted = operation.uncounted
@@ -460,7 +456,7 @@ class OutputGraph:
         for tensor in produced:
             self.symbols.define_result(tensor, self.arguments.node(tensor))
 
-    def _run(
+    def run(
         self,
         operation: Operation,
         args: tuple[Any, ...],
@@ -468,6 +464,7 @@ class OutputGraph:
         *,
         wrapped: bool = False,
     ) -> Any:
+        """Carries an operation out on fakes; a wrapper may be among its operands (`wrapped`)."""
         quiet.depth += 1
         try:
             with self.fakes.mode, without_modes() if operation.nested else nullcontext():
@@ -535,82 +532,6 @@ class OutputGraph:
                         return torch.as_strided(given, *place)
         return result
 
-    def _ask_of_nothing(
-        self,
-        operation: Operation,
-        operands: Sequence[torch.Tensor],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> None:
-        """Raises what eager does, if it refuses tensors without values that a fake kernel takes."""
-        refusal = refusal_of_nothing(operation.run, operation.torchs, args, kwargs)
-        if refusal is None:
-            return
-        forget(self.shape_env, operands)
-        if self.symbols:  # it may depend on them, and nobody has asked about their values
-            text = f"{operation.shown} refuses an empty tensor, which may depend on open sizes"
-            raise Unsupported(text)
-        raise refusal
-
-    def _ask_of_outs(
-        self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        """Refuses an operator that resizes `out=` arguments where its fake kernel does not."""
-        target: Any = operation.target
-        outs = Outs.of(target, kwargs)
-        if outs is None:
-            return
-        wanted = None
-        if outs.twin is not None:
-            left = {name: value for name, value in kwargs.items() if name not in outs.names}
-            wanted = list(tensors_in(self._run(operation_of(outs.twin), args, left)))
-        if wanted is None or not outs.fit(wanted, kwargs):
-            forget(self.shape_env, tensors_in((args, kwargs)))
-            text = f"{operation.shown} gives its arguments another size"
-            raise Unsupported(text, TensorStateChanged)
-
-    def _ask_of_overlap(
-        self,
-        overlap: Overlap,
-        written: Sequence[torch.Tensor],
-        operation: Operation,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> None:
-        """Raises what eager does, if it refuses to write to memory that the call also reads."""
-        name = operation.name
-        with DisableTorchFunction():
-            if not operation.torchs:
-                found: Answer | OperatorError = Answer.MIXED
-            elif name in ("setitem", "__setitem__"):
-                found = overlap.answer_of_items(operation.run, args, self._part(*args[:2]))
-            else:
-                lists = changed_lists(name, args, kwargs)
-                even = is_elementwise(name) or is_in_place(name, args, kwargs)
-                found = overlap.answer(
-                    operation.run, args, kwargs, written, lists, elementwise=even
-                )
-        if found is Answer.FINE:
-            return
-        forget(self.shape_env, tensors_in((args, kwargs)))
-        if found is Answer.MIXED or self.symbols:  # it may depend on open sizes, as above
-            text = f"{operation.shown} writes to memory that it also reads"
-            raise Unsupported(text, SharedMemory)
-        raise found
-
-    def _part(self, tensor: torch.Tensor, key: Any) -> torch.Tensor | None:
-        """The part of a tensor that an assignment to items writes to, if it is a view."""
-        if key is Ellipsis:
-            return tensor
-        try:
-            part = self._run(operation_of(operator.getitem), (tensor, key), {})
-        except RecordingError:
-            return None
-        shared = isinstance(part, torch.Tensor) and storage_of(part) == storage_of(tensor)
-        if not shared:
-            forget(self.shape_env, [tensor])
-        return part if shared else None
-
     def _record(
         self,
         target: Target,
@@ -655,7 +576,7 @@ class OutputGraph:
         """
         unique = f"{name}_{len(self.regions)}"
         node_args = self.arguments.of(tuple(args))
-        result = self._run(operation_of(rule or module), tuple(args), {})
+        result = self.run(operation_of(rule or module), tuple(args), {})
         if results is not None:
             result = tuple(results)
         self.regions[unique] = module
@@ -694,7 +615,7 @@ class OutputGraph:
         places = with_graphs(args, self.arguments.of, lambda body: body)
         operands = list(tensors_in(args))
         before = [version(tensor) for tensor in operands]
-        result = self._run(operation_of(rule or operator), tuple(args), {})
+        result = self.run(operation_of(rule or operator), tuple(args), {})
         self.regions.update(bodies)
         node_args = with_graphs(
             places, lambda place: place, lambda body: self.graph.get_attr(held[id(body)])
