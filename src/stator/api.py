@@ -5,7 +5,7 @@ In: what the user writes. Out: compiled functions and modules (driver), marks (c
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, Literal, TypeVar, overload
 
@@ -14,6 +14,7 @@ from torch import nn
 from stator._native._core import CompiledFunction
 from stator.capture.calls import marks
 from stator.capture.calls.controls import error_on_graph_break, invoke_region
+from stator.capture.calls.leaf_functions import leaf_of
 from stator.capture.calls.marks import Kind, Mark
 from stator.capture.iterators import given_iterators
 from stator.capture.numbers.dimensions import (
@@ -51,11 +52,13 @@ __all__ = [
     "graph_break",
     "install_debug_prints",
     "is_compiling",
+    "leaf_function",
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",
     "maybe_mark_dynamic",
     "nested_compile_region",
+    "nonstrict_trace",
     "print",
     "reset",
     "reset_code",
@@ -328,6 +331,29 @@ def allow_in_graph(fn: F) -> F:
     It must do with fake tensors what it does with real ones, and change nothing but its result.
     """
     return _marked(fn, Mark(Kind.ALLOW), "allow_in_graph")
+
+
+def nonstrict_trace(fn: F) -> F:
+    """Calls of this function never end the graph.
+
+    It is captured like any other. Where that is not possible, the call is one node: then it must do
+    with fake tensors what it does with real ones, tensors that it has from elsewhere are constants,
+    and what it changes besides is not followed. Arguments and results are trees of tensors,
+    constants and classes that are registered with pytree; arguments may also be modules.
+    """
+    return _marked(fn, Mark(Kind.NONSTRICT), "nonstrict_trace")
+
+
+def leaf_function(fn: Any = None, *, mutates_args: Collection[str] | None = None) -> Any:
+    """Decorator: a function whose Python code runs whenever the graph does, as one node of it.
+
+    `@fn.register_fake` says what it returns, on tensors without values; `register_multi_grad_hook`
+    what is called with the gradients of its tensors, once they are computed. One that changes its
+    arguments (`mutates_args`) splits the graph.
+    """
+    if fn is None:
+        return functools.partial(leaf_function, mutates_args=mutates_args)
+    return leaf_of(fn, frozenset(mutates_args or ()))
 
 
 def assume_constant_result(fn: F) -> F:

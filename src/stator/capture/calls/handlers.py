@@ -14,6 +14,7 @@ from stator.capture.autograd.vmap import VMAP
 from stator.capture.calls.builtin_calls import SPECIAL, Handler
 from stator.capture.calls.caches import CACHED
 from stator.capture.calls.controls import CONTROLS
+from stator.capture.calls.whole_calls import WHOLE
 from stator.capture.iterators.coroutines import COROUTINES
 from stator.capture.library.contexts import CONTEXTS
 from stator.capture.library.copies import COPIES
@@ -76,6 +77,7 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     HOOKS,
     NODES,
     SELECTIVE,
+    WHOLE,
     OPERATORS,
     REGIONS,
 )

@@ -114,6 +114,16 @@ class Handled:
             step = frame.ops.steps - 1
             self._noted.append(_Noted("a region", node, step, "except" in kinds, stack(frame)))
 
+    def whole(self, frame: Frame, node: fx.Node, name: str) -> None:
+        """A Python function is called by the graph, and may raise anything."""
+        node.meta[REFUSES] = True
+        kinds = handlers(frame)
+        if not kinds:
+            self._loose.append(node)
+        else:
+            step = frame.ops.steps - 1
+            self._noted.append(_Noted(name, node, step, "except" in kinds, stack(frame)))
+
     def any(self) -> bool:
         """Whether there are such operators at all."""
         return bool(self._noted or self._loose)
