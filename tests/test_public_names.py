@@ -14,6 +14,7 @@ import stator
 PUBLIC = {
     "stator": [
         "BackendError",
+        "CacheError",
         "CaptureError",
         "Explanation",
         "InternalError",
@@ -39,6 +40,7 @@ PUBLIC = {
         "is_compiling",
         "leaf_function",
         "list_backends",
+        "load",
         "mark_dynamic",
         "mark_static",
         "mark_unbacked",
@@ -49,6 +51,7 @@ PUBLIC = {
         "register_backend",
         "reset",
         "reset_code",
+        "save",
         "set_logs",
         "set_stance",
         "skip_frame",

@@ -7,6 +7,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from stator import config, testing
     from stator.api import (
+        CacheError,
         Explanation,
         allow_in_graph,
         assume_constant_result,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
         install_debug_prints,
         is_compiling,
         leaf_function,
+        load,
         mark_dynamic,
         mark_static,
         mark_unbacked,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
         print,
         reset,
         reset_code,
+        save,
         set_logs,
         set_stance,
         skip_frame,
@@ -55,6 +58,7 @@ __version__ = "0.2.0"
 
 __all__ = [
     "BackendError",
+    "CacheError",
     "CaptureError",
     "Explanation",
     "InternalError",
@@ -80,6 +84,7 @@ __all__ = [
     "is_compiling",
     "leaf_function",
     "list_backends",
+    "load",
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",
@@ -90,6 +95,7 @@ __all__ = [
     "register_backend",
     "reset",
     "reset_code",
+    "save",
     "set_logs",
     "set_stance",
     "skip_frame",
@@ -100,11 +106,11 @@ __all__ = [
 
 _HOMES = {
     "stator.api": (
-        "Explanation allow_in_graph assume_constant_result compile compile_module_ counters "
-        "debug_grad_log disable error_on_graph_break explain graph_break install_debug_prints "
-        "is_compiling leaf_function mark_dynamic mark_static mark_unbacked maybe_mark_dynamic "
-        "nested_compile_region nonstrict_trace print reset reset_code set_logs set_stance "
-        "skip_frame substitute_in_graph"
+        "CacheError Explanation allow_in_graph assume_constant_result compile compile_module_ "
+        "counters debug_grad_log disable error_on_graph_break explain graph_break "
+        "install_debug_prints is_compiling leaf_function load mark_dynamic mark_static "
+        "mark_unbacked maybe_mark_dynamic nested_compile_region nonstrict_trace print reset "
+        "reset_code save set_logs set_stance skip_frame substitute_in_graph"
     ),
     "stator.backends": "BackendError UnknownBackendError list_backends register_backend",
     "stator.capture": "CaptureError",

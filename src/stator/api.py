@@ -5,6 +5,7 @@ In: what the user writes. Out: compiled functions and modules (driver), marks (c
 
 import functools
 import inspect
+import os
 from collections.abc import Callable, Collection, Mapping
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, Literal, TypeVar, overload
@@ -29,16 +30,19 @@ from stator.capture.texts.showing import print_ as print
 from stator.diagnostics import logs
 from stator.diagnostics.explanation import Explanation
 from stator.diagnostics.logs import set_logs
-from stator.driver import Options, announcements, checked, compiled_function
+from stator.distributed import replicas, sharded
+from stator.driver import Options, announcements, checked, compiled_function, saving
 from stator.driver.compiler import forget
 from stator.driver.explain import Explaining
 from stator.driver.modules import Compiling, called, copied, unwrapped, wrap
 from stator.driver.stance import set_stance
 from stator.driver.tally import counters
 from stator.effects import instruction
+from stator.store.reasons import CacheError
 from stator.torchlib.versions import warn_if_untested
 
 __all__ = [
+    "CacheError",
     "Explanation",
     "allow_in_graph",
     "assume_constant_result",
@@ -53,6 +57,7 @@ __all__ = [
     "install_debug_prints",
     "is_compiling",
     "leaf_function",
+    "load",
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",
@@ -62,6 +67,7 @@ __all__ = [
     "print",
     "reset",
     "reset_code",
+    "save",
     "set_logs",
     "set_stance",
     "skip_frame",
@@ -144,6 +150,26 @@ def compile(
     if model is None:
         return lambda target: target if disable else _compiled(target, chosen)
     return model if disable else _compiled(model, chosen)
+
+
+def save(path: str | os.PathLike[str], compiled: Callable[..., Any]) -> list[str]:
+    """Writes what was compiled for a function or a module into one file (docs/cache.md).
+
+    `compiled` is what `compile` has returned; it has to have been called. Answers why some of it is
+    not in the file, if so: that is compiled again where the file is loaded.
+    """
+    return saving.save(path, compiled)
+
+
+def load(path: str | os.PathLike[str], model: F, **options: Any) -> F:
+    """Compiles a function or a module, with what a file has for it.
+
+    The options are those it was compiled with, unless others are given. Parameters are those of the
+    model. What the file does not have is compiled when it is needed; a file that is damaged, that
+    others can write to, or that was made in another world is a `CacheError`.
+    """
+    made: F = compile(model, **{**saving.loaded(path), **options})
+    return made
 
 
 def compile_module_(module: M, **options: Any) -> M:
@@ -453,6 +479,12 @@ for _making in (
     marks.put(_making, Mark(Kind.DISABLE, "it says how functions are compiled"))
 for _marking, _instead in MARKING.items():
     marks.put(_marking, Mark(Kind.SUBSTITUTE, substitute=_instead))
+for _part in (replicas.before, replicas.behind, replicas.failed):
+    marks.put(_part, Mark(Kind.DISABLE, "DistributedDataParallel talks to other processes"))
+for _part in (sharded.before, sharded.behind):
+    marks.put(_part, Mark(Kind.DISABLE, "FSDP talks to other processes"))
+if replicas.REPLICA is not None:
+    marks.put(replicas.REPLICA.forward, Mark(Kind.SUBSTITUTE, substitute=replicas.forward))
 marks.put(is_compiling, Mark(Kind.SUBSTITUTE, substitute=_yes))
 
 

@@ -26,6 +26,8 @@ from stator.driver.living import Living
 from stator.driver.options import Options
 from stator.driver.tally import Tally
 from stator.guards import Guard
+from stator.store.files import Stored
+from stator.store.parts import Parts
 
 _REMEMBERED: Final = 64  # recompiles whose reasons are kept
 NUMBERS: Final = itertools.count(1)
@@ -97,6 +99,12 @@ class Compilation:
     """How often it was used, and how."""
     own: str | None = None
     """Why the graph runs by its own operators, though there is a backend that compiles."""
+    parts: Parts | None = None
+    """What it consists of, for those who store it."""
+    cached: bool = False
+    """It was stored by another process, and not compiled in this one."""
+    stored: Stored | None = None
+    """As it was stored there."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +205,8 @@ class Ledger:
     dynamics: Dynamics = field(default_factory=Dynamics)
     noticed: tuple[Guard, ...] | None = None
     """What the first call was like, if it ran as it is (`eager_then_compile`)."""
+    from_cache: set[str] = field(default_factory=set)
+    """Stored entries that are in the bucket."""
     careful: "Ledger | None" = None
     """For variants that take nothing for granted."""
 
@@ -222,6 +232,7 @@ class Ledger:
         self.continuations.clear()
         self.dynamics.clear()
         self.noticed = None
+        self.from_cache.clear()
         self.careful = None
         self.bucket.clear()
         self.whole.clear()

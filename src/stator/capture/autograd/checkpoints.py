@@ -21,9 +21,10 @@ from stator._native._core import Frame
 from stator.capture.autograd.autograd_functions import evaluated
 from stator.capture.autograd.selective import Selection, selection
 from stator.diagnostics.catalogue import RegionContents
-from stator.graph import Unsupported, UntrackedTensorError
+from stator.graph import RecordingError, UntrackedTensorError
+from stator.graph.passes.drawing import nodes_of
 from stator.graph.passes.purity import WRITTEN
-from stator.graph.passes.retry import draws, nodes_of
+from stator.graph.passes.retry import draws
 from stator.graph.recording.subgraph import Subgraph
 from stator.torchlib.tensors import DisableTorchFunction
 
@@ -98,12 +99,13 @@ def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: An
             region,
             inner.inputs,
             stack_trace=trace,
+            rule=body,
             results=None if reentrant else outputs,
         )
         if selected is not None:
             selected.settle(calls, frame)
-    except Unsupported as error:
-        raise RegionContents(f"torch.utils.checkpoint: {error.reason}") from None
+    except RecordingError as error:
+        raise RegionContents(f"torch.utils.checkpoint: {error}") from None
     except UntrackedTensorError:
         raise RegionContents("a tensor leaves a checkpointed function sideways") from None
     if not reentrant:

@@ -15,6 +15,10 @@ from stator.capture.calls.builtin_calls import SPECIAL, Handler
 from stator.capture.calls.caches import CACHED
 from stator.capture.calls.controls import CONTROLS
 from stator.capture.calls.whole_calls import WHOLE
+from stator.capture.communication.collectives import COLLECTIVES
+from stator.capture.communication.groups import GROUPS
+from stator.capture.communication.sharded_calls import SHARDED
+from stator.capture.communication.works import WORKS
 from stator.capture.iterators.coroutines import COROUTINES
 from stator.capture.library.contexts import CONTEXTS
 from stator.capture.library.copies import COPIES
@@ -80,5 +84,9 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     WHOLE,
     OPERATORS,
     REGIONS,
+    COLLECTIVES,
+    GROUPS,
+    WORKS,
+    SHARDED,
 )
 """By the id of a callable, which lives as long as its module."""

@@ -5,19 +5,19 @@ inputs that lie in one memory (`graph.shared`), or a `Break`. A graph is right f
 as those of the trace did.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 import torch
 
-from stator.diagnostics.catalogue import SharedMemory
+from stator.diagnostics.catalogue import AutogradInside, SharedMemory
 from stator.graph import Recorded
 from stator.graph.fakes.inputs import FakeInput
 from stator.graph.fakes.memory import storage_of
 from stator.graph.passes.shared import Group, Place, SharedInputs
-from stator.guards import Aliased, Field, IsNot, NotAliased, Source
+from stator.guards import Aliased, Callback, Field, IsNot, NotAliased, Source
 from stator.guards.tensors import NoOverlap
 from stator.torchlib.operators import has_internal_overlap
 from stator.torchlib.tensors import DisableTorchFunction, TensorBase
@@ -27,7 +27,20 @@ if TYPE_CHECKING:
 
 _BASE: Final = TensorBase.__dict__["_base"]
 _OVERLAPS: Final = 1  # as torch says it of strides that are 0
+_WRAPPED: Final = "one of them is in a tensor with `__torch_dispatch__`"
 _SHARED: Final = "an input is changed that shares its memory with another input"
+
+
+def _guard_unkept(tracer: "Tracer", given: FakeInput) -> None:
+    """Nobody keeps its gradient: a tensor that AOTAutograd writes to gets none."""
+    if not _is_unkept(given.real):
+        raise AutogradInside("an input whose gradient is kept (`retain_grad`) is changed in place")
+    source = tracer.tensors.sources[id(given.real)]
+    tracer.world.guard(source, Callback(_is_unkept, "without a gradient that is kept"))
+
+
+def _is_unkept(tensor: torch.Tensor) -> bool:
+    return not tensor.retains_grad
 
 
 def guard_changed(tracer: "Tracer", given: Sequence[FakeInput]) -> list[list[FakeInput]]:
@@ -37,15 +50,26 @@ def guard_changed(tracer: "Tracer", given: Sequence[FakeInput]) -> list[list[Fak
     sources = tracer.tensors.sources
     with DisableTorchFunction():
         written = tracer.tensors.graph.overwritten  # also through `.data`, which counts no version
+        for each in given:
+            follows = each.real.requires_grad and not each.real.is_leaf
+            if each.parts and follows and not each.untouched():
+                tracer.tensors.own.guard_leaf(each.fake)
+        parts = [part for each in given for part in each.in_memory()]
+        given = list({id(part.fake): part for part in parts}.values())
         changed = [
             each for each in given if not each.untouched() or storage_of(each.fake) in written
         ]
+        if len(given) < len(parts):
+            counts = Counter(id(part.fake) for part in parts)
+            if any(counts[id(each.fake)] > 1 for each in changed):
+                raise SharedMemory(f"{_SHARED}: {_WRAPPED}")
         if any(has_internal_overlap(each.real) == _OVERLAPS for each in changed):
             raise SharedMemory("an input is changed whose elements share memory (expand)")
         for each in changed:
             # AOTAutograd hides from autograd what it writes to a leaf, and not for others.
             if each.real.requires_grad and not each.real.is_leaf:
                 tracer.tensors.own.guard_leaf(each.fake)
+                _guard_unkept(tracer, each)
         if not changed or len(given) < 2:
             return []
         by_memory: dict[int, list[FakeInput]] = defaultdict(list)
@@ -82,6 +106,8 @@ def _guard_group(tracer: "Tracer", group: Sequence[FakeInput]) -> None:
             raise SharedMemory(_SHARED)
         if id(each.real) in tensors.subclasses.inputs or id(each.real) in tensors.arrays.inputs:
             raise SharedMemory(_SHARED)
+        if tensors.wrappers.is_part(each.real):
+            raise SharedMemory(f"{_SHARED}: {_WRAPPED}")
         for number in (*each.fake.shape, *each.fake.stride()):
             tensors.shapes.plain(None, number)
         tensors.shapes.begins(each.real, tensors.sources[id(each.real)])
