@@ -11,7 +11,6 @@ if TYPE_CHECKING:
         Explanation,
         allow_in_graph,
         assume_constant_result,
-        compile,
         compile_module_,
         counters,
         debug_grad_log,
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
         install_debug_prints,
         is_compiling,
         leaf_function,
-        load,
         mark_dynamic,
         mark_static,
         mark_unbacked,
@@ -45,7 +43,7 @@ if TYPE_CHECKING:
         register_backend,
     )
     from stator.capture import CaptureError
-    from stator.driver import (
+    from stator.driver.errors import (
         RecompileError,
         RecompileLimitError,
         SideEffectError,
@@ -53,6 +51,7 @@ if TYPE_CHECKING:
     )
     from stator.dropin.switch import install, uninstall
     from stator.evaluator import InternalError
+    from stator.front import compile, load
 
 __version__ = "0.2.0"
 
@@ -106,17 +105,18 @@ __all__ = [
 
 _HOMES = {
     "stator.api": (
-        "CacheError Explanation allow_in_graph assume_constant_result compile compile_module_ "
-        "counters debug_grad_log disable error_on_graph_break explain graph_break "
-        "install_debug_prints is_compiling leaf_function load mark_dynamic mark_static "
-        "mark_unbacked maybe_mark_dynamic nested_compile_region nonstrict_trace print reset "
-        "reset_code save set_logs set_stance skip_frame substitute_in_graph"
+        "CacheError Explanation allow_in_graph assume_constant_result compile_module_ counters "
+        "debug_grad_log disable error_on_graph_break explain graph_break install_debug_prints "
+        "is_compiling leaf_function mark_dynamic mark_static mark_unbacked maybe_mark_dynamic "
+        "nested_compile_region nonstrict_trace print reset reset_code save set_logs set_stance "
+        "skip_frame substitute_in_graph"
     ),
     "stator.backends": "BackendError UnknownBackendError list_backends register_backend",
     "stator.capture": "CaptureError",
-    "stator.driver": "RecompileError RecompileLimitError SideEffectError SpecializedError",
+    "stator.driver.errors": "RecompileError RecompileLimitError SideEffectError SpecializedError",
     "stator.dropin.switch": "install uninstall",
     "stator.evaluator": "InternalError",
+    "stator.front": "compile load",
 }
 
 

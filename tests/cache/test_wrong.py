@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import stator
+from stator.driver import loading
 
 PROGRAM = """
 import os
@@ -387,11 +388,9 @@ def test_another_model(cache: Path, name: str) -> None:
 def test_another_version(
     cache: Path, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from stator.driver import cached
-
     process(PROGRAM, X)
-    real = cached.world
-    monkeypatch.setattr(cached, "world", lambda **k: {**real(**k), name: "another"})
+    real = loading.world
+    monkeypatch.setattr(loading, "world", lambda **k: {**real(**k), name: "another"})
     log = tmp_path / "log"
     stator.set_logs("cache", out=str(log))
     try:

@@ -102,7 +102,7 @@ PROGRAMS = {
     "made by a class method": (lambda x: Offset.of(x) * 2, plain),
     "made, its part": (lambda x: Offset(x * 2, 3.0).elem + 1, plain),
     "made and returned": (lambda x: Offset(x, 3.0), plain),
-    "made, its attribute": (lambda x: (x * (Offset(x, 3.0) * 2).offset), plain),
+    "made, its attribute": (lambda x: x * (Offset(x, 3.0) * 2).offset, plain),
     "put together": (
         lambda a: Offset.__tensor_unflatten__({"elem": a.elem * 2}, (1.0, "n"), None, None),
         offset,

@@ -36,8 +36,8 @@ from stator.backends.worth import own_operators
 from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
 from stator.driver import pieces
+from stator.driver.label import Label
 from stator.driver.later import later
-from stator.driver.ledger import Label
 from stator.driver.options import Options
 from stator.graph import Recorded
 from stator.store.parts import Artefact, Graph, Kernels
@@ -60,7 +60,7 @@ class Ready:
     call: Callable[..., Any]
     own: str | None = None
     """Why it is the graph itself: Inductor could not make it faster, or would take too long yet."""
-    artefact: Artefact = Unstorable(Reason.BACKEND, "another backend")
+    artefact: Artefact = None
     """What can be stored of it, or why nothing can."""
 
 

@@ -1,8 +1,8 @@
 """One entry: from its parts to data, and from data to guards and to what it calls.
 
-Stage: store. In: `Parts`. Out: `Stored`; and from that, for a call, `Loaded`, which has all that the
-driver puts into a bucket. What an entry calls is made again by the emitter from its plan, so the
-file holds no Python code but the names of kernels in their order (`kernels.py`).
+Stage: store. In: `Parts`. Out: `Stored`; and from that, for a call, `Loaded`, which has all that
+the driver puts into a bucket. What an entry calls is made again by the emitter from its plan, so
+the file holds no Python code but the names of kernels in their order (`kernels.py`).
 """
 
 import ast

@@ -98,6 +98,13 @@ def known(key: Key) -> bool:
     return key.text in LOADED or config.cache
 
 
+def has(key: Key) -> bool:
+    """Whether something is stored under a key."""
+    if key.text in LOADED:
+        return True
+    return config.cache and bool(_newest_first(folder() / key.name[:2] / key.name))
+
+
 def candidates(key: Key) -> Iterator[tuple[str, Stored]]:
     """The entries under a key, those that were used last first, each with a name."""
     for number, stored in enumerate(LOADED.get(key.text, ())):

@@ -99,10 +99,7 @@ for _kind in (
     expressions.Binary,
 ):
     _data(_kind, f"size {_kind.__name__}" if _kind is expressions.Constant else None)
-_data(
-    tensors.TensorMatch,
-    names=("type", "keys", "requires_grad", "dtype", "device", "sizes", "strides"),
-)
+_data(tensors.TensorMatch)
 for _kind in (
     model.Fetched,
     model.Output,

@@ -239,47 +239,13 @@ _CALLABLE: Final = frozenset(
     }
 )
 _BUILTINS: Final = frozenset(
-    [
-        "abs",
-        "bool",
-        "bytearray",
-        "bytes",
-        "classmethod",
-        "complex",
-        "dict",
-        "divmod",
-        "enumerate",
-        "filter",
-        "float",
-        "frozenset",
-        "int",
-        "iter",
-        "len",
-        "list",
-        "map",
-        "max",
-        "min",
-        "next",
-        "object",
-        "pow",
-        "print",
-        "property",
-        "range",
-        "reversed",
-        "round",
-        "set",
-        "slice",
-        "staticmethod",
-        "str",
-        "sum",
-        "super",
-        "tuple",
-        "type",
-        "zip",
-        "callable",
-        "hasattr",
-        "isinstance",
-    ]
+    {
+        *("abs", "bool", "bytearray", "bytes", "callable", "classmethod", "complex", "dict"),
+        *("divmod", "enumerate", "filter", "float", "frozenset", "hasattr", "int", "isinstance"),
+        *("iter", "len", "list", "map", "max", "min", "next", "object", "pow", "print"),
+        *("property", "range", "reversed", "round", "set", "slice", "staticmethod", "str"),
+        *("sum", "super", "tuple", "type", "zip"),
+    }
 )
 _NEVER: Final = frozenset({"from_file"})
 _TORCHS: Final = (
