@@ -32,6 +32,7 @@ from stator.evaluator import PACKAGE
 from stator.evaluator.opcodes.exceptions import EXIT_AND_SELF
 from stator.graph import OutputGraph, Recorded
 from stator.graph.fakes.inputs import tensors_in
+from stator.graph.passes.left_out import without_result
 from stator.graph.passes.purity import REFUSES
 from stator.graph.passes.retry import Changes, Retry, undo_of
 from stator.graph.recording.operations import Operation
@@ -134,7 +135,7 @@ class Handled:
         nodes = [each for node in noted for each in self._instead(node)]
         if not nodes:
             return []
-        dropped = self._graph.without_result(outputs)
+        dropped = without_result(self._graph, outputs)
         results = [_made_by(node) for node in nodes if node in dropped]
         return [tensor for result in results for tensor in [*tensors_in(result)][:1]]
 
