@@ -184,8 +184,9 @@ def disable(
 def disable(fn: Any = None, recursive: bool = True, reason: str | None = None) -> Any:
     """A function (method, module) that is never traced: compiled code calls it as it is.
 
-    The function given is left as it was; use what is returned. Also a decorator. With
-    `recursive=False` the functions it calls may be captured again.
+    The function given is left as it was; use what is returned. Also a decorator. What it calls runs
+    as it is, too, but for functions that are compiled by themselves: `recursive`, which torch has,
+    makes no difference, since nothing is captured that nobody has asked for.
     """
     if fn is None:
         return lambda target: disable(target, recursive, reason)
