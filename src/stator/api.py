@@ -29,6 +29,7 @@ from stator.capture.texts.showing import print_ as print
 from stator.diagnostics import logs
 from stator.diagnostics.explanation import Explanation
 from stator.diagnostics.logs import set_logs
+from stator.distributed import replicas, sharded
 from stator.driver import announcements, saving
 from stator.driver.compiler import forget
 from stator.driver.explain import Explaining
@@ -328,6 +329,12 @@ for _making in (
     marks.put(_making, Mark(Kind.DISABLE, "it says how functions are compiled"))
 for _marking, _instead in MARKING.items():
     marks.put(_marking, Mark(Kind.SUBSTITUTE, substitute=_instead))
+for _part in (replicas.before, replicas.behind, replicas.failed):
+    marks.put(_part, Mark(Kind.DISABLE, "DistributedDataParallel talks to other processes"))
+for _part in (sharded.before, sharded.behind):
+    marks.put(_part, Mark(Kind.DISABLE, "FSDP talks to other processes"))
+if replicas.REPLICA is not None:
+    marks.put(replicas.REPLICA.forward, Mark(Kind.SUBSTITUTE, substitute=replicas.forward))
 marks.put(is_compiling, Mark(Kind.SUBSTITUTE, substitute=_yes))
 
 

@@ -64,6 +64,15 @@ allow_side_effects_under_nested_compile_region: bool = False
 """Regions (`nested_compile_region`) may change what is outside of them: such a region is captured
 at each call, where otherwise that is an error."""
 
+check_ranks: bool = True
+"""Where there are several processes, have them compare what they captured before a graph with new
+collectives runs: a difference is `RankDivergence` on each rank, where they would else wait for each
+other (docs/distributed.md)."""
+
+rank_timeout: int = 300
+"""Seconds for which a rank waits for another that lives, does not compile, and does not say why it
+does not come. One that has died or stands elsewhere is noticed much earlier."""
+
 cache: bool = os.environ.get("STATOR_CACHE", "0") != "0"
 """Keep what is compiled, and load it in the next process that calls the same function in the same
 world (docs/cache.md)."""

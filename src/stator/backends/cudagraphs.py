@@ -7,7 +7,7 @@ recorded; the others run as they are, and a warning says why.
 
 import operator
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
 import torch
@@ -16,8 +16,9 @@ import torch.fx as fx
 from stator.torchlib.aot import aot_module_simplified, make_boxed_func
 from stator.torchlib.operators import OpOverload
 
-from . import packed_operator, recurrent
+from . import packed_operator, recurrent, reshaped
 from .recording import Recorder
+from .static_inputs import in_forward
 
 _SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _OPEN: Final = "sizes or numbers are left open, or depend on the values in tensors"
@@ -28,19 +29,26 @@ def cudagraphs(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callabl
     """Functionalized forward and backward graphs, recorded as CUDA graphs and replayed."""
     recurrent.as_operators(module)
     packed_operator.as_operators(module)
+    reshaped.as_views(module)
     compiled: Callable[..., Any] = aot_module_simplified(
-        module, list(example_inputs), fw_compiler=_recorded, bw_compiler=_recorded
+        module, list(example_inputs), fw_compiler=_forward, bw_compiler=_recorded
     )
     return compiled
 
 
-def _recorded(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+def _forward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    return _recorded(gm, example_inputs, in_forward())
+
+
+def _recorded(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], stay: Collection[int] = ()
+) -> Callable[..., Any]:
     run: Callable[..., Any] = gm.forward
     found = device_of(gm)
     if isinstance(found, str):
         warnings.warn(f"a graph runs without CUDA graphs: {found}", stacklevel=2)
     else:
-        run = Recorder(run, found)
+        run = Recorder(run, found, stay)
     boxed: Callable[..., Any] = make_boxed_func(run)
     return boxed
 

@@ -9,7 +9,7 @@ import torch.fx as fx
 
 from stator.torchlib import inductor as torch_inductor
 
-from . import packed_operator, recurrent, vector_instructions
+from . import packed_operator, recurrent, reshaped, vector_instructions
 from .inductor_settings import config_patches
 from .kept_copies import keep_copies
 
@@ -21,14 +21,16 @@ def inductor(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     patches: Mapping[str, Any] | None = None,
+    overrules: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """What Inductor compiles the graph to.
 
-    `patches` are settings of ours: the user's mode and options overrule them.
+    `patches` are settings of ours; the user's mode and options overrule them, `overrules` those.
     """
-    settings = {**(patches or {}), **config_patches(mode, options)}
+    settings = {**(patches or {}), **config_patches(mode, options), **(overrules or {})}
     recurrent.as_operators(module)
     packed_operator.as_operators(module)
+    reshaped.as_views(module)
     keep_copies(module)
     vector_instructions.try_each_once()
     compile_fx = torch_inductor.compile_fx()

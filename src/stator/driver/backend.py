@@ -17,7 +17,7 @@ import torch
 import torch.fx as fx
 
 from stator import config
-from stator.backends import BackendError
+from stator.backends import BackendError, replays
 from stator.backends.compile import as_it_is, compile_graph, depends_on_values
 from stator.backends.eager import eager
 from stator.backends.errors import NotCompiledError
@@ -25,9 +25,12 @@ from stator.backends.inductor import same_recursion_limit
 from stator.backends.patience import Patience, patience
 from stator.backends.registry import backend_name, is_built_in, load
 from stator.backends.shortcut import NO_ASSERTS, only_torch_operators, shortcut
+from stator.backends.static_inputs import mark_lasting
+from stator.backends.steps import in_steps, may_record
 from stator.backends.worth import own_operators
 from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
+from stator.driver import pieces
 from stator.driver.label import Label
 from stator.driver.later import later
 from stator.driver.options import Options
@@ -107,6 +110,23 @@ def compile_recorded(
 def _compiled(
     module: fx.GraphModule, examples: list[Any], mode: Any, options: Options, title: Title
 ) -> tuple[Callable[..., Any], Artefact]:
+    """Calls the backend; a graph that calls regions is compiled in pieces."""
+    parts = None
+    if options.inductor and not options.for_backend and torch_inductor.is_as_usual():
+        parts = pieces.taken_apart(module, examples)
+    if parts is None:
+        return _alone(module, examples, mode, options, title)
+    try:
+        made = [_alone(each.module, each.examples, mode, options, title) for each in parts.pieces]
+    except BackendError:  # it may do better with all of it, and else says so
+        return _alone(module, examples, mode, options, title)
+    call = parts.joined([each for each, _ in made], title)
+    return call, Unstorable(Reason.KERNELS, "it was compiled in pieces")
+
+
+def _alone(
+    module: fx.GraphModule, examples: list[Any], mode: Any, options: Options, title: Title
+) -> tuple[Callable[..., Any], Artefact]:
     """Calls the backend; Inductor's code is called as directly as is safe."""
     given = options.for_backend
     direct = options.inductor and config.inductor_shortcuts
@@ -114,7 +134,20 @@ def _compiled(
         given["patches"] = NO_ASSERTS
     with same_recursion_limit():
         load(options.backend)
+        recorded = may_record(options.backend, given, examples)
+        if recorded and options.inductor:
+            mark_lasting(module)
+            if direct and replays.wanted(module, examples):
+                stay = replays.stay(module)
+                given["overrules"] = replays.WITHOUT
+                made = compile_graph(
+                    module, examples, options.backend, fake_mode=mode, options=given
+                )
+                replayed = replays.recorded(made, shortcut(made).call, examples[0].device, stay)
+                return replayed, _CUDA_GRAPHS
         made = compile_graph(module, examples, options.backend, fake_mode=mode, options=given)
+    if recorded:
+        return in_steps(made.function), _CUDA_GRAPHS
     if not direct:
         held = getattr(made.function, "__self__", None)
         if options.backend == "eager" and isinstance(held, fx.GraphModule):
@@ -124,6 +157,9 @@ def _compiled(
     if call.refusal is not None:
         return call.call, Unstorable(Reason.KERNELS, call.refusal)
     return _called(call.call, title), Kernels(call.innermost, torch.is_grad_enabled())
+
+
+_CUDA_GRAPHS: Final = Unstorable(Reason.KERNELS, "CUDA graphs are in use")
 
 
 def _not_worth_compiling(recorded: Recorded, options: Options) -> str | None:

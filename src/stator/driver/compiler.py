@@ -26,8 +26,10 @@ from stator.capture.trace.task import Task, Trust
 from stator.capture.trace.wanted import Wanted
 from stator.diagnostics import progress
 from stator.diagnostics.breaks import Break, Failed, failures_are_raised
+from stator.diagnostics.catalogue import InterpreterState
 from stator.diagnostics.places import shown
-from stator.driver import announcements, reproducer, stance
+from stator.distributed.errors import RankDivergence
+from stator.driver import announcements, ranks, reproducer, stance
 from stator.driver.abandon import abandon
 from stator.driver.attempts import Second
 from stator.driver.backend import ValuesInGraphError
@@ -63,6 +65,7 @@ from stator.driver.notice import notice
 from stator.driver.one_at_a_time import compiling_alone
 from stator.driver.options import Options
 from stator.driver.recompiles import limit_reached, reasons, refused, told
+from stator.driver.replaced_builtins import builtins_are_replaced
 from stator.driver.side_effects import follow_policy
 from stator.driver.stance import Stance
 from stator.driver.tally import Why
@@ -76,6 +79,7 @@ from stator.graph.recording.interrupts import interrupt_behind, is_interrupt
 from stator.graph.recording.modes import interruptible
 from stator.store.folder import Key
 
+_REPLACED: Final = "a builtin function that the compiler itself needs is replaced"
 _ATTEMPTS: Final = 3
 _MOST_FAILURES: Final = 3  # of ours, before a function is left alone
 
@@ -141,6 +145,10 @@ class Compiler:
         self._forced: dict[object, CompiledFunction] = {}  # the same with other backends
 
     def __call__(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
+        if builtins_are_replaced():
+            if self.options.fullgraph:
+                raise CaptureError.of(self.label.name, InterpreterState(_REPLACED))
+            return CALL_ORIGINAL
         if TRACING.now or another_traces():
             return CALL_ORIGINAL  # called from what a trace runs for real, perhaps on fake tensors
         taken = stance.current()
@@ -217,7 +225,7 @@ class Compiler:
             return known.entry
         if not self._may_compile(compiled, function, ledger, bound):
             return CALL_ORIGINAL
-        with interruptible(), compiling():
+        with interruptible(), compiling(), ranks.compiling(self.label):
             made = self._compiled_or_not(function, ledger, bound)
         COLLECTOR.settle()
         return made
@@ -242,7 +250,7 @@ class Compiler:
         try:
             with progress.compiling(self.label.name, self.label.file, self.label.line):
                 return self._install(function, ledger, bound)
-        except (CaptureError, SideEffectError, SpecializedError, Warning) as error:
+        except (CaptureError, RankDivergence, SideEffectError, SpecializedError, Warning) as error:
             announcements.failed(self.label, error)
             raise
         except RecursionError as error:
@@ -384,7 +392,9 @@ class Compiler:
             if not ledger.dynamics.in_use and type(error) is not UnknownSymbolError:
                 raise
             announcements.closed(self.label, str(error))
-        except (CaptureError, SideEffectError, SpecializedError, RecursionError, Warning):
+        except (CaptureError, RankDivergence, SideEffectError, SpecializedError):
+            raise
+        except (RecursionError, Warning):
             raise
         except Exception as error:
             opened = bool(wanted) or ledger.dynamics.in_use
@@ -430,6 +440,9 @@ class Compiler:
             auto=options.regions == "auto",
         )
         found = captured(task, label, options, ledger)
+        if self._opened_elsewhere(found, ledger):
+            wanted = ledger.dynamics.wanted(options)
+            return self._attempt(function, ledger, bound, wanted)
         trace = found.trace
         if found.failed is not None:
             self._tell_failed(ledger, found)
@@ -461,6 +474,14 @@ class Compiler:
         announcements.compiled(label, done, trace.plan, target.residual)
         keep(self.key, done, function, bound, options)
         return done.entry
+
+    def _opened_elsewhere(self, found: Captured, ledger: Ledger) -> bool:
+        """Has the ranks agree on a trace; whether others have left sizes open that it has not."""
+        if found.trace.broken is not None or found.trace.plan is None:
+            return False
+        why = ledger.recompiles[-1] if ledger.recompiles else None
+        opened = ranks.captured(self.label, found.trace.recorded, ledger.dynamics.sizes, why)
+        return ledger.dynamics.open_also(opened)
 
     def _wanted(self, function: FunctionType, ledger: Ledger, bound: tuple[Any, ...]) -> Wanted:
         """Which sizes and numbers the trace leaves open: those that differ from calls before."""
@@ -559,6 +580,7 @@ class Compiler:
         return done.entry
 
     def _as_it_is(self, ledger: Ledger, found: Captured, reason: str) -> Any:
+        ranks.runs_eagerly(self.label, reason)
         done = install_original(found, reason, self.label, ledger)
         self._keep(ledger, done)
         announcements.compiled(self.label, done)

@@ -20,6 +20,7 @@ from stator.guards.tree import Guard
 from stator.store import digests, things
 from stator.store.codec import Reader, Row, Writer, decodes, encodes, plain_function, root_of
 from stator.store.reasons import Damaged, Reason, Stale, Unstorable
+from stator.torchlib.settings import FLAGS
 
 # ---------------------------------------------------------------------- data classes
 
@@ -174,12 +175,20 @@ def _state(writer: Writer, value: sources.State) -> Row:
         name = None
     if name is not None:
         return ["torch state", name]
+    for name, flag in FLAGS.items():
+        if flag.read is value.function and not value.arguments and value.probe is None:
+            return ["torch flag", name, value.name]
     raise Unstorable(Reason.CHECK, str(value))
 
 
 @decodes("torch state")
 def _read_state(reader: Reader, row: Row) -> sources.State:
     return state.TorchState(row[1])
+
+
+@decodes("torch flag")
+def _read_flag(reader: Reader, row: Row) -> sources.State:
+    return sources.State(FLAGS[row[1]].read, (), str(row[2]))
 
 
 # ---------------------------------------------------------------------- checks

@@ -38,6 +38,17 @@ def fx_traces() -> bool:
     return bool(getattr(_fx_state, "_is_fx_tracing_flag", False))
 
 
+_fx_traceback: Final = optional(
+    "torch.fx.traceback", "what programs note on operations", "nodes have none of it"
+)
+
+
+def annotations() -> dict[str, object]:
+    """The dict in which `torch.fx.traceback.annotate` holds what a program notes on operations."""
+    found = getattr(_fx_traceback, "current_meta", None)
+    return found if type(found) is dict else {}
+
+
 jit_cached_function: Final = optional(
     "torch.jit._state._try_get_jit_cached_function",
     "what torch.jit has made of a function",

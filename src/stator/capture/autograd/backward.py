@@ -199,7 +199,8 @@ class Backward:
         for (leaf, gradient), old in zip(pairs, before, strict=True):
             if old is None:
                 keeps = id(leaf) in taken
-                own.set_grad(leaf, gradient if keeps else self._copied(frame, gradient, leaf))
+                made = gradient if keeps else self._copied(frame, gradient, leaf)
+                own.set_grad(frame, leaf, made)
                 continue
             with self._without_grad(old, gradient):
                 self._tensors.record(frame, ("method", "add_"), (old, gradient))

@@ -69,7 +69,7 @@ class Retained:
             made = record(frame, ("method", "clone"), (gradient,), options)
         else:
             made = record(frame, torch.add, (old, gradient))
-        own.set_grad(tensor, made)
+        own.set_grad(frame, tensor, made)
 
     def check(self, tracer: "Tracer", outputs: Sequence[Any]) -> None:
         """At the end: who gets one must not be able to differentiate through it."""

@@ -23,6 +23,7 @@ from stator.capture.autograd.inside_transforms import alone
 from stator.capture.calls.native_calls import callee
 from stator.capture.calls.python_calls import stand_in
 from stator.capture.regions.trees import Given, Held, Template
+from stator.capture.texts.numbers_in_errors import settle_told
 from stator.diagnostics.catalogue import Transform
 from stator.graph import RecordingError, UntrackedTensorError
 from stator.graph.fakes.inputs import version_unseen
@@ -309,6 +310,7 @@ def _called(calls: "Calls", frame: Frame, word: str, region: Any, inputs: list[A
         raise Transform(f"{region.__name__} of a tensor from inside of a region") from None
     except RecordingError as failure:
         error = failure
+    settle_told(calls.tensors, frame, error, inputs)
     return _refused(
         str(error), error.__cause__, region.given, lambda given, _: region(*given), inputs
     )

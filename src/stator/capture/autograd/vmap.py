@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 import torch.fx as fx
 
-from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.autograd.autograd_functions import evaluated
 from stator.capture.autograd.inside_transforms import alone
 from stator.capture.calls.native_calls import callee
+from stator.capture.texts.numbers_in_errors import answer_of
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import Transform
 from stator.graph import RecordingError, UntrackedTensorError
@@ -39,6 +39,7 @@ class VmapRegion(torch.nn.Module):
     """Maps a graph over some dimensions of its inputs."""
 
     transforms = True  # for backends: not every operator can be mapped
+    computes = True  # and does nothing else, if its graph doesn't
 
     def __init__(
         self,
@@ -67,15 +68,8 @@ def vmap(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: dict[str
     calls.values.ready((in_dims, out_dims, given), Depth.DEEP)
     for part in (in_dims, out_dims, given):
         _check(part)
-    with DisableTorchFunction():
-        try:
-            _functorch._check_out_dims_is_int_or_int_pytree(out_dims, function)
-            _, dims, flat, spec = _functorch._process_batched_inputs(
-                in_dims, tuple(given), function
-            )
-        except ValueError as error:
-            error.__traceback__ = error.__context__ = error.__cause__ = None
-            core.raise_user(error)
+    placed = answer_of(calls.tensors, frame, _placed, function, in_dims, out_dims, given)
+    _, dims, flat, spec = placed
     try:
         called = functools.partial(evaluated, frame, callee(calls, function), **kwargs)
         return _region(calls, frame, called, (dims, flat, spec), out_dims, randomness)
@@ -83,6 +77,11 @@ def vmap(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: dict[str
         raise Transform(f"torch.vmap: {error}") from None
     except UntrackedTensorError:
         raise Transform("a tensor leaves a function that is mapped sideways") from None
+
+
+def _placed(function: Any, in_dims: Any, out_dims: Any, given: list[Any]) -> Any:
+    _functorch._check_out_dims_is_int_or_int_pytree(out_dims, function)
+    return _functorch._process_batched_inputs(in_dims, tuple(given), function)
 
 
 def _region(

@@ -7,6 +7,7 @@ evaluating the function, too; if it is changed or kept, or if nobody can tell wh
 holds it, there is a `Break`, and it is made by the cache itself.
 """
 
+import contextlib
 import functools
 import gc
 import operator
@@ -102,7 +103,7 @@ def once(cache: Any, function: Any, args: Any, kwargs: Any) -> Any:
     try:
         result = function(*args, **kwargs)
     except BaseException:
-        _give_up()
+        _give_up(cache, args, kwargs)
         raise
     _end(cache, args, kwargs, result)
     return result
@@ -250,7 +251,7 @@ def _begin() -> None:
     """Evaluating this asks `_begun`."""
 
 
-def _give_up() -> None:
+def _give_up(cache: Any, args: Any, kwargs: Any) -> None:
     """Evaluating this asks `_given_up`."""
 
 
@@ -269,6 +270,8 @@ def _given_up(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwar
         raise Output("a function with a cache shows something and raises")
     if calls.changed() != call.before:
         raise HiddenState("a function with a cache changes objects from before the call")
+    cache, given, keywords = args
+    ask(calls, cache, given, keywords, raises=True)
 
 
 def _ended(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
@@ -292,7 +295,20 @@ def _ended(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs:
     perform(calls, frame, cache, "cached", tuple(given), dict(keywords))
 
 
-def ask(calls: "Calls", cache: Any, args: Any, kwargs: Any, *, held: bool = False) -> None:
+class _Refused:
+    """A cache that is asked for what its function refuses: that counts, too."""
+
+    def __init__(self, cache: Any) -> None:
+        self._cache = cache
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        with contextlib.suppress(BaseException):
+            self._cache(*args, **kwargs)
+
+
+def ask(
+    calls: "Calls", cache: Any, args: Any, kwargs: Any, *, held: bool = False, raises: bool = False
+) -> None:
     """The real cache is asked when the graph has run: it counts, and keeps its answer.
 
     It may have to run the function then. So that is done only if the program changes nothing
@@ -305,7 +321,8 @@ def ask(calls: "Calls", cache: Any, args: Any, kwargs: Any, *, held: bool = Fals
     known = known and not any(_is_lent(calls, each) for each in given)
     if inside or not known or _is_of_library(cache) or not all(map(str.isidentifier, kwargs)):
         return
-    effect = Ask(Fixed(cache, "cached"), tuple(args), tuple(kwargs.items()), held)
+    asked_for = Fixed(_Refused(cache) if raises else cache, "cached")
+    effect = Ask(asked_for, tuple(args), tuple(kwargs.items()), held)
     calls.tracer.performed.append(effect)
 
 

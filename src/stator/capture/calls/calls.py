@@ -19,7 +19,12 @@ from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture.calls import marks, scripts
 from stator.capture.calls.arguments import field, is_functools_type, pack, split, unpack_partial
 from stator.capture.calls.caches import Answer, Answers, Once, known, once
-from stator.capture.calls.controls import Errors, function_behind, is_for_dynamo
+from stator.capture.calls.controls import (
+    Errors,
+    compiles_itself,
+    function_behind,
+    is_for_dynamo,
+)
 from stator.capture.calls.getters import GETTERS, twin
 from stator.capture.calls.handlers import HANDLERS
 from stator.capture.calls.native_calls import (
@@ -35,6 +40,7 @@ from stator.capture.calls.python_calls import evaluate, stand_in, standing
 from stator.capture.calls.scripts import SCRIPT, scripted_behind
 from stator.capture.calls.single_dispatch import implementation, is_dispatch, registry
 from stator.capture.calls.wrapped_functions import cached_behind, compiled_behind
+from stator.capture.communication.groups import Groups
 from stator.capture.iterators.abandoned_generators import Abandoned
 from stator.capture.iterators.coroutines import Coroutines
 from stator.capture.library.contexts import Contexts
@@ -95,12 +101,15 @@ class Calls:
         self.coroutines = Coroutines()
         self.files = Files()
         self.regions = Regions(self)
+        self.groups = Groups(tracer.world)
+        self.pending: list[Any] = []  # handles of collectives that were begun
         self.whole = False  # there is to be one graph: a break is an error
         self._rules: dict[int, leaves.Rule | None] = {}
         self.contracts: dict[int, Contract | None] = {}
         self.called: set[int] = set()  # ids of functions about which all is guarded
         self.made_caches: set[int] = set()  # ids of what `functools.lru_cache` made in the trace
         self.once: list[Once] = []  # calls of functions with a cache
+        self.selection: Any = None  # of the checkpoint that is about to run
         self.later = 0  # code is evaluated that runs in the backward
         self.shows = 0  # texts that the graph shows, so far
         self.logs = False  # the graph shows gradients
@@ -220,6 +229,8 @@ class Calls:
                 return self._constant_result(callable, positional, keywords)
         if is_for_dynamo(frame, mark):
             return None
+        if mark.kind is marks.Kind.DISABLE and compiles_itself(frame, callable, positional):
+            return positional[0]
         name = getattr(callable, "__qualname__", "the function")
         reason = mark.message(name, positional, keywords)
         skips = mark.kind is marks.Kind.SKIP
@@ -294,6 +305,8 @@ class Calls:
     ) -> Any:
         """What torch's rule or a handler of ours makes of a call; MISSING if neither is for it."""
         if rule is not None and rule.kind is not leaves.Kind.EVALUATE:
+            if rule.kind is leaves.Kind.FORBIDDEN and compiles_itself(frame, callable, args):
+                return args[0]
             return self.tensors.apply(frame, rule, callable, *split(args, kwnames))
         handler = HANDLERS.get(id(callable))
         if handler is not None:

@@ -143,6 +143,21 @@ def is_for_dynamo(frame: Frame, mark: Mark) -> bool:
     return mark.kind is Kind.BREAK and frame.globals is _OPTIMIZER
 
 
+def compiles_itself(frame: Frame, function: Any, args: list[Any]) -> bool:
+    """Whether a function of torch calls `torch.compile` for itself, to go on in what that makes.
+
+    `create_block_mask(_compile=True)` does. In a trace, it is being compiled.
+    """
+    return (
+        len(args) == 1
+        and type(args[0]) is FunctionType
+        and args[0].__code__ is frame.code
+        and type(function) is FunctionType
+        and function.__name__ == "compile"
+        and str(dict.get(frame.globals, "__name__")).startswith("torch.")
+    )
+
+
 _OPTIMIZER: Final = sys.modules[Optimizer.__module__].__dict__
 
 

@@ -82,6 +82,8 @@ def _left_by_torch(function: FunctionType) -> Mark | None:
     Once torch.compile was used, parts of optimizers are disabled by torch itself, for Dynamo.
     """
     own = function.__dict__
+    if own and _is_hook_of_fsdp(function):
+        return Mark(Kind.DISABLE, "FSDP talks to other processes")
     if not own or dict.get(own, "_torchdynamo_disable") is not True:
         return None
     original = dict.get(own, "_torchdynamo_orig_callable")
@@ -90,6 +92,14 @@ def _left_by_torch(function: FunctionType) -> Mark | None:
     reason = dict.get(own, "_torchdynamo_disable_msg")
     recursive = dict.get(own, "_torchdynamo_disable_recursive") is not False
     return Mark(Kind.DISABLE, reason if type(reason) is str else "", recursive)
+
+
+def _is_hook_of_fsdp(function: FunctionType) -> bool:
+    """What torch disables by a decorator of FSDP's own, which asks Dynamo in each call."""
+    if function.__code__.co_qualname != "_dynamo_disable.<locals>.wrapper":
+        return False
+    module = dict.get(function.__globals__, "__name__")
+    return type(module) is str and module.startswith("torch.distributed.fsdp.")
 
 
 def _is_of_optimizers(function: FunctionType) -> bool:

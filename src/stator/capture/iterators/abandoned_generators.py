@@ -7,11 +7,13 @@ run its code for real. The tracer asks before each operation that can be seen fr
 
 import sys
 import types
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.bytecode.exception_table import parse_exception_table
+from stator.capture.iterators.outlived_generators import given_up_later
 from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import IteratorInUse
 from stator.objects import TypeSet
@@ -93,11 +95,23 @@ class Abandoned:
 
         It may be in a variable that is not needed any more: then nobody else would close it.
         """
+        for generator in self._cleaning():
+            return self._tracer.calls.made_at.get(id(generator))
+        return None
+
+    def outlive(self, frame: Frame) -> bool:
+        """Whether the program may give up such a generator after the trace has ended here."""
+        cleaning = list(self._cleaning())
+        if not cleaning:
+            return False
+        records = list(self._tracer.world.records.values())
+        return given_up_later(frame, cleaning, [each.shadow for each in records])
+
+    def _cleaning(self) -> Iterator[Any]:
         for generator in self.held:
             kind = id(type(generator))
             if _suspended[kind](generator) and cleans_up(_code[kind](generator)):
-                return self._tracer.calls.made_at.get(id(generator))
-        return None
+                yield generator
 
     def _close(self, frame: Frame | None, generator: Any) -> None:
         tracer = self._tracer

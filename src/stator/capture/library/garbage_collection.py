@@ -15,34 +15,25 @@ world that were let go. Where there is such, the call is a `Break`.
 
 import gc
 import threading
-import types
 import weakref
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from stator import objects
 from stator._native._core import Frame
 from stator.capture.calls.builtin_calls import Handler
 from stator.capture.calls.native_calls import by_contract
 from stator.capture.iterators.abandoned_generators import GENERATORS
+from stator.capture.objects.reachable import parts, variables
 from stator.capture.objects.weak_references import let_go
 from stator.capture.texts.printing import Unknown, perform
 from stator.diagnostics.catalogue import Finalizer
 from stator.guards import Callback, Fixed, Guard
-from stator.objects.types import module_of
 from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:
     from stator.capture.calls.calls import Calls
 
-_OURS: Final = ("stator.", "torch")
 _MOST_OFTEN: Final = 5
 _MOST: Final = 20_000  # objects that are looked at
-# What leads to the tracer itself, or to all of the world.
-_ENDS: Final = objects.TypeSet(
-    *(types.ModuleType, types.FrameType, types.TracebackType, types.CodeType, Frame),
-    *(types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType),
-)
 
 
 class _Collector(threading.local):
@@ -131,7 +122,7 @@ def _find(frame: Frame, wanted: dict[int, str]) -> None:
     step: Frame | None = frame
     while step is not None:
         waiting += step.stack
-        waiting += _variables(step)
+        waiting += (value for _, value in variables(step))
         step = step.caller
     seen: set[int] = set()
     while waiting and wanted and len(seen) < _MOST:
@@ -140,26 +131,7 @@ def _find(frame: Frame, wanted: dict[int, str]) -> None:
             continue
         seen.add(id(value))
         wanted.pop(id(value), None)
-        waiting += _parts(value)
-
-
-def _variables(frame: Frame) -> Iterator[Any]:
-    code = frame.code
-    inner = sum(name not in code.co_varnames for name in code.co_cellvars)
-    for index in range(len(code.co_varnames) + inner + len(code.co_freevars)):
-        try:
-            yield frame[index]
-        except (IndexError, UnboundLocalError, NameError):
-            continue
-
-
-def _parts(value: Any) -> list[Any]:
-    cls = type(value)
-    if module_of(cls).startswith(_OURS) or _ENDS.holds(cls) or objects.is_subtype(cls, type):
-        return []
-    if cls is types.FunctionType:  # not its globals
-        return [value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__]
-    return gc.get_referents(value)
+        waiting += parts(value)
 
 
 GARBAGE: Final[dict[int, Handler]] = {id(gc.collect): _collect}

@@ -23,7 +23,7 @@ from stator.graph.fakes.inputs import Bounds
 from stator.graph.unknown.implied import needed
 from stator.graph.unknown.shape_guards import shape_guards
 from stator.graph.unknown.symbols import Origin
-from stator.guards import Guard, Int, OffsetOf, SizeOf, Source, StrideOf
+from stator.guards import Attr, Guard, Int, OffsetOf, SizeOf, Source, StrideOf
 from stator.guards.checks import Relation
 from stator.guards.expressions import Binary, Constant, Expr, Leaf, Real, Unary
 from stator.guards.symbolic import Translator
@@ -152,6 +152,8 @@ class Assumed:
 
     def _leaf(self, origin: Origin) -> Leaf:
         source = self._inputs[origin.input]
+        for name in origin.path:
+            source = Attr(source, name)
         match origin.method:
             case "size":
                 return SizeOf(source, origin.args[0])

@@ -33,6 +33,7 @@ from stator.capture.objects.c_fields import (
     has_annotations,
     inner_frame,
     keeps_field,
+    lacks_defaults,
     look_outside,
 )
 from stator.capture.objects.names import Names
@@ -422,6 +423,8 @@ class Attributes(Names):
 
     def _function_getattr(self, frame: Frame, function: Any, name: str) -> Any:
         """Fields of a function that existed before the call."""
+        if lacks_defaults(self.world, function, name):
+            return None
         if name not in _FUNCTION_FIELDS:
             self.world.pin(function)
         if name in _FUNCTION_PARTS:

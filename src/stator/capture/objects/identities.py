@@ -7,12 +7,17 @@ would be seen in the other, also one that is undone again.
 An object keeps its attributes in a dict, which may be an argument as well (`f(o, vars(o))`), or
 belong to a second object. That matters only where both are used by the same names, so that is when
 it is guarded.
+
+A nan is equal to nothing, but containers find it by its identity. So where a trace has met several
+nans, it is guarded which of them are the same object.
 """
 
+import operator
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from stator.guards import Fixed, NotAliased, Source
+from stator.guards import Aliased, Callback, Equal, Fixed, Is, Keys, NotAliased, Source
+from stator.objects import TypeSet, layout_base
 from stator.world import Record, World
 from stator.world.records import DICTS, dict_source
 
@@ -46,6 +51,67 @@ def guard_distinct(world: World, changed: Record, records: list[Record]) -> None
         )
         if shared:
             world.guard(mine.source, NotAliased(shared))
+
+
+def guard_nans(world: World) -> None:
+    """Of several nans that the trace was given, which of them are one object."""
+    alone: dict[str, tuple[Source, Any]] = {}
+    inside: list[tuple[Source, Any]] = []
+    fixed = 0
+    for guard in world.guards:
+        check, source = guard.check, guard.source
+        if type(check) is Equal and source is not None:
+            constant = check.constant
+            if type(constant) is float or type(constant) is complex:
+                if constant != constant and type(source) is Fixed:
+                    fixed += 1
+                elif constant != constant:
+                    alone.setdefault(str(source), (source, constant))
+            elif _FROZEN.holds(type(constant)) and any(_nans(constant)):
+                inside.append((source, constant))
+        elif type(check) is Keys and source is not None and any(_nans(check.keys)):
+            inside.append((source, check.keys))
+    if len(alone) + fixed + 2 * len(inside) < 2:
+        return
+    for source, constant in inside:
+        world.guard(source, Callback(_Holding(constant), "the same nans"))
+    firsts: dict[int, Source] = {}
+    for source, nan in alone.values():
+        if inside or fixed:
+            world.guard(source, Is(nan))
+        elif id(nan) in firsts:
+            world.guard(source, Aliased((firsts[id(nan)],)))
+        else:
+            firsts[id(nan)] = source
+    first, *others = firsts.values() or (None,)
+    if first is not None and others:
+        world.guard(first, NotAliased(tuple(others)))
+
+
+_FROZEN: Final = TypeSet(tuple, frozenset)
+
+
+class _Holding:
+    """A guard: the nans in a container are these objects. The others are compared elsewhere."""
+
+    def __init__(self, container: Any) -> None:
+        self._nans = list(_nans(container))
+
+    def __call__(self, container: Any) -> bool:
+        found = list(_nans(container))
+        return len(found) == len(self._nans) and all(map(operator.is_, found, self._nans))
+
+
+def _nans(container: Any) -> Iterator[Any]:
+    """The nans that are in a constant, in a dict as keys, or in a set."""
+    base = layout_base(type(container))
+    for item in base.__iter__(container):
+        cls = type(item)
+        if cls is float or cls is complex:
+            if item != item:
+                yield item
+        elif _FROZEN.holds(cls):
+            yield from _nans(item)
 
 
 class _Namespace(NamedTuple):

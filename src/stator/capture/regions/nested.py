@@ -121,11 +121,12 @@ class Regions:
             state = purity.state_of(calls)
             raws = lookup.raw_arguments(calls, found)
             for record in records:
-                why = lookup.misfit(calls, record, found, raws, state)
-                if why is None:
+                fitting = lookup.fit(calls, record, found, raws, state)
+                if type(fitting) is not str:
                     self.tell(frame, code, f"reused: {record.name}")
                     trace = calls.tracer.stack_trace(frame)
-                    return lookup.apply(calls, frame, record, found, raws, trace)
+                    return lookup.apply(calls, frame, record, found, fitting, trace)
+                why = fitting
         call = function, code, args, kwargs
         return self._traced(frame, call, said, (found, hashed), why, records)
 
@@ -245,7 +246,7 @@ class Regions:
                     assert again is not None
                     found.key = again.key
                 asked = calls.tensors.grads.looked != looked
-                values = inner.inputs, outputs, result
+                values = lookup.raw_arguments(calls, found), inner.inputs, outputs, result
                 made = record_of(calls, name, found, *values, reads, state, asked=asked)
                 records.append(made)
             except Unfit as unfit:

@@ -30,6 +30,7 @@ from stator.capture.randomness.draws import Draws
 from stator.capture.tensors.overrides import Without
 from stator.capture.tensors.resized import resize_early
 from stator.capture.tensors.settings import Settings
+from stator.capture.texts.numbers_in_errors import answer_of
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import (
     AutogradInside,
@@ -103,6 +104,7 @@ class TensorState(AutogradLeaves):
         for value in args:
             if not self._tensors.holds(type(value)):
                 continue
+            self._tensors.wrappers.check_alone(value, action)
             if subclasses.holds(value) or subclasses.is_made(value) or subclasses.is_base(value):
                 raise TensorSubclass(f"{action.strip('_')} of a tensor of a subclass, or a base")
 
@@ -136,6 +138,8 @@ class TensorState(AutogradLeaves):
         if not self._tensors.holds(type(value)):
             user_call(_DATA.__set__, tensor, value)
             raise AssertionError("a value that is no tensor was assigned")
+        for each in (tensor, value):
+            self._tensors.wrappers.check_alone(each, "data")
         given = self._tensors.inputs.get(id(tensor))
         if given is None and tensor.requires_grad:
             raise TensorStateChanged("data of a tensor that requires grad is set")
@@ -166,6 +170,9 @@ class TensorState(AutogradLeaves):
             raise TensorStateChanged(
                 "Tensor.set_ of a tensor that requires grad, or is of another dtype"
             )
+        bits = {(each.is_neg(), each.is_conj()) for each in (tensor, value)}
+        if bits != {(False, False)}:  # the tensor keeps its own, `value.data` has those of `value`
+            raise TensorStateChanged("Tensor.set_ of a tensor that is negated or conjugated lazily")
         self.set_data(frame, tensor, value)
         return tensor
 
@@ -244,7 +251,8 @@ class TensorState(AutogradLeaves):
 
     def grad(self, tensor: torch.Tensor) -> Any:
         """`t.grad`."""
-        if self._tensors.subclasses.holds(tensor):
+        wraps = self._tensors.wrappers.holds(type(tensor))
+        if self._tensors.subclasses.holds(tensor) and not wraps:
             raise TensorSubclass("the gradient of a tensor of a subclass is read")
         if id(tensor) in self._grads:
             return self._grads[id(tensor)]
@@ -269,12 +277,12 @@ class TensorState(AutogradLeaves):
             raise AutogradInside("a gradient is read under a default device")
         return self._world.wrap(_GRAD.__get__(raw), Field(source, _GRAD))
 
-    def set_grad(self, tensor: torch.Tensor, value: Any) -> None:
+    def set_grad(self, frame: Frame | None, tensor: torch.Tensor, value: Any) -> None:
         """`t.grad = value`: checked on another tensor, kept here."""
         self._check_plain("grad", [tensor])
         with self._tensors.graph.fake_mode:
             twin = tensor.detach()
-        user_call(_GRAD.__set__, twin, value)
+        answer_of(self._tensors, frame, _GRAD.__set__, twin, value)
         self._first_grads.setdefault(id(tensor), _UNREAD)
         self._grads[id(tensor)] = value
         self._holders[id(tensor)] = tensor
@@ -296,7 +304,7 @@ class TensorState(AutogradLeaves):
             case "data":
                 self.set_data(frame, tensor, value)
             case "grad" | "_grad":
-                self.set_grad(tensor, value)
+                self.set_grad(frame, tensor, value)
             case _:
                 self._may_store(tensor, name)
                 self._attributes.setdefault(id(tensor), {})[name] = value
@@ -304,7 +312,7 @@ class TensorState(AutogradLeaves):
 
     def delattr(self, frame: Frame | None, tensor: torch.Tensor, name: str) -> None:
         if name in ("grad", "_grad"):
-            self.set_grad(tensor, None)
+            self.set_grad(frame, tensor, None)
             return
         self._may_store(tensor, name)
         held = self._attributes.get(id(tensor), {})

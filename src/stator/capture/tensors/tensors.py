@@ -22,6 +22,7 @@ from stator.capture.autograd.autograd_nodes import AutogradNodes
 from stator.capture.autograd.function_results import Applied
 from stator.capture.autograd.grad_facts import Grads
 from stator.capture.autograd.inside_transforms import Inside
+from stator.capture.autograd.transform_names import asks_for_names
 from stator.capture.calls.foreign_operands import Foreign, is_foreign
 from stator.capture.calls.operators import ARITHMETIC, NOT_IN_PLACE
 from stator.capture.calls.replaced_functions import Replaced
@@ -40,10 +41,13 @@ from stator.capture.tensors.overrides import Overrides
 from stator.capture.tensors.refused_values import Handled
 from stator.capture.tensors.refusing_views import RefusingViews
 from stator.capture.tensors.state_changes import StateChanges
+from stator.capture.tensors.staying import is_held, is_static
 from stator.capture.tensors.strided import check_resized, check_strided, placing, sizes_before
 from stator.capture.tensors.subclasses import Subclasses
 from stator.capture.tensors.tensor_attributes import TensorAttributes
 from stator.capture.tensors.tensor_state import TensorState
+from stator.capture.tensors.wrappers import Types, Wrappers
+from stator.capture.texts.numbers_in_errors import settle_handled
 from stator.capture.texts.type_names import of_operands
 from stator.capture.trace.budget import Budget
 from stator.capture.trace.wanted import Wanted
@@ -64,13 +68,14 @@ from stator.graph import (
     Unsupported,
     UntrackedTensorError,
 )
+from stator.graph.fakes.inputs import FakeInput, tensors_in
 from stator.graph.fakes.memory import storage_of
 from stator.graph.leaves import leaves
 from stator.graph.recording.errors import Apart
 from stator.graph.recording.operations import operation_of
 from stator.graph.recording.state import StateRecorder
 from stator.graph.unknown.scalars import take
-from stator.guards import Equal, Index, Is, Source, TypeIs
+from stator.guards import Equal, Guard, Index, Is, Source, TypeIs
 from stator.objects import TypeSet
 from stator.torchlib.fakes import FakeTensor
 from stator.torchlib.operators import (
@@ -93,7 +98,6 @@ CONSTANT_TYPES: Final = (
 )
 _NARROW: Final = (torch.narrow, ("method", "narrow"))  # may read where to start from a tensor
 _NUMBERS: Final = TypeSet(int, float, bool, type(None), torch.dtype)
-_TENSORS: Final = TypeSet(FakeTensor, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 class RecordingMode(TorchFunctionMode):
@@ -113,8 +117,6 @@ core.mark_code(RecordingMode.__torch_function__.__code__, core.CODE_NATIVE)
 class Tensors:
     """The tensors of one trace, and the graph they are recorded in."""
 
-    types = _TENSORS
-
     def __init__(
         self, graph: OutputGraph, world: World, state: StateRecorder, wanted: Wanted | None = None
     ) -> None:
@@ -124,6 +126,8 @@ class Tensors:
         self.sources: dict[int, Source] = {}  # of inputs, by id of the real tensor
         self.inputs: dict[int, tuple[torch.Tensor, Source]] = {}  # by id of the fake
         self.state_changes = StateChanges(graph, world, state)
+        self.types = Types(FakeTensor, torch.SymInt, torch.SymFloat, torch.SymBool)
+        """Those that only a trace has; classes of wrappers come to it (docs/subclasses.md)."""
         self.attributes = TensorAttributes(self)
         self.grads = Grads()
         self.inside = Inside()
@@ -137,6 +141,8 @@ class Tensors:
         self.arrays = arrays.Arrays(self, world)
         self.overrides = Overrides(self)
         self.subclasses = Subclasses(self)
+        self.wrappers = Wrappers(self)
+        graph.admit = self.wrappers.admit_made
         self.foreign = Foreign(self)
         self.nodes = AutogradNodes(self)
         self.own = TensorState(self)
@@ -154,7 +160,7 @@ class Tensors:
     # ------------------------------------------------------------------ from the world
 
     def holds(self, cls: type) -> bool:
-        return cls is FakeTensor
+        return cls is FakeTensor or self.wrappers.holds(cls)
 
     def is_of_subclass(self, value: Any) -> bool:
         return self.holds(type(value)) and self.subclasses.holds(value)
@@ -167,14 +173,41 @@ class Tensors:
         with DisableTorchFunction():
             try:
                 dynamic = self.shapes.dynamic(raw, source)
-                fake: torch.Tensor = self.graph.add_input(str(source), given, dynamic=dynamic)
+                fake: torch.Tensor = self.graph.add_input(
+                    str(source),
+                    given,
+                    dynamic=dynamic,
+                    static=is_static(raw, source),
+                    lasting=is_held(source),
+                )
             except Unsupported as error:
                 raise UnusualTensor(error.reason).about(source) from None
             match = self.shapes.wrapped(raw, fake, source, dynamic)
+            match.wraps = self.wrappers.is_told(type(raw))
             self.world.guard(source, match if twin is not None else self.grads.wrapped(raw, match))
         self.sources[id(given)] = source
         self.inputs[id(fake)] = raw, source
         self.world.remember(raw, fake, source)
+        return fake
+
+    def wrap_like(
+        self, raw: torch.Tensor, source: Source, fact: Guard, model: FakeInput | None
+    ) -> torch.Tensor:
+        """The same of a tensor for which a guard is known to hold, as it does for another input."""
+        world = self.world
+        fake = None
+        if model is not None and id(raw) not in world.stand_ins and not objects.instance_dict(raw):
+            with DisableTorchFunction():
+                if self.shapes.dynamic(raw, source) is None:
+                    fake = self.graph.add_input_like(str(source), raw, model)
+        if fake is None:
+            made: torch.Tensor = world.wrap(raw, source)
+            return made
+        match = self.grads.wrapped(raw, core.slots_copied(fact.check))
+        world.guards.append(Guard(source, match, fact.code, fact.unit))
+        self.sources[id(raw)] = source
+        self.inputs[id(fake)] = raw, source
+        world.remember(raw, fake, source)
         return fake
 
     def _constant(self, raw: Any, source: Source) -> Any:
@@ -185,6 +218,8 @@ class Tensors:
     def _foreign(self, raw: Any, source: Source) -> Any:
         cls = type(raw)
         if objects.is_subtype(cls, TensorBase):
+            if self.wrappers.concerns(cls):
+                return self.wrappers.wrap(raw, source)
             return self.subclasses.wrap(raw, source)
         higher = objects.is_subtype(cls, HigherOrderOperator)
         if cls is OpOverload or cls is OpOverloadPacket or higher:
@@ -252,6 +287,8 @@ class Tensors:
                             check_resized(self, name, args, kwargs, sizes)
                 self.shapes.assumed.note(frame)
                 self.handled.note(frame, operation, args)
+                if operation.attends:
+                    self.own.settings.attended(next(iter(tensors_in((args, kwargs))), None))
                 self.leaf_views.note(frame, result)
                 if type(result) is tuple or type(result) is list:
                     self.refusing_views.note(frame, result)
@@ -259,6 +296,7 @@ class Tensors:
             except OperatorError as failure:
                 self.shapes.assumed.note(frame)
                 error = of_operands(failure.error, args)
+                settle_handled(self, frame, error, (args, kwargs))
             except DataDependent as failure:
                 # Once the sizes are settled, there are none left that depend on values.
                 known = self.scalars.speculation.settled(frame, ([*args], kwargs))
@@ -395,7 +433,7 @@ class Tensors:
         self.grads.answer(function, args)
         if self.overrides.active and id(function) in _HAS_TORCH_FUNCTION:
             return self.overrides.concerns(*args)
-        if asks_for_hooks(frame, function):
+        if asks_for_hooks(frame, function) or asks_for_names(frame, function):
             return False
         if self.graph.symbols.unbacked:
             name = leaves.tensor_method(function) or getattr(function, "__name__", "")
@@ -442,7 +480,7 @@ class Tensors:
             kind = type(item)
             if SYMBOLS.holds(kind):
                 return True
-            known = CONSTANTS.holds(kind) or kind is FakeTensor
+            known = CONSTANTS.holds(kind) or self.holds(kind)
             if depth is Depth.DEEP and not known and id(item) not in seen:
                 seen.add(id(item))
                 if kind is torch.Size:
@@ -459,7 +497,7 @@ class Tensors:
         odd = None
         for value in operands:
             cls = type(value)
-            if cls is FakeTensor or SYMBOLS.holds(cls) or _OPERANDS.holds(cls):
+            if self.holds(cls) or SYMBOLS.holds(cls) or _OPERANDS.holds(cls):
                 continue
             if not self._is_number(cls) and not self.arrays.is_number(cls):
                 odd = cls
@@ -472,7 +510,7 @@ class Tensors:
             raise TensorSubclass(
                 f"an operator between a tensor and an object of type {odd.__qualname__}"
             )
-        if type(operands[0]) is not FakeTensor:
+        if not self.holds(type(operands[0])):
             # What is changed "in place" is no tensor: a graph can't write `0 += x`.
             function = NOT_IN_PLACE.get(function, function)
         return self.record(frame, function, operands)

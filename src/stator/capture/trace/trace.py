@@ -19,6 +19,7 @@ from stator.capture.calls.python_calls import note, ours
 from stator.capture.calls.replaced_functions import replaced
 from stator.capture.modules.module_hooks import Hooks
 from stator.capture.objects.passed_strings import Held
+from stator.capture.tensors.annotations import noted
 from stator.capture.tensors.tensors import RecordingMode, Tensors
 from stator.capture.trace.blame import blame
 from stator.capture.trace.budget import Budget
@@ -92,6 +93,7 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
             tensors = Tensors(graph, world, state, task.wanted)
             tracer = Tracer(tensors, world)
             tracer.limit = limit
+            graph.annotations = noted(world)
             if config.side_effect_policy != "silent":
                 tracer.writes = Writes(world, task)
             tracer.noted = logs.on("dynamo", task.place, verbose=True)

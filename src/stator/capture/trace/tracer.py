@@ -37,12 +37,13 @@ from stator.capture.texts.type_names import renamed
 from stator.capture.texts.warning_filters import INVERSE, TRUTH
 from stator.capture.trace.blame import surrounding
 from stator.capture.trace.instructions import Instructions
+from stator.capture.trace.local_names import keeps_names
 from stator.capture.trace.refusals import unseen
 from stator.capture.trace.steps import Steps
 from stator.capture.trace.writes import Write, Writes
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break, Failed, Place
-from stator.diagnostics.catalogue import ValueNeeded
+from stator.diagnostics.catalogue import Finalizer, InterpreterState, ValueNeeded
 from stator.diagnostics.places import lines
 from stator.effects import Perform
 from stator.effects.texts import Text
@@ -238,6 +239,12 @@ class Tracer(Attributes):
         except (UnsplittableError, Break):
             self.hold_generators()
             self.suspended = []
+        if self.calls.abandoned.outlive(frame):
+            lost = "a generator that is given up behind a graph break would be closed too late"
+            return self.stop(frame, Finalizer(lost, whole=True))
+        if keeps_names(frame):
+            lost = "a function goes on with the dict that `locals()` has answered"
+            return self.stop(frame, InterpreterState(lost, whole=True))
         pending = self.calls.abandoned.pending()
         if pending is not None:
             self.before = pending

@@ -11,7 +11,7 @@ node of each; tensors inside a tuple or list get a `getitem` node when they are 
 import functools
 import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
@@ -28,10 +28,12 @@ from stator.diagnostics.catalogue import (
     RegionContents,
     SharedMemory,
     TensorStateChanged,
+    TensorSubclass,
     ValueNeeded,
 )
 from stator.graph.fakes.inputs import (
     Dynamic,
+    FakeInput,
     Fakes,
     InputSource,
     are_empty,
@@ -49,12 +51,14 @@ from stator.graph.fakes.packed import packed_results
 from stator.graph.fakes.recurrent import recurrent_results
 from stator.graph.fakes.resizing import Outs
 from stator.graph.fakes.views import IN_INFERENCE, view_kind
+from stator.graph.fakes.wrappers import is_wrapper, plain_parts, with_parts
 from stator.graph.leaves.uncounted_lists import changed_lists, count_changes
 from stator.graph.passes.ancestry import computed_from
+from stator.graph.passes.drawing import draws_of
 from stator.graph.passes.named_sizes import name_sizes
 from stator.graph.passes.overwritten import keep_what_is_read
 from stator.graph.passes.purity import KEEP, WRITTEN, may_drop
-from stator.graph.recording.arguments import Arguments, Item
+from stator.graph.recording.arguments import Arguments, Item, graphs_in, with_graphs
 from stator.graph.recording.errors import (
     Apart,
     DataDependent,
@@ -63,6 +67,7 @@ from stator.graph.recording.errors import (
     Unsupported,
 )
 from stator.graph.recording.failures import failure_of, quiet, refusal_of_nothing
+from stator.graph.recording.function_modes import without_modes
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.naming import Names
 from stator.graph.recording.operations import (
@@ -73,6 +78,7 @@ from stator.graph.recording.operations import (
     run_target,
 )
 from stator.graph.recording.origins import ModuleStack, note_origin
+from stator.graph.recording.wrapped import WRAPPERS_IN_REGIONS, Wrapped
 from stator.graph.unknown.checks import insert_checks
 from stator.graph.unknown.kernels import Kernels, is_symbolic
 from stator.graph.unknown.questions import Asker
@@ -91,6 +97,7 @@ from stator.torchlib.transforms import is_functorch_wrapped_tensor
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
+LASTING: Final = "lasting"  # of a placeholder that the graph writes to, and the program holds
 _TENSOR_TYPES: Final = frozenset({torch.Tensor, torch.nn.Parameter})
 
 
@@ -154,6 +161,7 @@ class OutputGraph:
         self.apart = False  # whether sizes that depend on values are to be inputs
         self.default_device: torch.device | None = None  # set by a mode that is not seen here
         self.modules: ModuleStack = {}  # the calls of modules that are under way
+        self.annotations: Callable[[], dict[str, Any]] = dict  # what the program notes on nodes
         self._names = Names()
         self._inputs: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
         self._placeholders: list[tuple[fx.Node, Input, torch.SymInt | int | None]] = []
@@ -162,9 +170,11 @@ class OutputGraph:
         self.regions: dict[str, torch.nn.Module] = {}  # by name: what nodes of the graph call
         self.inlined: dict[fx.Node, list[fx.Node]] = {}  # a call of a body: what refuses, instead
         self._real: list[torch.Tensor] = []  # ids in _inputs stay taken
+        self._lasting: list[tuple[fx.Node, torch.Tensor]] = []
         self._writes: dict[fx.Node, set[int]] = {}  # which storages a node changes
         self.written: set[int] = set()  # storages of tensors that may have been changed in place
         self.overwritten: set[int] = set()  # of those that were, also through `.data`
+        self.admit: Callable[[torch.Tensor], None] = _refuse_wrapper  # one that an operation made
 
     def close(self) -> None:
         """Lets go of the program's tensors, and of all that leads back here."""
@@ -191,21 +201,25 @@ class OutputGraph:
         dynamic: Dynamic | None = None,
         within: int | None = None,
         static: bool = False,
+        lasting: bool = False,
     ) -> Any:
         """A placeholder for a real tensor or an int; the fake tensor or SymInt that stands for it.
 
         The same tensor twice is one placeholder. An int input is always symbolic: one that should
         be a constant is no input. It lies between `-within` and `within`. `static` says that the
         tensor's memory stays where it is between calls, as parameters' does (CUDA graphs need not
-        copy it): give it for buffers.
+        copy it): give it for buffers. `lasting` says that it may be expected to if the graph writes
+        to it, since an object of the program's holds it.
         """
         if type(value) is int:
             return self._add_int(name, value, within)
-        if type(value) not in _TENSOR_TYPES:
+        wraps = is_wrapper(value)
+        if type(value) not in _TENSOR_TYPES and not wraps:
             kind = f"{type(value).__module__}.{type(value).__qualname__}"
             raise Unsupported(f"{kind} can't be a graph input: only plain tensors and ints can")
         assert isinstance(value, torch.Tensor)
-        _check_capturable(value)
+        for part in plain_parts(value):
+            _check_capturable(part)
         known = self._inputs.get(id(value))
         if known is not None:
             return known
@@ -213,11 +227,36 @@ class OutputGraph:
         if dynamic is None and dynamic_dims:
             dynamic = Dynamic(dynamic_dims)
         made = self.fakes.add(unique, value, dynamic)
-        node = self._placeholder(unique, type(value))
+        node = self._placeholder(unique, torch.Tensor if wraps else type(value))
         node.meta["example_value"] = made.fake
-        static = static or type(value) is torch.nn.Parameter
+        static = static or isinstance(value, torch.nn.Parameter)
         node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"} if static else {}
+        if lasting and not static:
+            self._lasting.append((node, made.fake))
         self.symbols.define_tensor(made.fake, node)
+        self._outermost.bind(made.fake, node)
+        if wraps:
+            self._outermost.bind_parts(made.fake)
+        self._inputs[id(value)] = made.fake
+        self._real.append(value)
+        self._placeholders.append((node, Input(unique, value), None))
+        return made.fake
+
+    def add_input_like(
+        self, name: str, value: torch.Tensor, model: FakeInput
+    ) -> torch.Tensor | None:
+        """The same for a tensor that is as another input but for its values; None if that is not
+        certain. No function mode may be active.
+        """
+        unique = self._names.unique(name)
+        made = self.fakes.add_like(unique, value, model)
+        if made is None:
+            self._names.free(unique)
+            return None
+        node = self._placeholder(unique, type(value))
+        static = type(value) is torch.nn.Parameter
+        node.meta["example_value"] = made.fake
+        node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"} if static else {}
         self._outermost.bind(made.fake, node)
         self._inputs[id(value)] = made.fake
         self._real.append(value)
@@ -298,25 +337,32 @@ class OutputGraph:
             _apply_default_device(device, target, kwargs)
         node_args, node_kwargs = self.arguments.of_call(target, args, kwargs)
         operands = operands_of(args, kwargs)
+        wrapped = Wrapped.among(operands)
+        if wrapped is not None:
+            wrapped.check(operation, self)
+            operands = with_parts(operands)
         before = versions(operands)
         if operation.resizes is not None and operation.resizes(args, kwargs):
             text = f"{operation.shown} gives its arguments another size"
             raise Unsupported(text, TensorStateChanged, whole=True)
         writes = operation.effect or "out" in kwargs
-        overlap = overlap_of(operands) if writes else None
-        result = self._run(operation, args, kwargs)
+        overlap = overlap_of(operands) if writes and wrapped is None else None
+        result = self._run(operation, args, kwargs, wrapped=wrapped is not None)
         if operation.lists:
             given = zip(map(id, operands), before, strict=True)
             count_changes(operation.name, args, kwargs, dict(given))
         if kwargs and operation.is_overload:
             self._ask_of_outs(operation, args, kwargs)
-        if torch.is_inference_mode_enabled():
+        if torch.is_inference_mode_enabled() and wrapped is None:
             detaches = operation.name == "detach" or args[1:] == ("data",)
             if not detaches:
                 result = self._as_view(result, operands)
-        if operands and are_empty(operands):
+        if operands and wrapped is None and are_empty(operands):
             self._ask_of_nothing(operation, operands, args, kwargs)
         written = changed_since(operands, before, operation.effect)
+        if written and wrapped is not None:  # what is below a wrapper counts no versions
+            wrapped.check_unchanged(operation)
+            written = with_parts(written)
         if written:
             if overlap is not None:
                 self._ask_of_overlap(overlap, written, operation, args, kwargs)
@@ -334,10 +380,16 @@ class OutputGraph:
             return result
         if self.apart and pending:
             self._refuse_unknown(operation, result, operands)
+        wrappers: list[torch.Tensor] = []
         for tensor in produced:
-            if not isinstance(tensor, FakeTensor):
-                text = f"{operation.shown} makes a tensor that can't be followed while tracing"
-                raise Unsupported(text)
+            if type(tensor) is not FakeTensor:
+                self._admit_made(operation, tensor)
+                wrappers.append(tensor)
+        if wrapped is not None:
+            if pending and (produced or read):
+                forget(self.shape_env, operands)
+                text = f"{operation.shown} of a tensor of a subclass depends on values"
+                raise Unsupported(text, TensorSubclass)
         node = self._record(target, node_args, node_kwargs, result, stack_trace)
         if written or result is None:
             node.meta[KEEP] = True
@@ -349,9 +401,21 @@ class OutputGraph:
         if target is setattr:
             self.fakes.touched = True
         self.arguments.bind(result, node)
+        for tensor in wrappers:
+            self.arguments.bind_parts(tensor)
         if pending:
             self._bind_symbols(node, result, produced)
         return result
+
+    def _admit_made(self, operation: Operation, tensor: torch.Tensor) -> None:
+        """A wrapper is the result of an operation."""
+        parts = list(plain_parts(tensor)) if is_wrapper(tensor) else []
+        if not parts or any(type(part) is not FakeTensor for part in parts):
+            text = f"{operation.shown} makes a tensor that can't be followed while tracing"
+            raise Unsupported(text)
+        if type(self.arguments) is not Arguments:
+            raise Unsupported(WRAPPERS_IN_REGIONS, RegionContents)
+        self.admit(tensor)
 
     @contextmanager
     def outside_of_regions(self) -> Iterator[None]:
@@ -399,10 +463,17 @@ class OutputGraph:
         for tensor in produced:
             self.symbols.define_result(tensor, self.arguments.node(tensor))
 
-    def _run(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _run(
+        self,
+        operation: Operation,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        wrapped: bool = False,
+    ) -> Any:
         quiet.depth += 1
         try:
-            with self.fakes.mode:
+            with self.fakes.mode, without_modes() if operation.nested else nullcontext():
                 if operation.recurrent:
                     with self.shape_env.questions.by(Asker.KERNEL):
                         found = recurrent_results(operation.target, args, kwargs)
@@ -411,6 +482,9 @@ class OutputGraph:
                 elif operation.packed:
                     with self.shape_env.questions.by(Asker.KERNEL):
                         return packed_results(operation.name, self.shape_env, args, kwargs)
+                if wrapped:
+                    with enable_python_dispatcher(), disable_fake_tensor_cache(self.fakes.mode):
+                        return run_target(operation.target, args, kwargs)
                 plain = not self.symbols or not is_symbolic((args, kwargs))
                 if plain or is_identity(operation.name, args, kwargs):
                     try:
@@ -437,7 +511,7 @@ class OutputGraph:
                 error,
                 operation.shown,
                 operation.run,
-                operation.torchs,
+                operation.torchs and not wrapped,
                 args,
                 kwargs,
             ) from error
@@ -553,50 +627,83 @@ class OutputGraph:
         else:
             node = self.graph.create_node("call_function", target, args, kwargs)
         note_origin(node, self.modules, stack_trace)
+        self._annotate(node)
         if result is not None:
             node.meta["example_value"] = result
         return node
 
+    def _annotate(self, node: fx.Node) -> None:
+        """What the program notes on the nodes that it makes now."""
+        found = self.annotations()
+        if found:
+            node.meta["custom"] = found
+
     @_unseen
     def call_region(
-        self, name: str, module: torch.nn.Module, args: Sequence[Any], *, stack_trace: str | None
+        self,
+        name: str,
+        module: torch.nn.Module,
+        args: Sequence[Any],
+        *,
+        stack_trace: str | None,
+        rule: torch.nn.Module | None = None,
+        results: Sequence[torch.Tensor] | None = None,
+        renewed: Collection[int] = (),
     ) -> Any:
-        """Calls a module that holds a subgraph; one `call_module` node."""
+        """Calls a module that holds a subgraph; one `call_module` node.
+
+        `rule` answers for it on fake tensors, if there is something easier to run. If the program
+        has its `results` already, these are the tensors that stand for them. Those `renewed` are
+        tensors that it is given: from here on, they are its results.
+        """
         unique = f"{name}_{len(self.regions)}"
         node_args = self.arguments.of(tuple(args))
-        result = self._run(operation_of(module), tuple(args), {})
+        result = self._run(operation_of(rule or module), tuple(args), {})
+        if results is not None:
+            result = tuple(results)
         self.regions[unique] = module
         node = self.graph.create_node("call_module", unique, node_args)
+        node.meta.update(
+            draws_of(each for each in module.modules() if isinstance(each, fx.GraphModule))
+        )
         node.meta["example_value"] = result
         note_origin(node, self.modules, stack_trace)
+        self._annotate(node)
         self.keep(node)
         self.arguments.bind(result, node)
+        for place in renewed:
+            self.arguments.rebind(result[place], Item(node, place))
         return result
 
     @_unseen
     def call_operator(
-        self, operator: Any, args: Sequence[Any], *, names: Sequence[str], stack_trace: str | None
+        self,
+        operator: Any,
+        args: Sequence[Any],
+        *,
+        names: Sequence[str],
+        stack_trace: str | None,
+        rule: Callable[..., Any] | None = None,
     ) -> Any:
         """Calls an operator that takes graphs; they are attributes of the graph module.
 
-        `names` are those of the graphs, in their order among the arguments.
+        `names` are those of the graphs, in their order among the arguments. `rule` answers for the
+        operator on fake tensors, if its own rule is not to.
         """
         number = len(self.regions)
-        rest = iter(names)
-        bodies = {
-            f"{next(rest)}_{number}": given for given in args if isinstance(given, fx.GraphModule)
-        }
+        graphs = list(graphs_in(args))
+        bodies = {f"{name}_{number}": body for name, body in zip(names, graphs, strict=True)}
         held = {id(body): name for name, body in bodies.items()}
-        places = [None if id(given) in held else self.arguments.of(given) for given in args]
+        places = with_graphs(args, self.arguments.of, lambda body: body)
         operands = list(tensors_in(args))
         before = [version(tensor) for tensor in operands]
-        result = self._run(operation_of(operator), tuple(args), {})
+        result = self._run(operation_of(rule or operator), tuple(args), {})
         self.regions.update(bodies)
-        node_args = tuple(
-            self.graph.get_attr(held[id(given)]) if id(given) in held else place
-            for given, place in zip(args, places, strict=True)
+        node_args = with_graphs(
+            places, lambda place: place, lambda body: self.graph.get_attr(held[id(body)])
         )
         node = self._record(operator, node_args, {}, result, stack_trace)
+        node.meta.update(draws_of(graphs))
         written = [
             tensor for old, tensor in zip(before, operands, strict=True) if old != version(tensor)
         ]
@@ -657,6 +764,9 @@ class OutputGraph:
             if self.symbols.unbacked:
                 name_sizes(self.graph, self.shape_env.backed_var_to_val)
         self._protect_constants(outputs)
+        for node, fake in self._lasting:
+            if storage_of(fake) in self.overwritten:
+                node.meta[LASTING] = True
         mode, fakes = self.fakes.pristine()
         tensors = iter(fakes)
         inputs: list[Input] = []
@@ -684,7 +794,7 @@ class OutputGraph:
 
         A backend may leave them out, also where the program changes tensors that it has made.
         """
-        given = {storage_of(each.fake) for each in self.fakes.inputs}
+        given = {storage_of(each) for each in self.fakes.given_memory()}
         left = [self.arguments.node(tensor) for tensor in tensors_in(list(outputs))]
         for node in self.graph.nodes:
             if KEEP not in node.meta:
@@ -736,6 +846,10 @@ class OutputGraph:
         names = {node.target for node in graph.nodes if node.op in ("get_attr", "call_module")}
         held = {**self._attributes, **self.regions}
         return {name: value for name, value in held.items() if name in names}
+
+
+def _refuse_wrapper(tensor: torch.Tensor) -> None:
+    raise Unsupported(f"a tensor of class {type(tensor).__qualname__} is made", TensorSubclass)
 
 
 def _apply_default_device(device: torch.device, target: Target, kwargs: dict[str, Any]) -> None:

@@ -1,0 +1,1 @@
+"""Programs written to break stator, and the world changed between their calls, against eager."""
