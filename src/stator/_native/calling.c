@@ -13,8 +13,6 @@
 vectorcallfunc ordinary_vectorcall;
 __thread Stack thread_stack = {.shallow = (char *)UINTPTR_MAX};
 Stack main_stack;
-__thread Calls thread_calls;
-Calls main_calls;
 
 static void
 measure_stack(void)
@@ -84,7 +82,6 @@ call_other(PyObject *callable, PyObject *const *args, size_t nargsf)
 int
 calling_init(void)
 {
-    measure_stack();
     PyObject *globals = PyDict_New();
     PyObject *code = (PyObject *)PyCode_NewEmpty("<stator>", "ordinary", 1);
     PyObject *function = globals == NULL || code == NULL ? NULL : PyFunction_New(code, globals);

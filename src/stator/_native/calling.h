@@ -33,22 +33,6 @@ stack_is_shallow(void)
     return (here >= main_stack.shallow && here < main_stack.top) || here >= thread_stack.shallow;
 }
 
-/* The calls of compiled functions that a thread is in. */
-typedef struct {
-    int depth;
-    int begun; /* has anybody asked whether the outermost of them is a new step? */
-} Calls;
-
-extern HIDDEN __thread Calls thread_calls;
-extern HIDDEN Calls main_calls;
-
-static inline Calls *
-calls_of_thread(void)
-{
-    char *here = __builtin_frame_address(0);
-    return here >= main_stack.low && here < main_stack.top ? &main_calls : &thread_calls;
-}
-
 /* What every function has that nobody gave another one: _PyFunction_Vectorcall. */
 extern HIDDEN vectorcallfunc ordinary_vectorcall;
 

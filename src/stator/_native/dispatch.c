@@ -345,14 +345,8 @@ static PyObject *
 compiled_vectorcall(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
     Left left = {0, 0};
-    Calls *calls = calls_of_thread();
-    calls->depth++;
     PyObject *result = call_one(callable, args, nargsf, kwnames, &left);
-    if (left.tails)
-        result = dispatch_finish(result, left);
-    if (--calls->depth == 0)
-        calls->begun = 0;
-    return result;
+    return left.tails ? dispatch_finish(result, left) : result;
 }
 
 /* ---- life ---- */
@@ -714,19 +708,7 @@ get_mode(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
     return PyLong_FromLong(mode);
 }
 
-/* Graphs ask, so that calls without any who asks pay for no more than the count. */
-static PyObject *
-begin_step(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
-{
-    Calls *calls = calls_of_thread();
-    int first = !calls->begun;
-    calls->begun = calls->depth > 0;
-    return PyBool_FromLong(first);
-}
-
 PyMethodDef dispatch_functions[] = {
-    {"begin_step", begin_step, METH_NOARGS,
-     "begin_step() -> whether nobody has asked before in this thread's outermost call of a compiled function"},
     {"set_mode", set_mode, METH_O, "set_mode(mode) -> the previous one; what all compiled functions do when called"},
     {"get_mode", get_mode, METH_NOARGS, "get_mode() -> int"},
     {NULL},

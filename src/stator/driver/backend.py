@@ -22,11 +22,16 @@ from stator.backends.compile import as_it_is, compile_graph, depends_on_values
 from stator.backends.eager import eager
 from stator.backends.errors import NotCompiledError
 from stator.backends.inductor import same_recursion_limit
+from stator.backends.own_results import may_record, with_own_results
 from stator.backends.patience import Patience, patience
 from stator.backends.registry import backend_name, is_built_in, load
-from stator.backends.shortcut import NO_ASSERTS, only_torch_operators, shortcut
+from stator.backends.shortcut import (
+    NO_ASSERTS,
+    metadata_of,
+    only_torch_operators,
+    shortcut,
+)
 from stator.backends.static_inputs import mark_lasting
-from stator.backends.steps import in_steps, may_record
 from stator.backends.worth import own_operators
 from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
@@ -147,7 +152,7 @@ def _alone(
                 return replayed, _CUDA_GRAPHS
         made = compile_graph(module, examples, options.backend, fake_mode=mode, options=given)
     if recorded:
-        return in_steps(made.function), _CUDA_GRAPHS
+        return with_own_results(made.function, metadata_of(made)), _CUDA_GRAPHS
     if not direct:
         held = getattr(made.function, "__self__", None)
         if options.backend == "eager" and isinstance(held, fx.GraphModule):

@@ -48,7 +48,7 @@ from stator.capture.library.decimals import Decimals
 from stator.capture.library.files import Files
 from stator.capture.library.locks import Locks, is_lock
 from stator.capture.modules.module_calls import CALL
-from stator.capture.objects import changes
+from stator.capture.objects import changes, torch_values
 from stator.capture.objects.weak_callbacks import Deaths
 from stator.capture.objects.weak_references import check_forgotten, is_reference, referent
 from stator.capture.randomness.draws import is_generator_method
@@ -65,11 +65,14 @@ from stator.guards import Fixed
 from stator.objects.types import Attribute, module_of
 from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import MISSING
-from stator.world.kinds import BUILTIN_METHOD, CONSTANTS
+from stator.world.kinds import BUILTIN_METHOD, CONSTANTS, is_torch_value
 
 if TYPE_CHECKING:
     from stator.capture.trace.tracer import Tracer
 
+_METHODS: Final = objects.TypeSet(
+    types.MethodType, types.BuiltinMethodType, types.MethodWrapperType
+)
 _TEMPLATES: Final = vars(re).get("_compile_repl")  # of `re.sub`, up to Python 3.11
 _wrapper_class: Final = types.MethodWrapperType.__dict__["__objclass__"].__get__
 
@@ -141,6 +144,11 @@ class Calls:
                 return self.arrays.call(frame, callable, *split(args, kwnames))
             if cls is types.FunctionType:
                 return self.function(frame, callable, args, kwnames)
+            bound = getattr(callable, "__self__", None) if _METHODS.holds(cls) else None
+            if bound is not None and is_torch_value(type(bound)):
+                given, named = split(args, kwnames)
+                if torch_values.may_run(callable, given, named):
+                    return torch_values.run(self.world, callable, given, named)
             if cls is types.MethodType:
                 args = [callable.__self__, *args]
                 callable = callable.__func__
@@ -322,6 +330,8 @@ class Calls:
             found = self.regions.module(frame, args, kwnames)
             if found is not MISSING:
                 return found
+        if self.tensors.wrappers.makes(function):
+            return self.tensors.wrappers.call(frame, function, *split(args, kwnames))
         rule = self.rule(function)
         answered = self._answered(frame, function, args, kwnames, rule)
         if answered is not MISSING:
@@ -396,6 +406,8 @@ class Calls:
         self, frame: Frame, cls: Any, args: list[Any], kwnames: tuple[str, ...] | None
     ) -> Any:
         """A class is called."""
+        if is_torch_value(cls) and torch_values.may_make(cls, *split(args, kwnames)):
+            return torch_values.run(self.world, cls, *split(args, kwnames))
         answered = self._answered(frame, cls, args, kwnames, self.rule(cls))
         if answered is not MISSING:
             return answered

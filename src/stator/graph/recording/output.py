@@ -38,7 +38,6 @@ from stator.graph.fakes.inputs import (
     InputSource,
     are_empty,
     changed_since,
-    differentiable,
     operands_of,
     tensors_in,
     version,
@@ -50,7 +49,6 @@ from stator.graph.fakes.overlaps import Answer, Overlap, is_elementwise, is_in_p
 from stator.graph.fakes.packed import packed_results
 from stator.graph.fakes.recurrent import recurrent_results
 from stator.graph.fakes.resizing import Outs
-from stator.graph.fakes.views import IN_INFERENCE, view_kind
 from stator.graph.fakes.wrappers import is_wrapper, plain_parts, with_parts
 from stator.graph.leaves.uncounted_lists import changed_lists, count_changes
 from stator.graph.passes.ancestry import computed_from
@@ -58,6 +56,7 @@ from stator.graph.passes.drawing import draws_of
 from stator.graph.passes.named_sizes import name_sizes
 from stator.graph.passes.overwritten import keep_what_is_read
 from stator.graph.passes.purity import KEEP, WRITTEN, may_drop
+from stator.graph.recording.admission import check_capturable, check_written, refuse_wrapper
 from stator.graph.recording.arguments import Arguments, Item, graphs_in, with_graphs
 from stator.graph.recording.errors import (
     Apart,
@@ -92,7 +91,6 @@ from stator.torchlib.fakes import (
 )
 from stator.torchlib.modes import default_device, device_constructors, enable_python_dispatcher
 from stator.torchlib.tensors import DisableTorchFunction
-from stator.torchlib.transforms import is_functorch_wrapped_tensor
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -174,7 +172,7 @@ class OutputGraph:
         self._writes: dict[fx.Node, set[int]] = {}  # which storages a node changes
         self.written: set[int] = set()  # storages of tensors that may have been changed in place
         self.overwritten: set[int] = set()  # of those that were, also through `.data`
-        self.admit: Callable[[torch.Tensor], None] = _refuse_wrapper  # one that an operation made
+        self.admit: Callable[[torch.Tensor], None] = refuse_wrapper  # one that an operation made
 
     def close(self) -> None:
         """Lets go of the program's tensors, and of all that leads back here."""
@@ -219,7 +217,7 @@ class OutputGraph:
             raise Unsupported(f"{kind} can't be a graph input: only plain tensors and ints can")
         assert isinstance(value, torch.Tensor)
         for part in plain_parts(value):
-            _check_capturable(part)
+            check_capturable(part)
         known = self._inputs.get(id(value))
         if known is not None:
             return known
@@ -366,7 +364,7 @@ class OutputGraph:
         if written:
             if overlap is not None:
                 self._ask_of_overlap(overlap, written, operation, args, kwargs)
-            _check_written(operation, written)
+            check_written(operation, written)
             self.overwritten.update(map(storage_of, written))
         uncounted = operation.uncounted
         if written or uncounted:
@@ -385,11 +383,10 @@ class OutputGraph:
             if type(tensor) is not FakeTensor:
                 self._admit_made(operation, tensor)
                 wrappers.append(tensor)
-        if wrapped is not None:
-            if pending and (produced or read):
-                forget(self.shape_env, operands)
-                text = f"{operation.shown} of a tensor of a subclass depends on values"
-                raise Unsupported(text, TensorSubclass)
+        if wrapped is not None and pending and (produced or read):
+            forget(self.shape_env, operands)
+            text = f"{operation.shown} of a tensor of a subclass depends on values"
+            raise Unsupported(text, TensorSubclass)
         node = self._record(target, node_args, node_kwargs, result, stack_trace)
         if written or result is None:
             node.meta[KEEP] = True
@@ -848,38 +845,11 @@ class OutputGraph:
         return {name: value for name, value in held.items() if name in names}
 
 
-def _refuse_wrapper(tensor: torch.Tensor) -> None:
-    raise Unsupported(f"a tensor of class {type(tensor).__qualname__} is made", TensorSubclass)
-
-
 def _apply_default_device(device: torch.device, target: Target, kwargs: dict[str, Any]) -> None:
     """What torch's function mode for `torch.set_default_device` would do, were it active."""
     wanted = kwargs.get("device") is None and not isinstance(target, tuple)
     if wanted and target in device_constructors():
         kwargs["device"] = device
-
-
-def _check_written(operation: Operation, written: Sequence[torch.Tensor]) -> None:
-    """Refuses a change that real kernels or autograd refuse, and those of fakes may not."""
-    if any(each.requires_grad and not differentiable(each) for each in written):
-        text = f"{operation.shown} puts a result that requires grad into a tensor of integers"
-        raise Unsupported(text)
-    if not torch.is_inference_mode_enabled() and any(
-        view_kind(each) == IN_INFERENCE and not each.is_inference() for each in written
-    ):
-        text = f"{operation.shown} changes a view that was made in inference mode"
-        raise Unsupported(text, TensorStateChanged)
-
-
-def _check_capturable(tensor: torch.Tensor) -> None:
-    """Only plain memory with strides is followed."""
-    if tensor.layout is not torch.strided or tensor.is_nested:
-        kind = "a nested tensor" if tensor.is_nested else f"a tensor with layout {tensor.layout}"
-        raise Unsupported(f"{kind} can't be a graph input")
-    if tensor.is_quantized:
-        raise Unsupported("a quantized tensor can't be a graph input")
-    if is_functorch_wrapped_tensor(tensor):
-        raise Unsupported("a tensor inside vmap or grad can't be a graph input")
 
 
 __all__ = ["Input", "Item", "OutputGraph", "Recorded", "Target"]
