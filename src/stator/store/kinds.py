@@ -9,7 +9,7 @@ import types
 from dataclasses import fields
 from typing import Any, Final
 
-from stator import guards
+from stator import guards, objects
 from stator._native._core import NULL
 from stator.effects import exits, instruction, model, steps, suspension
 from stator.evaluator.points import Point, Slot
@@ -51,6 +51,7 @@ _OWN_FIELDS: Final = {
     "MethodFunction": sources.MethodFunction,
     "MethodSelf": sources.MethodSelf,
 }
+_kind: Any
 for _tag, _kind in _OWN_FIELDS.items():
     _data(_kind, _tag, ("of",))
 for _kind in (
@@ -213,7 +214,7 @@ def _is(writer: Writer, value: checks.Is) -> Row:
     if any(held is each for each in _OF_PROCESS):
         raise Unstorable(Reason.CHECK, f"{held.__name__}() answers differently in each process")
     known = type(held) in _PINNED or type(held) is dict or things.enum_member(held) is not None
-    named = any(things.objects.is_subtype(type(held), each) for each in (type, types.ModuleType))
+    named = any(objects.is_subtype(type(held), each) for each in (type, types.ModuleType))
     if not known and not named:
         raise Unstorable(Reason.OBJECT, show(held))
     return [type(value).__name__, writer.of(held)]
@@ -379,7 +380,7 @@ def _call(writer: Writer, value: steps.Call) -> Row:
 
 
 def _is_type(value: Any) -> bool:
-    return things.objects.is_subtype(type(value), type)
+    return bool(objects.is_subtype(type(value), type))
 
 
 @decodes("Call")
@@ -406,7 +407,7 @@ def _entry(writer: Writer, value: exits.Entry) -> Row:
 @decodes("entry")
 def _read_entry(reader: Reader, row: Row) -> exits.Entry:
     columns = None if row[5] is None else tuple(row[5])
-    return exits.Entry(str(row[1]), int(row[2]), str(row[3]), str(row[4]), columns)  # type: ignore[arg-type]
+    return exits.Entry(str(row[1]), int(row[2]), str(row[3]), str(row[4]), columns)
 
 
 # ---------------------------------------------------------------------- points
