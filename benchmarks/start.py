@@ -14,8 +14,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional
 
 LAYERS = 12
 WIDTH = 256
@@ -23,10 +29,6 @@ RUNS = 3
 
 
 def models() -> dict[str, Any]:
-    import torch
-    from torch import nn
-    from torch.nn import functional
-
     class Attention(nn.Module):
         def __init__(self, causal: bool) -> None:
             super().__init__()
@@ -34,7 +36,7 @@ def models() -> dict[str, Any]:
             self.causal = causal
             self.q, self.k, self.v, self.o = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
 
-        def forward(self, x):
+        def forward(self, x: Any) -> Any:
             batch, length, width = x.shape
             shape = batch, length, self.heads, width // self.heads
             q, k, v = (part(x).view(shape).transpose(1, 2) for part in (self.q, self.k, self.v))
@@ -48,7 +50,7 @@ def models() -> dict[str, Any]:
             self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2))
             self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
 
-        def forward(self, x):
+        def forward(self, x: Any) -> Any:
             x = self.norms[0](x + self.attention(x))
             return self.norms[1](x + self.down(functional.gelu(self.up(x))))
 
@@ -57,7 +59,7 @@ def models() -> dict[str, Any]:
             super().__init__()
             self.weight = nn.Parameter(torch.ones(WIDTH))
 
-        def forward(self, x):
+        def forward(self, x: Any) -> Any:
             return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.weight
 
     class LlamaLayer(nn.Module):
@@ -68,7 +70,7 @@ def models() -> dict[str, Any]:
             self.gate, self.up = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(WIDTH, 2 * WIDTH)
             self.down = nn.Linear(2 * WIDTH, WIDTH)
 
-        def forward(self, x):
+        def forward(self, x: Any) -> Any:
             x = x + self.attention(self.norms[0](x))
             y = self.norms[1](x)
             return x + self.down(functional.silu(self.gate(y)) * self.up(y))
@@ -80,7 +82,7 @@ def models() -> dict[str, Any]:
             self.layers = nn.ModuleList(layer() for _ in range(LAYERS))
             self.head = nn.Linear(WIDTH, 1000)
 
-        def forward(self, ids):
+        def forward(self, ids: Any) -> Any:
             x = self.embedding(ids)
             for layer in self.layers:
                 x = layer(x)
@@ -99,17 +101,11 @@ def broken(x: Any, n: int) -> Any:
 
 def program(name: str, how: str, backend: str) -> None:
     """The process that is measured."""
-    import torch
-
     torch.manual_seed(0)
     if how == "stator":
-        import stator
-
-        compile_: Any = lambda f: stator.compile(f, backend=backend)  # noqa: E731
-    elif how == "torch":
-        compile_ = lambda f: torch.compile(f, backend=backend)  # noqa: E731
+        compile_: Any = partial(import_module("stator").compile, backend=backend)
     else:
-        compile_ = lambda f: f  # noqa: E731
+        compile_ = partial(torch.compile, backend=backend, disable=how == "eager")
     if name == "breaks":
         f = compile_(broken)
         x = torch.randn(64)

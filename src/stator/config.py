@@ -96,6 +96,7 @@ _DEFAULTS: Final = {
     if not name.startswith("_") and type(value) in (int, bool, str)
 }
 
+
 def _checked(name: str, value: Any) -> Any:
     if name not in _DEFAULTS:
         raise AttributeError(

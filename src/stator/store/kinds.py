@@ -179,12 +179,21 @@ def _state(writer: Writer, value: sources.State) -> Row:
     for name, flag in FLAGS.items():
         if flag.read is value.function and not value.arguments and value.probe is None:
             return ["torch flag", name, value.name]
+    function: Any = value.function
+    bound = type(function) is types.BuiltinFunctionType and not value.arguments
+    if bound and things.own_place(function.__self__) is not None:
+        return ["own state", writer.of(function), value.name]
     raise Unstorable(Reason.CHECK, str(value))
 
 
 @decodes("torch state")
 def _read_state(reader: Reader, row: Row) -> sources.State:
     return state.TorchState(row[1])
+
+
+@decodes("own state")
+def _read_own_state(reader: Reader, row: Row) -> sources.State:
+    return sources.State(reader.at(row[1]), (), str(row[2]))
 
 
 @decodes("torch flag")
