@@ -13,6 +13,7 @@ from stator.capture.autograd.vmap import VMAP
 from stator.capture.calls.builtin_calls import SPECIAL, Handler
 from stator.capture.calls.caches import CACHED
 from stator.capture.calls.controls import CONTROLS
+from stator.capture.calls.partials import PARTIALS
 from stator.capture.iterators.coroutines import COROUTINES
 from stator.capture.library.contexts import CONTEXTS
 from stator.capture.library.copies import COPIES
@@ -57,6 +58,7 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     PRINTING,
     SHOWING,
     CACHED,
+    PARTIALS,
     WEAK,
     LOGGING,
     SCALARS,
