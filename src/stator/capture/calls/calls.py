@@ -122,7 +122,8 @@ class Calls:
         self.told: dict[int, tuple[Any, int]] = {}  # objects with known addresses, and since when
         self.lent: dict[int, Answer] = {}  # what can be changed among their answers, by id
         self.caches: dict[int, Answers] = {}  # guards on what they hold
-        self.answers: dict[Any, Any] = {}
+        self.answers: dict[Any, tuple[Any, Any]] = {}  # with what the cache was given
+        self.held_answers: set[int] = set()  # those that the caches hold
         self.warned: set[tuple[Any, ...]] = set()  # what was shown since the filters changed
         self.filters_mutated = False
 

@@ -14,6 +14,7 @@ from stator.capture.autograd.vmap import VMAP
 from stator.capture.calls.builtin_calls import SPECIAL, Handler
 from stator.capture.calls.caches import CACHED
 from stator.capture.calls.controls import CONTROLS
+from stator.capture.calls.partials import PARTIALS
 from stator.capture.calls.whole_calls import WHOLE
 from stator.capture.communication.collectives import COLLECTIVES
 from stator.capture.communication.groups import GROUPS
@@ -63,6 +64,7 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     PRINTING,
     SHOWING,
     CACHED,
+    PARTIALS,
     WEAK,
     LOGGING,
     SCALARS,
