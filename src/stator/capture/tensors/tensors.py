@@ -35,6 +35,7 @@ from stator.capture.numbers.shapes import Shapes
 from stator.capture.objects import torch_values
 from stator.capture.objects.values import held, is_result_type
 from stator.capture.randomness.seeds import is_factory
+from stator.capture.regions.leaving import left
 from stator.capture.tensors.layouts import answered, check_layout
 from stator.capture.tensors.leaf_views import LeafViews
 from stator.capture.tensors.number_tensors import WRITTEN_OUT, written_out
@@ -57,7 +58,6 @@ from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import (
     BranchOnValues,
     NoGraphOperation,
-    RegionContents,
     TensorSubclass,
     UnusualTensor,
     ValueNeeded,
@@ -322,8 +322,8 @@ class Tensors:
                 if known is not None:
                     return self.record(frame, target, tuple(known[0]), known[1])
                 raise failure.cause(failure.reason, whole=failure.whole) from None
-            except UntrackedTensorError:
-                raise RegionContents("a tensor has left a region sideways, and is used") from None
+            except UntrackedTensorError as error:
+                raise left(error, "and is used") from None
         return self.refuse(error)
 
     def _are_plain(self, args: tuple[Any, ...]) -> bool:

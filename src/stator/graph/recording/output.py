@@ -11,8 +11,7 @@ node of each; tensors inside a tuple or list get a `getitem` node when they are 
 import functools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
-from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import torch
 import torch.fx as fx
@@ -48,12 +47,16 @@ from stator.graph.fakes.packed import packed_results
 from stator.graph.fakes.recurrent import recurrent_results
 from stator.graph.fakes.wrappers import is_wrapper, plain_parts, with_parts
 from stator.graph.leaves.uncounted_lists import count_changes
-from stator.graph.passes.ancestry import computed_from
 from stator.graph.passes.drawing import draws_of
 from stator.graph.passes.named_sizes import name_sizes
 from stator.graph.passes.overwritten import keep_what_is_read
 from stator.graph.passes.purity import KEEP, WRITTEN, may_drop
-from stator.graph.recording.admission import check_capturable, check_written, refuse_wrapper
+from stator.graph.recording.admission import (
+    apply_default_device,
+    check_capturable,
+    check_written,
+    refuse_wrapper,
+)
 from stator.graph.recording.arguments import Arguments, Item, graphs_in, with_graphs
 from stator.graph.recording.asking import ask_of_nothing, ask_of_outs, ask_of_overlap
 from stator.graph.recording.errors import (
@@ -73,6 +76,7 @@ from stator.graph.recording.operations import (
     run_target,
 )
 from stator.graph.recording.origins import ModuleStack, note_origin
+from stator.graph.recording.recorded import Input, Recorded, Taken
 from stator.graph.recording.wrapped import WRAPPERS_IN_REGIONS, Wrapped
 from stator.graph.unknown.checks import insert_checks
 from stator.graph.unknown.kernels import Kernels, is_symbolic
@@ -85,7 +89,7 @@ from stator.torchlib.fakes import (
     FakeTensorMode,
     disable_fake_tensor_cache,
 )
-from stator.torchlib.modes import default_device, device_constructors, enable_python_dispatcher
+from stator.torchlib.modes import default_device, enable_python_dispatcher
 from stator.torchlib.tensors import DisableTorchFunction
 
 _P = ParamSpec("_P")
@@ -93,38 +97,6 @@ _R = TypeVar("_R")
 
 LASTING: Final = "lasting"  # of a placeholder that the graph writes to, and the program holds
 _TENSOR_TYPES: Final = frozenset({torch.Tensor, torch.nn.Parameter})
-
-
-@dataclass(frozen=True)
-class Input:
-    """A placeholder: its name, and the value it stood for while recording."""
-
-    name: str
-    value: torch.Tensor | int = field(repr=False)
-
-    @property
-    def identity(self) -> object:
-        """An object of its own: the tensor, but ints that are equal may be one object."""
-        return self if type(self.value) is int else self.value
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A finished graph, as a backend gets it."""
-
-    module: fx.GraphModule
-    inputs: list[Input]
-    example_inputs: list[Any]
-    fake_mode: FakeTensorMode
-
-
-class Taken(NamedTuple):
-    """What a tensor of one bool was taken to be."""
-
-    tensor: torch.Tensor
-    answer: bool
-    place: object
-    """Where the program has asked."""
 
 
 def _unseen(
@@ -329,7 +301,7 @@ class OutputGraph:
             )
         device = self.default_device or default_device()
         if device is not None:
-            _apply_default_device(device, target, kwargs)
+            apply_default_device(device, target, kwargs)
         node_args, node_kwargs = self.arguments.of_call(target, args, kwargs)
         operands = operands_of(args, kwargs)
         wrapped = Wrapped.among(operands)
@@ -700,7 +672,7 @@ class OutputGraph:
                 examples.append(example)
             else:
                 self.graph.erase_node(node)
-        attributes = self._attributes_in_use()
+        attributes = self.attributes_of(self.graph)
         module = fx.GraphModule(attributes, self.graph)
         # With these, AOTAutograd reads the placeholders' sources and which of them are static.
         module.meta["dynamo_compile_id"] = None
@@ -710,24 +682,6 @@ class OutputGraph:
         forget_bindings(self.graph, self.shape_env)
         self.shape_env.handed_over = True
         return Recorded(module, inputs, examples, mode)
-
-    def without_result(self, outputs: Sequence[Any]) -> set[fx.Node]:
-        """The nodes that need not be computed for these results and for what becomes of inputs.
-
-        A backend may leave them out, also where the program changes tensors that it has made.
-        """
-        given = {storage_of(each) for each in self.fakes.given_memory()}
-        left = [self.arguments.node(tensor) for tensor in tensors_in(list(outputs))]
-        for node in self.graph.nodes:
-            if KEEP not in node.meta:
-                continue
-            written = node.meta.get(WRITTEN)
-            if written is None:  # it may be any
-                operands = (each.meta.get("example_value") for each in node.all_input_nodes)
-                written = {storage_of(each) for each in operands if isinstance(each, torch.Tensor)}
-            if not given.isdisjoint(written):
-                left.append(node)
-        return set(self.graph.nodes).difference(computed_from(left))
 
     def _drop_unused(self) -> None:
         for node in reversed(self.graph.nodes):
@@ -760,21 +714,11 @@ class OutputGraph:
             for node, fake, made in self._constants
         )
 
-    def _attributes_in_use(self) -> dict[str, Any]:
-        return self.attributes_of(self.graph)
-
     def attributes_of(self, graph: fx.Graph) -> dict[str, Any]:
         """The constants and regions that a graph mentions."""
         names = {node.target for node in graph.nodes if node.op in ("get_attr", "call_module")}
         held = {**self._attributes, **self.regions}
         return {name: value for name, value in held.items() if name in names}
-
-
-def _apply_default_device(device: torch.device, target: Target, kwargs: dict[str, Any]) -> None:
-    """What torch's function mode for `torch.set_default_device` would do, were it active."""
-    wanted = kwargs.get("device") is None and not isinstance(target, tuple)
-    if wanted and target in device_constructors():
-        kwargs["device"] = device
 
 
 __all__ = ["Input", "Item", "OutputGraph", "Recorded", "Target"]
