@@ -53,6 +53,7 @@ def run(command: list[str], ranks: int = 2, limit: float = 60, **settings: str) 
             "OMP_NUM_THREADS": "1",
             "STATOR_STRICT": "1",
             "RESULTS": name,
+            "LIMIT": str(limit),
             **settings,
         }
         started = []

@@ -12,7 +12,7 @@ NAMES = names_of("communicating")
 
 @pytest.fixture(scope="module")
 def found() -> list[Rank]:
-    return checks("communicating")
+    return checks("communicating", limit=180)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,6 +4,7 @@ All ranks run all of them, in the same order. What became of them is written int
 RESULTS after each one.
 """
 
+import faulthandler
 import importlib
 import json
 import os
@@ -27,6 +28,7 @@ def names_of(module: str) -> list[str]:
 def main() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
+    faulthandler.dump_traceback_later(max(1.0, float(os.environ["LIMIT"]) - 5))  # where it hangs
     name = sys.argv[1]
     module = importlib.import_module(f"tests.distributed.{name}")
     dist.init_process_group("gloo")

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils import _pytree as pytree
 
+import stator
 from tests.subclasses.classes import Offset, Scaled, Switched, Tagged, two
 from tests.subclasses.compared import compared
 
@@ -102,7 +103,7 @@ PROGRAMS = {
     "made by a class method": (lambda x: Offset.of(x) * 2, plain),
     "made, its part": (lambda x: Offset(x * 2, 3.0).elem + 1, plain),
     "made and returned": (lambda x: Offset(x, 3.0), plain),
-    "made, its attribute": (lambda x: (x * (Offset(x, 3.0) * 2).offset), plain),
+    "made, its attribute": (lambda x: x * (Offset(x, 3.0) * 2).offset, plain),
     "put together": (
         lambda a: Offset.__tensor_unflatten__({"elem": a.elem * 2}, (1.0, "n"), None, None),
         offset,
@@ -135,8 +136,6 @@ def test_program(name: str, backend: str) -> None:
 
 
 def test_identity() -> None:
-    import stator
-
     given = Offset(torch.ones(3), 1.0)
 
     @stator.compile(backend="aot_eager", fullgraph=True)
