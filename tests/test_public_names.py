@@ -18,6 +18,7 @@ PUBLIC = {
         "CaptureError",
         "Explanation",
         "InternalError",
+        "RankDivergence",
         "RecompileError",
         "RecompileLimitError",
         "SideEffectError",

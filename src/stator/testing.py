@@ -35,6 +35,9 @@ def function_of(compiled: Any) -> CompiledFunction:
     found = compiled
     if not isinstance(found, CompiledFunction | MethodType):
         found = getattr(compiled, "__call__", None)  # noqa: B004 - what it is, not whether
+    sharded: Any = import_module("stator.distributed.sharded")
+    if isinstance(found, sharded.Sharded):
+        found = found.usual
     if isinstance(found, MethodType):
         found = found.__func__
     if not isinstance(found, CompiledFunction):

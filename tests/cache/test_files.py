@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -262,3 +263,17 @@ def test_loaded_entries_can_be_saved_again(cache: Path, tmp_path: Path) -> None:
     compiled = stator.compile(program, backend="eager")
     compiled(X, 3)
     assert stator.save(tmp_path / "again.stator", compiled) == []
+
+
+def test_a_module_is_saved(tmp_path: Path) -> None:
+    import_module("torch.distributed.fsdp")  # whose modules are called in another way
+    model = torch.nn.Linear(5, 3)
+    compiled = stator.compile(model, backend="eager")
+    compiled(X)
+    path = tmp_path / "model.stator"
+    assert stator.save(path, compiled) == []
+    stator.reset()
+    folder.LOADED.clear()
+    before = stator.counters()["loaded"]
+    assert torch.equal(stator.load(path, model)(X), model(X))
+    assert stator.counters()["loaded"] == before + 1

@@ -98,6 +98,11 @@ class Sharded:
         self._make = forward
         self._forward: Callable[..., Any] | None = None
 
+    @property
+    def usual(self) -> Callable[..., Any]:
+        """What is called as long as the module is not sharded."""
+        return self._usual
+
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         module = self._module
         if not is_sharded(module):

@@ -11,6 +11,7 @@ from types import MethodType
 from typing import Any
 
 from stator._native._core import CompiledFunction
+from stator.distributed.sharded import Sharded
 from stator.driver.cached import not_stored, stored_of
 from stator.driver.compiler import Compiler
 from stator.driver.ledger import Compilation
@@ -52,6 +53,8 @@ def _compiler(compiled: Any) -> Compiler:
     function = compiled
     if isinstance(compiled, CompiledModule):
         function = type(compiled).__dict__["__call__"].__get__(compiled)
+    if isinstance(function, Sharded):
+        function = function.usual
     if isinstance(function, MethodType):
         function = function.__func__
     miss = compiler_of(function) if isinstance(function, CompiledFunction) else None
