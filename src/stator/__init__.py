@@ -20,11 +20,13 @@ if TYPE_CHECKING:
         graph_break,
         install_debug_prints,
         is_compiling,
+        leaf_function,
         mark_dynamic,
         mark_static,
         mark_unbacked,
         maybe_mark_dynamic,
         nested_compile_region,
+        nonstrict_trace,
         print,
         reset,
         reset_code,
@@ -81,6 +83,7 @@ __all__ = [
     "install",
     "install_debug_prints",
     "is_compiling",
+    "leaf_function",
     "list_backends",
     "load",
     "mark_dynamic",
@@ -88,6 +91,7 @@ __all__ = [
     "mark_unbacked",
     "maybe_mark_dynamic",
     "nested_compile_region",
+    "nonstrict_trace",
     "print",
     "register_backend",
     "reset",
@@ -105,9 +109,9 @@ _HOMES = {
     "stator.api": (
         "CacheError Explanation allow_in_graph assume_constant_result compile_module_ counters "
         "debug_grad_log disable error_on_graph_break explain graph_break install_debug_prints "
-        "is_compiling mark_dynamic mark_static mark_unbacked maybe_mark_dynamic "
-        "nested_compile_region print reset reset_code save set_logs set_stance skip_frame "
-        "substitute_in_graph"
+        "is_compiling leaf_function mark_dynamic mark_static mark_unbacked maybe_mark_dynamic "
+        "nested_compile_region nonstrict_trace print reset reset_code save set_logs set_stance "
+        "skip_frame substitute_in_graph"
     ),
     "stator.backends": "BackendError UnknownBackendError list_backends register_backend",
     "stator.capture": "CaptureError",

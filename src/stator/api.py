@@ -6,7 +6,7 @@ In: what the user writes. Out: compiled functions and modules (driver), marks (c
 import functools
 import inspect
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, TypeVar, overload
 
@@ -15,6 +15,7 @@ from torch import nn
 from stator._native._core import CompiledFunction
 from stator.capture.calls import marks
 from stator.capture.calls.controls import error_on_graph_break, invoke_region
+from stator.capture.calls.leaf_functions import leaf_of
 from stator.capture.calls.marks import Kind, Mark
 from stator.capture.iterators import given_iterators
 from stator.capture.numbers.dimensions import (
@@ -56,12 +57,14 @@ __all__ = [
     "graph_break",
     "install_debug_prints",
     "is_compiling",
+    "leaf_function",
     "load",
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",
     "maybe_mark_dynamic",
     "nested_compile_region",
+    "nonstrict_trace",
     "print",
     "reset",
     "reset_code",
@@ -181,8 +184,9 @@ def disable(
 def disable(fn: Any = None, recursive: bool = True, reason: str | None = None) -> Any:
     """A function (method, module) that is never traced: compiled code calls it as it is.
 
-    The function given is left as it was; use what is returned. Also a decorator. With
-    `recursive=False` the functions it calls may be captured again.
+    The function given is left as it was; use what is returned. Also a decorator. What it calls runs
+    as it is, too, but for functions that are compiled by themselves: `recursive`, which torch has,
+    makes no difference, since nothing is captured that nobody has asked for.
     """
     if fn is None:
         return lambda target: disable(target, recursive, reason)
@@ -230,6 +234,29 @@ def allow_in_graph(fn: F) -> F:
     It must do with fake tensors what it does with real ones, and change nothing but its result.
     """
     return _marked(fn, Mark(Kind.ALLOW), "allow_in_graph")
+
+
+def nonstrict_trace(fn: F) -> F:
+    """Calls of this function never end the graph.
+
+    It is captured like any other. Where that is not possible, the call is one node: then it must do
+    with fake tensors what it does with real ones, tensors that it has from elsewhere are constants,
+    and what it changes besides is not followed. Arguments and results are trees of tensors,
+    constants and classes that are registered with pytree; arguments may also be modules.
+    """
+    return _marked(fn, Mark(Kind.NONSTRICT), "nonstrict_trace")
+
+
+def leaf_function(fn: Any = None, *, mutates_args: Collection[str] | None = None) -> Any:
+    """Decorator: a function whose Python code runs whenever the graph does, as one node of it.
+
+    `@fn.register_fake` says what it returns, on tensors without values; `register_multi_grad_hook`
+    what is called with the gradients of its tensors, once they are computed. One that changes its
+    arguments (`mutates_args`) splits the graph.
+    """
+    if fn is None:
+        return functools.partial(leaf_function, mutates_args=mutates_args)
+    return leaf_of(fn, frozenset(mutates_args or ()))
 
 
 def assume_constant_result(fn: F) -> F:
@@ -329,9 +356,11 @@ for _making in (
     marks.put(_making, Mark(Kind.DISABLE, "it says how functions are compiled"))
 for _marking, _instead in MARKING.items():
     marks.put(_marking, Mark(Kind.SUBSTITUTE, substitute=_instead))
-for _part in (replicas.before, replicas.behind, replicas.failed):
+_PARTS: Final[tuple[Any, ...]] = (replicas.before, replicas.behind, replicas.failed)
+for _part in _PARTS:
     marks.put(_part, Mark(Kind.DISABLE, "DistributedDataParallel talks to other processes"))
-for _part in (sharded.before, sharded.behind):
+_HOOKS: Final[tuple[Any, ...]] = (sharded.before, sharded.behind)
+for _part in _HOOKS:
     marks.put(_part, Mark(Kind.DISABLE, "FSDP talks to other processes"))
 if replicas.REPLICA is not None:
     marks.put(replicas.REPLICA.forward, Mark(Kind.SUBSTITUTE, substitute=replicas.forward))

@@ -1,4 +1,4 @@
-"""Runs a program in eager and compiled, and compares: types, parts, metadata, gradients, arguments."""
+"""Runs a program in eager and compiled, and compares types, parts, metadata and gradients."""
 
 import warnings
 from collections.abc import Callable

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+import stator
 from tests.subclasses import classes
 from tests.subclasses.classes import (
     Config,
@@ -104,8 +105,6 @@ class Model(nn.Module):
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_parameters_change(backend: str) -> None:
-    import stator
-
     model, counted, x = Model(), Counted(backend), torch.randn(4, 4)
     compiled = stator.compile(model, backend=counted)
 
@@ -161,8 +160,6 @@ def test_memory_that_is_shared() -> None:
 
 @pytest.mark.parametrize("cls", [Logging, Counting])
 def test_what_the_class_changes_is_changed_as_in_eager(cls: Any) -> None:
-    import stator
-
     def told() -> Any:
         found = len(classes.CALLED), Counting.calls
         classes.CALLED.clear()

@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils import _pytree as pytree
 
+import stator
 from tests.subclasses.classes import Offset, Scaled, Switched, Tagged, two
 from tests.subclasses.compared import compared
 
@@ -135,8 +136,6 @@ def test_program(name: str, backend: str) -> None:
 
 
 def test_identity() -> None:
-    import stator
-
     given = Offset(torch.ones(3), 1.0)
 
     @stator.compile(backend="aot_eager", fullgraph=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any, Final
 
-from stator import config, guards
+from stator import guards
 from stator._native._core import CompiledFunction, Entry
 from stator.diagnostics.artefacts import Title
 from stator.diagnostics.breaks import CaptureError, Place
@@ -141,7 +141,7 @@ def keep(
     options: Options,
 ) -> None:
     """Stores an entry in the cache, if there is one; says why not, if so."""
-    if not config.cache or key is None:
+    if not folder.is_on() or key is None:
         return
     try:
         stored = stored_of(key, made, options)

@@ -189,8 +189,9 @@ def counters() -> dict[str, Any]:
     the program, and for each reason how many graphs end there (`break_reasons`); `compiles`,
     what was `loaded` from the cache, `recompiles`, `failures`, `limits` that were reached. Of
     `calls` of compiled functions: `hits` were served by what had been compiled before, `captured`
-    by that or by what was compiled for them, and `eager` ran as they are, by reason (`eager_reasons`). What is disabled, or runs under
-    the stance "force_eager", is not counted. `stator.reset()` begins anew.
+    by that or by what was compiled for them, and `eager` ran as they are, by reason
+    (`eager_reasons`). What is disabled, or runs under the stance "force_eager", is not counted.
+    `stator.reset()` begins anew.
     """
     runs = TOTALS.runs
     return {

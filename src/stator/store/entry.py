@@ -223,10 +223,9 @@ def _read_suspension(reader: Reader, row: Row) -> Suspension:
     way, other, caught = (_read_exit(reader, each) for each in exits)
     if way is None:
         raise Damaged("no way on")
-    return Suspension(
-        *((None,) * count, step, tuple(operands), tuple(reader.all(places))),
-        *(tuple(reader.all(namespaces)), handled, way, other, caught, catcher),
-    )
+    given: Any = (None,) * count, step, tuple(operands), tuple(reader.all(places))
+    rest: Any = tuple(reader.all(namespaces)), handled, way, other, caught, catcher
+    return Suspension(*given, *rest)
 
 
 def _read_exit(reader: Reader, row: Row | None) -> Exit | None:

@@ -45,8 +45,8 @@ _METHODS: Final = frozenset({"clear", "item", "size", "stride", "default", "out"
 def write(writer: Writer, graph: Any) -> Row:
     """A compiled graph of Inductor, as it is to be called: with a list of inputs."""
     call = graph.current_callable
-    runner = getattr(call, "__self__", None)
-    namespace = getattr(call, "__globals__", None) or getattr(
+    runner: Any = getattr(call, "__self__", None)
+    namespace: Any = getattr(call, "__globals__", None) or getattr(
         getattr(call, "__func__", None), "__globals__", None
     )
     plain = type(runner).__name__ == "Runner" and namespace is not None
@@ -145,7 +145,7 @@ def _check_chain(chain: list[str]) -> None:
 
 def _globals(tree: ast.Module) -> set[str]:
     stored = {"self", "args"}
-    loaded = set()
+    loaded: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             (loaded if isinstance(node.ctx, ast.Load) else stored).add(node.id)

@@ -16,7 +16,7 @@ import torch
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
-from stator.capture.calls import marks, scripts
+from stator.capture.calls import marks, scripts, whole_calls
 from stator.capture.calls.arguments import field, is_functools_type, pack, split, unpack_partial
 from stator.capture.calls.caches import Answer, Answers, Once, known, once
 from stator.capture.calls.controls import (
@@ -55,6 +55,7 @@ from stator.capture.randomness.draws import is_generator_method
 from stator.capture.regions.nested import Regions
 from stator.capture.trace.refusals import MARKED
 from stator.contracts import Contract, Depth
+from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import (
     Finalizer,
     MarkMisfit,
@@ -104,6 +105,7 @@ class Calls:
         self.coroutines = Coroutines()
         self.files = Files()
         self.regions = Regions(self)
+        self.whole_calls = whole_calls.Whole()
         self.groups = Groups(tracer.world)
         self.pending: list[Any] = []  # handles of collectives that were begun
         self.whole = False  # there is to be one graph: a break is an error
@@ -120,7 +122,8 @@ class Calls:
         self.told: dict[int, tuple[Any, int]] = {}  # objects with known addresses, and since when
         self.lent: dict[int, Answer] = {}  # what can be changed among their answers, by id
         self.caches: dict[int, Answers] = {}  # guards on what they hold
-        self.answers: dict[Any, Any] = {}
+        self.answers: dict[Any, tuple[Any, Any]] = {}  # with what the cache was given
+        self.held_answers: set[int] = set()  # those that the caches hold
         self.warned: set[tuple[Any, ...]] = set()  # what was shown since the filters changed
         self.filters_mutated = False
 
@@ -232,7 +235,15 @@ class Calls:
             case marks.Kind.SUBSTITUTE:
                 return self.call(frame, mark.substitute, args, kwnames)
             case marks.Kind.ALLOW:
-                return self.tensors.record(frame, callable, positional, keywords)
+                try:
+                    return self.tensors.record(frame, callable, positional, keywords)
+                except Break:
+                    return whole_calls.whole(self, frame, callable, positional, keywords)
+            case marks.Kind.NONSTRICT:
+                return whole_calls.nonstrict(self, frame, callable, positional, keywords)
+            case marks.Kind.LEAF:
+                assert mark.leaf is not None
+                return whole_calls.leaf(self, frame, mark.leaf, positional, keywords)
             case marks.Kind.CONSTANT:
                 return self._constant_result(callable, positional, keywords)
         if is_for_dynamo(frame, mark):

@@ -41,6 +41,27 @@ def guard(world: "World", raw: Any, source: Source) -> None:
         world.guard(source, Same(raw, equal))
 
 
+def guard_metadata(world: "World", raw: Any, source: Source) -> None:
+    """The same of what describes a tensor: its sizes and strides are guarded, or open, by
+    themselves.
+    """
+    if "tensor_meta" in (objects.instance_dict(raw) or {}):
+        world.guard(source, Same(raw, alike))
+    else:
+        guard(world, raw, source)
+
+
+def alike(a: Any, b: Any) -> bool:
+    """Whether two specs say the same of tensors, whatever their sizes."""
+    if type(a) is not type(b) or a.mesh is not b.mesh or a.placements != b.placements:
+        return False
+    one, two = a.tensor_meta, b.tensor_meta
+    if one is None or two is None:
+        return bool(a == b)
+    orders = (getattr(each, "shard_order", None) for each in (a, b))  # own: newer torch has it
+    return bool(one.dtype == two.dtype and len(one.shape) == len(two.shape)) and len({*orders}) == 1
+
+
 def equal(a: Any, b: Any) -> bool:
     """Whether two are equal, with the same mesh."""
     return type(a) is type(b) and _mesh(a) is _mesh(b) and bool(a == b)

@@ -16,6 +16,7 @@ import torch
 
 from stator import objects
 from stator.capture.objects import torch_values
+from stator.capture.tensors.parts import own_value, place
 from stator.capture.tensors.subclasses import is_torchs
 from stator.diagnostics.catalogue import TensorDetail, TensorSubclass
 from stator.guards import (
@@ -30,7 +31,6 @@ from stator.guards import (
     Keys,
     Length,
     NoAttr,
-    Slot,
     Source,
     TypeIs,
 )
@@ -84,7 +84,7 @@ class Metadata:
         elif _is_one(value):
             guard(source, Is(value))
         elif is_torch_value(kind):
-            torch_values.guard(self._world, value, source)
+            torch_values.guard_metadata(self._world, value, source)
         elif depth > _DEEPEST:
             raise TensorSubclass(f"{name} of a tensor, which holds itself or a lot")
         elif kind is tuple or kind is list:
@@ -122,32 +122,6 @@ class Metadata:
         raise TensorDetail(
             f"{name} of a tensor made in the call, an object of type {kind.__name__}"
         )
-
-
-def own_value(raw: Any, name: str) -> Any:
-    """What an object holds itself under a name; MISSING if nothing."""
-    held = objects.instance_dict(raw)
-    if held is not None and name in held:
-        return held[name]
-    slot = _slot(raw, name)
-    if slot is None:
-        return MISSING
-    try:
-        return slot.__get__(raw)
-    except AttributeError:
-        return MISSING
-
-
-def place(raw: Any, source: Source, name: str) -> Source:
-    """Where it is."""
-    slot = _slot(raw, name)
-    return Attr(source, name) if slot is None else Slot(source, slot)
-
-
-def _slot(raw: Any, name: str) -> Any:
-    found = objects.lookup(type(raw), name)
-    member = found is not None and type(found.value) is types.MemberDescriptorType
-    return found.value if found is not None and member else None
 
 
 def _is_one(value: Any) -> bool:

@@ -14,9 +14,10 @@ from stator._native._core import Frame, is_python_class
 from stator.capture.numbers.shapes import opened
 from stator.capture.objects.c_fields import guard_mro
 from stator.capture.tensors.constructions import construction
+from stator.capture.tensors.parts import own_value, place
 from stator.capture.tensors.subclasses import HARMLESS, NO_DISPATCH, is_torchs
 from stator.capture.tensors.wrapper_code import WrapperCode
-from stator.capture.tensors.wrapper_guards import Metadata, own_value, place
+from stator.capture.tensors.wrapper_guards import Metadata
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import RegionContents, SharedMemory, TensorDetail, TensorSubclass
@@ -154,7 +155,7 @@ class Wrappers:
         fake = tensors.wrap(raw, source)
         self.code.check()
         with DisableTorchFunction():
-            self._take_parts(raw, fake, source)
+            self._take_parts(raw, fake, source, tensors.graph.latest_input().name, ())
         return fake
 
     def _check_given(self, raw: torch.Tensor) -> None:
@@ -179,7 +180,9 @@ class Wrappers:
         """Whether a class of torch's computes an opaque part from the metadata."""
         return is_torchs(type(raw)) and not isinstance(getattr(raw, name), torch.Tensor)
 
-    def _take_parts(self, raw: Any, fake: Any, source: Source) -> None:
+    def _take_parts(
+        self, raw: Any, fake: Any, source: Source, given: str, path: tuple[str, ...]
+    ) -> None:
         """What a wrapper holds is known, and where it is."""
         tensors, world = self._tensors, self._world
         names, _ = flattened(raw)
@@ -192,6 +195,7 @@ class Wrappers:
                 self._metadata.guard_value(part, where, name)
                 continue
             made = getattr(fake, name)
+            tensors.shapes.assumed.parts[given, (*path, name)] = where
             known = world.stand_ins.get(id(part), MISSING)
             if known is not MISSING and known is not made:
                 raise SharedMemory("a tensor that a wrapper holds is an input as well")
@@ -206,7 +210,7 @@ class Wrappers:
             tensors.inputs[id(made)] = part, where
             world.remember(part, made, where)
             if not _PLAIN.holds(type(part)):
-                self._take_parts(part, made, where)
+                self._take_parts(part, made, where, given, (*path, name))
 
     # ------------------------------------------------------------------ made by the program
 
@@ -235,7 +239,7 @@ class Wrappers:
         with tensors.overrides.plainly():
             made = tensors.record(frame, target, given)
         self.code.check()
-        if isinstance(made, torch.Tensor) and made.requires_grad:
+        if isinstance(made, torch.Tensor) and made.requires_grad and made.is_leaf:
             raise TensorSubclass("a tensor with `__torch_dispatch__` is made that requires grad")
         return made
 
@@ -270,6 +274,11 @@ class Wrappers:
         if self.holds(type(tensor)) or self.is_part(tensor):
             what = what.strip("_")
             raise TensorSubclass(f"{what} of a tensor with `__torch_dispatch__`, or of a part")
+
+    def check_leaf(self, tensor: torch.Tensor, leaf: bool) -> None:
+        """The program asks whether an input is a leaf: the fake of a wrapper always is one."""
+        if not leaf and self.holds(type(tensor)):
+            raise TensorSubclass("what a tensor with `__torch_dispatch__` was computed from")
 
     def check_set(self, obj: torch.Tensor, name: str) -> None:
         """Whether the program may set an attribute: not what the class's own code looks at."""

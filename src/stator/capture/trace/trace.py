@@ -180,7 +180,7 @@ def _broken_off(tracer: Tracer, task: Task, stopped: Break) -> Trace:
             operators_of(tracer.tensors.graph) if tracer.operators is None else tracer.operators
         ),
         looked=frozenset(tracer.world.looked),
-        regions=tracer.calls.regions.inside(stopped),
+        regions=(*tracer.calls.regions.inside(stopped), *tracer.calls.whole_calls.open),
         shapes=tracer.tensors.shapes,
     )
 

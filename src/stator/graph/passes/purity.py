@@ -20,6 +20,7 @@ COMPUTES: Final = "stator_computes"  # attribute of functions of ours that call 
 KEEP: Final = "stator_keep"  # in node.meta: the recorder saw an effect
 WRITTEN: Final = "stator_written"  # in node.meta: storages of the tensors that a call has changed
 DRAWS: Final = "stator_draws"  # in node.meta: how many operators draw in the body that it calls
+ONCE: Final = "stator_once"  # in node.meta: what it does can't be undone
 REFUSES: Final = "stator_refuses"  # in node.meta: it may refuse the values that it gets
 
 # They advance the random number generator. The names are those of functions and methods; a test

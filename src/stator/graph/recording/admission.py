@@ -4,6 +4,7 @@ In: a tensor, or what an operation has written to. Out: nothing, or `Unsupported
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -11,7 +12,8 @@ from stator.diagnostics.catalogue import TensorStateChanged, TensorSubclass
 from stator.graph.fakes.inputs import differentiable
 from stator.graph.fakes.views import IN_INFERENCE, view_kind
 from stator.graph.recording.errors import Unsupported
-from stator.graph.recording.operations import Operation
+from stator.graph.recording.operations import Operation, Target
+from stator.torchlib.modes import device_constructors
 from stator.torchlib.transforms import is_functorch_wrapped_tensor
 
 
@@ -40,3 +42,10 @@ def check_capturable(tensor: torch.Tensor) -> None:
 
 def refuse_wrapper(tensor: torch.Tensor) -> None:
     raise Unsupported(f"a tensor of class {type(tensor).__qualname__} is made", TensorSubclass)
+
+
+def apply_default_device(device: torch.device, target: Target, kwargs: dict[str, Any]) -> None:
+    """What torch's function mode for `torch.set_default_device` would do, were it active."""
+    wanted = kwargs.get("device") is None and not isinstance(target, tuple)
+    if wanted and target in device_constructors():
+        kwargs["device"] = device
