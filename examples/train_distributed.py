@@ -37,7 +37,8 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, _ = x.shape
         parts = self.ask(self.first(x)).view(batch, length, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
-        seen = functional.scaled_dot_product_attention(*parts, is_causal=True)
+        asked, keys, values = parts
+        seen = functional.scaled_dot_product_attention(asked, keys, values, is_causal=True)
         x = x + self.answer(seen.transpose(1, 2).reshape(batch, length, WIDTH))
         y: torch.Tensor = x + self.back(functional.gelu(self.wide(self.second(x))))
         return y
@@ -62,7 +63,7 @@ class GPT(nn.Module):
         return y
 
 
-def distributed(how: str, backend: str) -> nn.Module:
+def distributed(how: str, backend: str) -> Any:
     """The model, spread over the processes and compiled."""
     torch.manual_seed(0)
     model: Any = GPT()
@@ -98,7 +99,7 @@ def main() -> None:
         began = time.perf_counter()
         text, following = texts(generator)
         loss = functional.cross_entropy(model(text).flatten(0, 1), following.flatten())
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         optimizer.zero_grad()
         mean = loss.detach() / dist.get_world_size()

@@ -356,9 +356,11 @@ for _making in (
     marks.put(_making, Mark(Kind.DISABLE, "it says how functions are compiled"))
 for _marking, _instead in MARKING.items():
     marks.put(_marking, Mark(Kind.SUBSTITUTE, substitute=_instead))
-for _part in (replicas.before, replicas.behind, replicas.failed):
+_PARTS: Final[tuple[Any, ...]] = (replicas.before, replicas.behind, replicas.failed)
+for _part in _PARTS:
     marks.put(_part, Mark(Kind.DISABLE, "DistributedDataParallel talks to other processes"))
-for _part in (sharded.before, sharded.behind):
+_HOOKS: Final[tuple[Any, ...]] = (sharded.before, sharded.behind)
+for _part in _HOOKS:
     marks.put(_part, Mark(Kind.DISABLE, "FSDP talks to other processes"))
 if replicas.REPLICA is not None:
     marks.put(replicas.REPLICA.forward, Mark(Kind.SUBSTITUTE, substitute=replicas.forward))

@@ -26,7 +26,7 @@ def group() -> Any:
 
 def agrees() -> Any:
     @compiled
-    def program(x: torch.Tensor) -> torch.Tensor:
+    def program(x: torch.Tensor) -> Any:
         dist.all_reduce(x)
         return x + 1
 
@@ -35,7 +35,7 @@ def agrees() -> Any:
 
 def branches() -> Any:
     @compiled
-    def program(x: torch.Tensor) -> torch.Tensor:
+    def program(x: torch.Tensor) -> Any:
         if x.sum() > 3:
             return functional.all_reduce(x, "sum", group()) + 1
         return functional.all_reduce(x * 2, "max", group())
@@ -45,7 +45,7 @@ def branches() -> Any:
 
 def stays_away() -> Any:
     @compiled
-    def program(x: torch.Tensor) -> torch.Tensor:
+    def program(x: torch.Tensor) -> Any:
         if x.sum() > 3:
             return functional.all_reduce(x, "sum", group()) + 1
         return x * 2
@@ -55,7 +55,7 @@ def stays_away() -> Any:
 
 def another_shape() -> Any:
     @compiled
-    def program(x: torch.Tensor) -> torch.Tensor:
+    def program(x: torch.Tensor) -> Any:
         return functional.all_reduce(x, "sum", group()) + 1
 
     return program(torch.ones(3 + dist.get_rank()))
@@ -63,7 +63,7 @@ def another_shape() -> Any:
 
 def raises() -> Any:
     @compiled
-    def program(x: torch.Tensor) -> torch.Tensor:
+    def program(x: torch.Tensor) -> Any:
         if dist.get_rank() == 1:
             raise ValueError("mine")
         return functional.all_reduce(x, "sum", group()) + 1
@@ -76,7 +76,7 @@ def dies() -> Any:
         return module
 
     @stator.compile(backend=backend)
-    def program(x: torch.Tensor, y: Any) -> torch.Tensor:
+    def program(x: torch.Tensor, y: Any) -> Any:
         return functional.all_reduce(x + y, "sum", group()) + 1
 
     if dist.get_rank() == 1:
@@ -85,13 +85,13 @@ def dies() -> Any:
         def die(*args: Any) -> Any:
             os.kill(os.getpid(), signal.SIGKILL)
 
-        ranks.captured = die
+        ranks.captured = die  # type: ignore[assignment]
     return program(torch.ones(3), 1)
 
 
 def recompiles_alone() -> Any:
     @compiled
-    def program(x: torch.Tensor, flag: bool) -> torch.Tensor:
+    def program(x: torch.Tensor, flag: bool) -> Any:
         if flag:
             return functional.all_reduce(x, "max", group())
         return functional.all_reduce(x, "sum", group()) + 1
@@ -102,7 +102,7 @@ def recompiles_alone() -> Any:
 
 def recompiles_alone_and_communicates_alike() -> Any:
     @compiled
-    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def program(x: torch.Tensor, y: torch.Tensor) -> Any:
         return functional.all_reduce(x, "sum", group()) + y.sum()
 
     found = [program(torch.ones(3), torch.ones(2 + k * dist.get_rank())) for k in range(3)]
@@ -111,7 +111,7 @@ def recompiles_alone_and_communicates_alike() -> Any:
 
 def changes_other_sizes() -> Any:
     @compiled
-    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    def program(x: torch.Tensor, y: torch.Tensor) -> Any:
         return functional.all_reduce(x.sum(0), "sum", group()) + y.sum()
 
     first = dist.get_rank() == 0

@@ -143,10 +143,10 @@ def _in_buckets(
 ) -> tuple[Callable[..., Any], Artefact]:
     """Calls the backend for each piece of a graph that is cut where a replica's buckets end."""
     singles = buckets.in_tuples(cut)
-    for name, piece in list(cut.named_children()):
+    for name, piece in cast("list[tuple[str, fx.GraphModule]]", list(cut.named_children())):
         inputs = [node.meta["example_value"] for node in piece.graph.find_nodes(op="placeholder")]
         try:
-            function, _ = _alone(cast("fx.GraphModule", piece), inputs, mode, options, title)
+            function, _ = _alone(piece, inputs, mode, options, title)
         except BackendError:  # what it says of the whole is what is told
             return _alone(module, examples, mode, options, title)
         setattr(cut, name, buckets.Piece(function, single=name in singles))

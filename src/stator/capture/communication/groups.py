@@ -74,7 +74,7 @@ class Groups:
 
     def _wrap(self, raw: Any, source: Source) -> Any:
         self._world.guard(source, IsWeak(raw))
-        return self._world.know(raw)
+        return self._world.remember(raw, raw, source)  # not as fixed, which would keep it alive
 
     def _wrap_work(self, raw: Any, source: Source) -> Any:
         """The handle of a collective that was begun outside: each call has another one."""
