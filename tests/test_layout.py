@@ -35,6 +35,7 @@ ORDER: Final = (
     "backends",
     "store",
     "driver",
+    "front",
     "api",
     "dropin",
     "cli",

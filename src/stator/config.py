@@ -96,9 +96,6 @@ _DEFAULTS: Final = {
     if not name.startswith("_") and type(value) in (int, bool, str)
 }
 
-NAMES: Final = frozenset(_DEFAULTS)
-"""Of all settings."""
-
 
 def _checked(name: str, value: Any) -> Any:
     if name not in _DEFAULTS:
@@ -111,6 +108,11 @@ def _checked(name: str, value: Any) -> Any:
     if name in _CHOICES and value not in _CHOICES[name]:
         raise ValueError(f"{name} must be one of {', '.join(_CHOICES[name])}, not {value!r}")
     return value
+
+
+def settings() -> dict[str, Any]:
+    """All settings, as they are now."""
+    return {name: globals()[name] for name in _DEFAULTS}
 
 
 class patch(ContextDecorator):  # noqa: N801 - used like a function

@@ -14,6 +14,7 @@ import torch
 
 import stator
 from stator.store import files, folder
+from stator.store.digests import of_code
 from stator.store.files import Stored
 from stator.store.reasons import CacheError, Damaged
 
@@ -134,8 +135,6 @@ def test_what_may_not_be_called(cache: Path, path: str) -> None:
     kind = "function" if path == "torch.load" else "c"
     digest = "0" * 32
     if kind == "function":
-        from stator.store.digests import of_code
-
         digest = of_code(torch.load.__code__)
     rows.append([kind, module, name, name if kind == "c" else digest])
     called[0][1] = len(rows) - 1

@@ -16,6 +16,7 @@ import pytest
 import torch
 
 import stator
+from stator.driver import loading
 
 PROGRAM = """
 import os
@@ -237,22 +238,24 @@ def deterministic() -> Iterator[None]:
 
 @contextmanager
 def patched_gelu() -> Iterator[None]:
-    before = torch.nn.functional.gelu
-    torch.nn.functional.gelu = lambda x: x * 1000
+    functional: Any = torch.nn.functional
+    before = functional.gelu
+    functional.gelu = lambda x: x * 1000
     try:
         yield
     finally:
-        torch.nn.functional.gelu = before
+        functional.gelu = before
 
 
 @contextmanager
 def patched_linear() -> Iterator[None]:
-    before = torch.nn.Linear.forward
-    torch.nn.Linear.forward = lambda self, x: before(self, x) * 2
+    linear: Any = torch.nn.Linear
+    before = linear.forward
+    linear.forward = lambda self, x: before(self, x) * 2
     try:
         yield
     finally:
-        torch.nn.Linear.forward = before
+        linear.forward = before
 
 
 @contextmanager
@@ -387,11 +390,10 @@ def test_another_model(cache: Path, name: str) -> None:
 def test_another_version(
     cache: Path, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    from stator.driver import cached
-
     process(PROGRAM, X)
-    real = cached.world
-    monkeypatch.setattr(cached, "world", lambda **k: {**real(**k), name: "another"})
+    module: Any = loading
+    real = module.world
+    monkeypatch.setattr(module, "world", lambda **k: {**real(**k), name: "another"})
     log = tmp_path / "log"
     stator.set_logs("cache", out=str(log))
     try:

@@ -100,7 +100,7 @@ def _steps(program: Program, made: Any) -> list[str]:
             return _called(place, function, args, kwargs)
 
         for step in module.__dict__["drive"](function, call):
-            forget_marks(step)
+            _forget_marks(step)
             text = _NODE.sub("grad_fn", "\n".join(describe(step)))
             drawn = torch.rand(()).item(), random.random(), numpy.random.rand()
             found.append(f"{text}\nthe next draws: {drawn}")
@@ -112,6 +112,17 @@ def _steps(program: Program, made: Any) -> list[str]:
         numpy.random.set_state(before[2])
         del sys.modules[module.__name__]
     return found
+
+
+def _forget_marks(value: Any) -> None:
+    if type(value) is dict:
+        for each in value.values():
+            _forget_marks(each)
+    elif type(value) is list or type(value) is tuple:
+        for each in value:
+            _forget_marks(each)
+    else:
+        forget_marks(value)
 
 
 def _called(place: str, function: Any, args: Any, kwargs: Any) -> Any:

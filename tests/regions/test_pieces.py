@@ -1,4 +1,4 @@
-"""Graphs that call regions are compiled in pieces: the same values, gradients, memory and identity."""
+"""Graphs that call regions are compiled in pieces: the same values, gradients and memory."""
 
 import copy
 import weakref
@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import stator
+from stator.backends import BackendError
 from stator.backends.compile import as_it_is
 from stator.diagnostics.artefacts import Title
 from stator.driver import backend
@@ -222,8 +223,8 @@ def test_the_memory_of_what_nothing_uses_any_more() -> None:
         alive.append(len(living))
         return (made,)
 
-    sizes = [each for each in parts.inputs]
-    parts.joined([piece] * len(parts.pieces), Title("f", 1))(*[torch.zeros(1) for _ in sizes])
+    joined = parts.joined([piece] * len(parts.pieces), Title("f", 1))
+    joined(*[torch.zeros(1) for _ in parts.inputs])
     assert max(alive) == 2
 
 
@@ -261,7 +262,7 @@ def test_a_piece_that_inductor_fails_on(monkeypatch: pytest.MonkeyPatch) -> None
     def failing(module: Any, *args: Any) -> Any:
         asked[0] += 1
         if asked[0] == 2:
-            raise backend.BackendError("inductor", "failed", "")
+            raise BackendError("inductor", "failed", "")
         return alone(module, *args)
 
     monkeypatch.setattr(backend, "_alone", failing)

@@ -9,7 +9,7 @@ import torch.fx as fx
 from stator.torchlib.aot import aot_module_simplified, make_boxed_func
 from stator.torchlib.operators import ASSERT_ASYNC, ASSERT_ASYNC_MESSAGE, ASSERT_SCALAR
 
-from . import packed_operator, recurrent, reshaped
+from . import certain_dropout, packed_operator, recurrent, reshaped
 
 _CHECKS: Final = frozenset(
     {
@@ -54,6 +54,7 @@ def aot_eager(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable
     recurrent.as_operators(module)
     packed_operator.as_operators(module)
     reshaped.as_views(module)
+    certain_dropout.as_products(module)
     compiled: Callable[..., Any] = aot_module_simplified(
         module, list(example_inputs), fw_compiler=_as_it_is, bw_compiler=_without_checks
     )

@@ -26,8 +26,9 @@ from stator.torchlib.backends import functorch_config as aot_settings
 from stator.torchlib.fakes import FakeTensorMode
 from stator.torchlib.tensors import DisableTorchFunctionSubclass
 
+from .body_calls import run_bodies
 from .errors import BackendError
-from .registry import Backend, Compiled, backend_name, lookup
+from .registry import Backend, Compiled, backend_name, is_built_in, lookup
 
 # AOTAutograd makes one of two operators that compute the same, and forgets that their results have
 # sizes under two names: of those that are kept for the backward, one name is nobody's.
@@ -63,6 +64,8 @@ def compile_graph(
     unasked = asks_classes(module)
     context = TracingContext(fake_mode)
     settings = _settings(module)
+    if not is_built_in(backend):
+        run_bodies(module)
     try:
         # It may fail in the middle of the graph, in a scope that the graph has entered.
         with (

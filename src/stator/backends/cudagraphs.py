@@ -16,7 +16,7 @@ import torch.fx as fx
 from stator.torchlib.aot import aot_module_simplified, make_boxed_func
 from stator.torchlib.operators import OpOverload
 
-from . import packed_operator, recurrent, reshaped
+from . import certain_dropout, packed_operator, recurrent, reshaped
 from .recording import Recorder
 from .static_inputs import in_forward
 
@@ -30,6 +30,7 @@ def cudagraphs(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callabl
     recurrent.as_operators(module)
     packed_operator.as_operators(module)
     reshaped.as_views(module)
+    certain_dropout.as_products(module)
     compiled: Callable[..., Any] = aot_module_simplified(
         module, list(example_inputs), fw_compiler=_forward, bw_compiler=_recorded
     )

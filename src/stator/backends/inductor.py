@@ -9,7 +9,7 @@ import torch.fx as fx
 
 from stator.torchlib import inductor as torch_inductor
 
-from . import packed_operator, recurrent, reshaped, vector_instructions
+from . import certain_dropout, packed_operator, recurrent, reshaped, vector_instructions
 from .inductor_settings import config_patches
 from .kept_copies import keep_copies
 
@@ -31,6 +31,7 @@ def inductor(
     recurrent.as_operators(module)
     packed_operator.as_operators(module)
     reshaped.as_views(module)
+    certain_dropout.as_products(module)
     keep_copies(module)
     vector_instructions.try_each_once()
     compile_fx = torch_inductor.compile_fx()

@@ -107,9 +107,15 @@ def exchanges_of(module: fx.GraphModule) -> dict[str, list[Exchange]]:
     return found
 
 
-def communicates(module: fx.GraphModule) -> bool:
-    """Whether there is a collective in a graph."""
-    return any(_name(node) is not None for node in _nodes(module))
+def groups_of(graph: fx.Graph) -> list[Any]:
+    """The process groups that the operators of a graph name."""
+    found: dict[str, Any] = {}
+    for node in graph.nodes:
+        if _name(node) is not None:
+            for each in node.args:
+                if type(each) is str and (group := distributed.group_of(each)) is not None:
+                    found[each] = group
+    return list(found.values())
 
 
 def _nodes(module: fx.GraphModule) -> Iterator[fx.Node]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import torch
 import torch.fx as fx
@@ -35,9 +35,10 @@ from stator.backends.static_inputs import mark_lasting
 from stator.backends.worth import own_operators
 from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
+from stator.distributed import buckets
 from stator.driver import pieces
+from stator.driver.label import Label
 from stator.driver.later import later
-from stator.driver.ledger import Label
 from stator.driver.options import Options
 from stator.graph import Recorded
 from stator.store.parts import Artefact, Graph, Kernels
@@ -60,7 +61,7 @@ class Ready:
     call: Callable[..., Any]
     own: str | None = None
     """Why it is the graph itself: Inductor could not make it faster, or would take too long yet."""
-    artefact: Artefact = Unstorable(Reason.BACKEND, "another backend")
+    artefact: Artefact = None
     """What can be stored of it, or why nothing can."""
 
 
@@ -115,7 +116,10 @@ def compile_recorded(
 def _compiled(
     module: fx.GraphModule, examples: list[Any], mode: Any, options: Options, title: Title
 ) -> tuple[Callable[..., Any], Artefact]:
-    """Calls the backend; a graph that calls regions is compiled in pieces."""
+    """Calls the backend; a graph that calls regions, or fills buckets, is compiled in pieces."""
+    cut = None if options.backend == "eager" else buckets.cut(module)
+    if cut is not None:
+        return _in_buckets(cut, module, examples, mode, options, title)
     parts = None
     if options.inductor and not options.for_backend and torch_inductor.is_as_usual():
         parts = pieces.taken_apart(module, examples)
@@ -126,7 +130,27 @@ def _compiled(
     except BackendError:  # it may do better with all of it, and else says so
         return _alone(module, examples, mode, options, title)
     call = parts.joined([each for each, _ in made], title)
-    return call, Unstorable(Reason.KERNELS, "it was compiled in pieces")
+    return call, _PIECES
+
+
+def _in_buckets(
+    cut: fx.GraphModule,
+    module: fx.GraphModule,
+    examples: list[Any],
+    mode: Any,
+    options: Options,
+    title: Title,
+) -> tuple[Callable[..., Any], Artefact]:
+    """Calls the backend for each piece of a graph that is cut where a replica's buckets end."""
+    singles = buckets.in_tuples(cut)
+    for name, piece in list(cut.named_children()):
+        inputs = [node.meta["example_value"] for node in piece.graph.find_nodes(op="placeholder")]
+        try:
+            function, _ = _alone(cast("fx.GraphModule", piece), inputs, mode, options, title)
+        except BackendError:  # what it says of the whole is what is told
+            return _alone(module, examples, mode, options, title)
+        setattr(cut, name, buckets.Piece(function, single=name in singles))
+    return cut.forward, _PIECES
 
 
 def _alone(
@@ -164,6 +188,7 @@ def _alone(
     return _called(call.call, title), Kernels(call.innermost, torch.is_grad_enabled())
 
 
+_PIECES: Final = Unstorable(Reason.KERNELS, "it was compiled in pieces")
 _CUDA_GRAPHS: Final = Unstorable(Reason.KERNELS, "CUDA graphs are in use")
 
 

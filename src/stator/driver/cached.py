@@ -10,61 +10,34 @@ from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any, Final
 
-from stator import config, guards
-from stator._native._core import CompiledFunction
-from stator.capture.trace.task import Trust
+from stator import guards
+from stator._native._core import CompiledFunction, Entry
 from stator.diagnostics.artefacts import Title
 from stator.diagnostics.breaks import CaptureError, Place
-from stator.driver import profiling
+from stator.driver import loading, profiling
 from stator.driver.announcements import Instead
 from stator.driver.failures import Failures
-from stator.driver.ledger import NUMBERS, Compilation, Label, Ledger
+from stator.driver.label import Label
+from stator.driver.ledger import Compilation, Ledger
+from stator.driver.loading import Found, given_by
 from stator.driver.naming import name_graph
+from stator.driver.numbers import NUMBERS
 from stator.driver.options import Options
 from stator.driver.rerun import Rerun
 from stator.driver.tally import TOTALS, Tally
 from stator.effects.suspension import Suspension
-from stator.emit import residual
 from stator.emit.ending import Ending
-from stator.evaluator.points import Point, Slot
+from stator.emit.residual import Residual
 from stator.graph.recording.interrupts import is_interrupt
 from stator.guards.reference import Call
-from stator.store import digests, entry, files, folder
-from stator.store.entry import Loaded
+from stator.store import entry, files, folder
 from stator.store.files import Stored
 from stator.store.folder import Key, say
 from stator.store.parts import Kernels
 from stator.store.reasons import Damaged, Reason, Stale, Unstorable
-from stator.store.world import difference, world
+from stator.store.world import world
 
 EndingOf = Callable[[Suspension], Ending]
-
-
-def key_of(
-    function: FunctionType,
-    options: Options,
-    label: Label,
-    points: Sequence[Point],
-    trust: Trust,
-) -> Key | None:
-    """What entries of a function are stored under; None: they are not."""
-    if type(options.backend) is not str or trust is not Trust.SEEN:
-        return None
-    code = points[0].code if points else function.__code__
-    told = tuple(
-        (digests.of_code(p.code), p.unit, list(p.locals), [_kind(k) for k in p.stack], p.behind)
-        for p in points
-    )
-    chosen = repr((options.backend, options.fullgraph, options.dynamic, options.mode))
-    given = repr(sorted((name, repr(value)) for name, value in options.options.items()))
-    shown = label.name.partition(", resumed in ")[0]
-    name = str(function.__module__), shown, code.co_qualname, digests.of_code(code)
-    return Key(name, f"{chosen} {given} {options.regions}", told)
-
-
-def _kind(kind: Any) -> Any:
-    return kind.name if type(kind) is Slot else int(kind)
-
 
 # ---------------------------------------------------------------------- found
 
@@ -82,74 +55,32 @@ def found(
         return None
     function = compiled.__wrapped__
     assert isinstance(function, FunctionType)
-    began = time.perf_counter()
-    for name, stored in folder.candidates(key):
-        if name in ledger.from_cache:
-            continue  # it is in the bucket, and does not fit
+    for each in loading.found(key, function, bound, label, ledger.from_cache):
         try:
-            made = _one(stored, function, bound, label, ledger, ending)
-        except Stale as error:
-            say(f"{label}: {name} is not used: {error}")
-            continue
-        except (Damaged, Unstorable) as error:
-            folder.warn(f"{name} is ignored: {error}")
-            continue
+            made = _installed(each, function, label, ledger, ending)
         except Exception as error:
             if is_interrupt(error):
                 raise
-            folder.warn(f"{name} is ignored: {type(error).__name__}: {error}")
+            folder.warn(f"{each.name} is ignored: {type(error).__name__}: {error}")
             continue
-        if made is None:
-            say(f"{label}: {name} is for other calls")
-            continue
-        ledger.from_cache.add(name)
-        folder.used(name)
+        ledger.from_cache.add(each.name)
+        loading.used(each, label)
         TOTALS.loaded += 1
-        seconds = time.perf_counter() - began
-        say(f"{label}: loaded from {name} in {seconds * 1000:.1f} ms")
         return made
     return None
 
 
-def _one(
-    stored: Stored,
-    function: FunctionType,
-    bound: tuple[Any, ...],
-    label: Label,
-    ledger: Ledger,
-    ending: EndingOf,
-) -> Compilation | None:
-    """A stored entry in the bucket, if its guards hold for the call."""
-    native = bool(stored.header.get("native"))
-    other = difference(stored.header.get("world", {}), world(native=native))
-    if other is not None:
-        raise Stale(other)
-    loaded = entry.load(stored, Call(bound, function), folder.native_folder())
-    if loaded.native and not native:
-        raise Damaged("native code that the header does not mention")
-    tree = guards.compile(loaded.guards)
-    if not tree.check(bound, function):
-        say(f"{label}: {tree.explain(bound, function)}")
-        return None
-    return _installed(stored, loaded, function, label, ledger, ending)
-
-
 def _installed(
-    stored: Stored,
-    loaded: Loaded,
-    function: FunctionType,
-    label: Label,
-    ledger: Ledger,
-    ending: EndingOf,
+    each: Found, function: FunctionType, label: Label, ledger: Ledger, ending: EndingOf
 ) -> Compilation:
+    loaded = each.loaded
     title = Title.of(label.name, next(NUMBERS))
     tally = Tally(whole=not label.units)
     around = loaded.around
     graph, failed = loaded.graph, None
     if graph is not None:
-        instead = Instead(label, tally)
         rerun = Rerun(
-            *(label, instead),
+            *(label, Instead(label, tally)),
             possible=around.rerun,
             draws=around.draws,
             changed=around.changed,
@@ -159,36 +90,31 @@ def _installed(
         failed = Failures(title, lines, rerun)
         graph = rerun.around(entry.around(graph, around))
     behind = None if loaded.suspension is None else ending(loaded.suspension)
-    made = residual(
-        loaded.plan,
-        code=function.__code__,
-        inputs=loaded.inputs if graph is not None else (),
-        graph=graph,
-        name=title.name,
-        ending=behind,
-        namespace=function.__globals__,
-        number=title.number,
-        about=[*title.about(label, loaded.operators, None), "from the cache"],
-        failed=failed,
+    made, residual = loading.installed(
+        *(loaded, function, label, title, ledger.bucket), behind, graph, failed
     )
-    profiling.note(made.function, made.graph, (title.graph, *loaded.ranges))
-    tree = guards.compile(loaded.guards, outputs=made.sources)
-    installed = ledger.bucket.add(
-        tree, made.target, fetch=bool(made.sources), tails=behind is not None, steady=loaded.steady
-    )
-    tally.entries.append(installed)
+    profiling.note(residual.function, residual.graph, (title.graph, *loaded.ranges))
+    tally.entries.append(made)
+    return compilation(each, made, label, residual, title.number, tally)
+
+
+def compilation(
+    each: Found, made: Entry, label: Label, residual: Residual, number: int, tally: Tally
+) -> Compilation:
+    """What a ledger knows of an entry that was loaded."""
+    loaded = each.loaded
     return Compilation(
-        installed,
+        made,
         label,
         loaded.guards,
         loaded.code,
-        made.text,
+        residual.text,
         broken=None if loaded.broken is None else _broken(loaded.broken),
         operators=loaded.operators,
-        number=title.number,
+        number=number,
         tally=tally,
         cached=True,
-        stored=stored,
+        stored=each.stored,
     )
 
 
@@ -215,7 +141,7 @@ def keep(
     options: Options,
 ) -> None:
     """Stores an entry in the cache, if there is one; says why not, if so."""
-    if not config.cache or key is None:
+    if not folder.is_on() or key is None:
         return
     try:
         stored = stored_of(key, made, options)
@@ -258,9 +184,6 @@ def not_stored(label: Label, why: str) -> None:
     NOT_STORED[str(label)] = why
 
 
-_OPTIONS: Final = ("backend", "fullgraph", "dynamic", "mode", "regions")
-
-
 def stored_of(key: Key, made: Compilation, options: Options) -> Stored:
     """An entry as data, with what it depends on; raises Unstorable."""
     parts = made.parts
@@ -272,10 +195,7 @@ def stored_of(key: Key, made: Compilation, options: Options) -> Stored:
         "key": key.text,
         "label": made.label.name,
         "native": native,
-        "call": {
-            **{name: getattr(options, name) for name in _OPTIONS},
-            "options": dict(options.options) or None,
-        },
+        "call": given_by(options),
         "world": world(native=native),
         "made": time.time(),
         "operators": len(made.operators),

@@ -33,7 +33,7 @@ from stator.driver import announcements, ranks, reproducer, stance
 from stator.driver.abandon import abandon
 from stator.driver.attempts import Second
 from stator.driver.backend import ValuesInGraphError
-from stator.driver.cached import found, keep, key_of
+from stator.driver.cached import found, keep
 from stator.driver.entries import (
     ChangedError,
     assemble,
@@ -50,9 +50,9 @@ from stator.driver.errors import (
 )
 from stator.driver.first_steps import runs_once
 from stator.driver.forking import expect_traces
+from stator.driver.label import Label
 from stator.driver.ledger import (
     Compilation,
-    Label,
     Ledger,
     Recompile,
     forget_recent,
@@ -60,6 +60,7 @@ from stator.driver.ledger import (
     own_ledger,
     shared_ledger,
 )
+from stator.driver.loading import key_of
 from stator.driver.notice import notice
 from stator.driver.one_at_a_time import compiling_alone
 from stator.driver.options import Options
@@ -214,7 +215,10 @@ class Compiler:
         function = compiled.__wrapped__
         assert isinstance(function, FunctionType)
         ledger = self._ledger(compiled)
-        key = self.key = key_of(function, self.options, self.label, self.points, self.trust)
+        key = None
+        if self.trust is Trust.SEEN:
+            key = key_of(function, self.options, self.label, self.points)
+        self.key = key
         with interruptible():
             known = self._from_cache(key, compiled, ledger, bound)
         if known is not None:
@@ -500,11 +504,7 @@ class Compiler:
             code = function.__code__
             mine = own_ledger(code, self.options)
             mine.continuations = ledger.continuations
-            last = Task(function, (), points).place
-            name = self.label.name.partition(", resumed")[0]
-            units = tuple(point.unit for point in points)
-            title = f"{name}, resumed in {last.function}"
-            label = Label(title, last.file, last.line, units, self.label.explained)
+            label = self.label.behind(points)
             announcements.continued(self.label, label)
             miss = Compiler(self.options, label, mine, points=points, trust=trust)
             return CompiledFunction(function, miss, bucket=mine.bucket)

@@ -28,8 +28,10 @@ from stator.driver.errors import SpecializedError
 from stator.driver.failures import Failures
 from stator.driver.fallback import is_plain, unbinding
 from stator.driver.grad_mode_inside import changes_with_grad
-from stator.driver.ledger import NUMBERS, Compilation, Label, Ledger
+from stator.driver.label import Label
+from stator.driver.ledger import Compilation, Ledger
 from stator.driver.naming import name_graph
+from stator.driver.numbers import NUMBERS
 from stator.driver.numbers_only import only_numbers
 from stator.driver.options import Options
 from stator.driver.rerun import Rerun
@@ -233,9 +235,7 @@ def install(
         tally=built.tally,
         own=built.own,
         kept=built.kept,
-        parts=parts_of(
-            found, kept, built.artefact, built.around, built.title, built.code, built.operators
-        ),
+        parts=parts_of(found, kept, built),
     )
 
 

@@ -8,12 +8,11 @@ text.
 """
 
 import contextlib
-import itertools
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from types import CodeType, FunctionType
+from types import CodeType
 from typing import Any, Final
 
 from stator._native._core import Bucket, Entry
@@ -22,7 +21,9 @@ from stator.diagnostics.catalogue import reason_of
 from stator.diagnostics.recompiles import REMEDIES, Cause
 from stator.driver.continuations import Continuations
 from stator.driver.dynamics import Dynamics
+from stator.driver.label import Label
 from stator.driver.living import Living
+from stator.driver.numbers import NUMBERS
 from stator.driver.options import Options
 from stator.driver.tally import Tally
 from stator.guards import Guard
@@ -30,46 +31,7 @@ from stator.store.files import Stored
 from stator.store.parts import Parts
 
 _REMEMBERED: Final = 64  # recompiles whose reasons are kept
-NUMBERS: Final = itertools.count(1)
-"""Of compiles."""
 _SHOWN: Final = 4  # reasons that are printed
-
-
-@dataclass(frozen=True)
-class Label:
-    """What messages call a compiled function."""
-
-    name: str
-    file: str
-    line: int
-    units: tuple[int, ...] = ()
-    """Of a continuation: the instructions at which it begins. Several may begin in one line."""
-    explained: int = 0
-    """Which explanation it is for: each tells of its own calls alone. 0 for none."""
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.file}:{self.line})"
-
-    @property
-    def function(self) -> str:
-        """As for places in a program."""
-        return self.name
-
-    @classmethod
-    def of(cls, function: FunctionType, name: str | None = None) -> "Label":
-        code = _written(function).__code__
-        return cls(name or function.__qualname__, code.co_filename, code.co_firstlineno)
-
-
-def _written(function: FunctionType) -> FunctionType:
-    """The function that a user has written, where a decorator has put another around it."""
-    seen = {id(function)}
-    while type(inner := function.__dict__.get("__wrapped__")) is FunctionType:
-        if id(inner) in seen:
-            break
-        seen.add(id(inner))
-        function = inner
-    return function
 
 
 @dataclass(frozen=True, eq=False)

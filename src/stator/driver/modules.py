@@ -24,9 +24,9 @@ from torch import nn
 from stator import objects
 from stator.distributed.replicas import Replicated, is_replica
 from stator.distributed.sharded import Sharded, in_use
-from stator.driver.compiler import compiled_function
-from stator.driver.ledger import Label
+from stator.driver.label import Label
 from stator.driver.options import Options
+from stator.driver.starting import compiled_function
 from stator.objects.annotations import copy_annotations
 
 M = TypeVar("M", bound=nn.Module)

@@ -1,9 +1,9 @@
 """A graph that calls regions, in pieces: each body is compiled alone, once, and called from Python.
 
 Stage: driver, where Inductor gets a graph. In: a graph with calls of regions, and its inputs. Out:
-`Pieces`: the bodies, what lies before, between and behind their calls, and a function that calls them
-in the order of the graph; None if it is to stay whole. AOTAutograd and Inductor do much for each
-call of a body, again and again; so they do it for none, and 48 layers take as long as two.
+`Pieces`: the bodies, what lies before, between and behind their calls, and a function that calls
+them in the order of the graph; None if it is to stay whole. AOTAutograd and Inductor do much for
+each call of a body, again and again; so they do it for none, and 48 layers take as long as two.
 
 A graph is taken apart only where that is the same: nothing is written to or left open, no size is
 unknown, and in training each piece has one result with a gradient at most (of two, one might be
@@ -144,7 +144,7 @@ class _Cutter:
         for user in node.users:
             if not _is_result(user):
                 raise _WholeError
-            results[user.args[1]] = user  # type: ignore[index, call-overload]
+            results[user.args[1]] = user  # type: ignore[index]
         if name not in self._bodies:
             body = getattr(self._module, name)
             if CONFIG in body.meta:
@@ -208,7 +208,7 @@ class _Cutter:
         if node in self._given:
             given: torch.Tensor = self._given[node]
             return given
-        value = node.meta.get("example_value")
+        value: Any = node.meta.get("example_value")
         _check_static(value)
         made: torch.Tensor = value.detach()
         return made.requires_grad_() if value.requires_grad else made

@@ -11,7 +11,8 @@ from typing import Final
 from stator.distributed import agreement
 from stator.distributed.digest import EAGER, FAILED, GRAPH, Record, exchanges_of, text_of
 from stator.distributed.errors import RankDivergence
-from stator.driver.ledger import Label, Recompile
+from stator.driver.label import Label
+from stator.driver.ledger import Recompile
 from stator.graph import Recorded
 
 _NOTHING: Final[dict[str, set[int]]] = {}

@@ -22,7 +22,7 @@ import torch
 from stator._native._core import RunOriginal
 from stator.capture import Trace
 from stator.driver.announcements import Instead
-from stator.driver.ledger import Label
+from stator.driver.label import Label
 from stator.driver.tally import Why
 from stator.graph.recording.interrupts import is_interrupt
 from stator.torchlib.autograd import top_saved_hooks

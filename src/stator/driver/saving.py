@@ -1,7 +1,7 @@
-"""Compiled programs as files: `stator.save` and `stator.load`.
+"""Compiled programs as files: `stator.save` (`loading.from_file` is the way back).
 
-Stage: driver. In: what `stator.compile` has returned, after it was called; or a path. Out: a file
-with all that was compiled for it, continuations included; or a compiled function that has it all.
+Stage: driver. In: what `stator.compile` has returned, after it was called. Out: a file
+with all that was compiled for it, continuations included.
 """
 
 import os
@@ -15,10 +15,10 @@ from stator.driver.cached import not_stored, stored_of
 from stator.driver.compiler import Compiler
 from stator.driver.ledger import Compilation
 from stator.driver.modules import CompiledModule
-from stator.store import files, folder
+from stator.driver.starting import compiler_of
+from stator.store import files
 from stator.store.folder import Key
-from stator.store.reasons import CacheError, Damaged, Unstorable
-from stator.store.world import difference, world
+from stator.store.reasons import CacheError, Unstorable
 
 
 def save(path: str | os.PathLike[str], compiled: Callable[..., Any]) -> list[str]:
@@ -47,24 +47,6 @@ def save(path: str | os.PathLike[str], compiled: Callable[..., Any]) -> list[str
     return left
 
 
-def loaded(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Makes the entries of a file known, and answers the options they were compiled with."""
-    try:
-        found = files.read(Path(path))
-    except Damaged as error:
-        raise CacheError(f"{os.fspath(path)} can't be loaded: {error}") from None
-    differences = [
-        difference(each.header.get("world", {}), world(native=bool(each.header.get("native"))))
-        for each in found
-    ]
-    if differences and all(differences):
-        raise CacheError(f"{os.fspath(path)} was made in another world: {differences[0]}")
-    for each in found:
-        known = folder.LOADED.setdefault(str(each.header.get("key")), [])
-        known.append(each)
-    return dict(found[0].header.get("call", {})) if found else {}
-
-
 def _compiler(compiled: Any) -> Compiler:
     """The compiler behind what `stator.compile` has returned."""
     function = compiled
@@ -72,7 +54,7 @@ def _compiler(compiled: Any) -> Compiler:
         function = type(compiled).__dict__["__call__"].__get__(compiled)
     if isinstance(function, MethodType):
         function = function.__func__
-    miss = function.miss if isinstance(function, CompiledFunction) else None
+    miss = compiler_of(function) if isinstance(function, CompiledFunction) else None
     if not isinstance(miss, Compiler):
         raise TypeError("stator.save() needs what stator.compile() has returned")
     return miss
@@ -91,5 +73,6 @@ def _entries(first: Compiler) -> Iterator[tuple[Key, Compilation]]:
         if compiler.key is not None:
             yield from ((compiler.key, made) for made in ledger.compilations)
         for each in ledger.continuations.all():
-            if isinstance(each.miss, Compiler):
-                open_.append(each.miss)
+            behind = compiler_of(each)
+            if isinstance(behind, Compiler):
+                open_.append(behind)

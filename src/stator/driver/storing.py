@@ -4,12 +4,15 @@ Stage: driver. In: a trace and what was built of it. Out: `Parts` (stator.store)
 that the entry does not hold itself.
 """
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stator.diagnostics.artefacts import Title
 from stator.driver.rerun import Rerun
 from stator.driver.steady import is_steady
 from stator.driver.tracing import Captured
+from stator.effects.instruction import Way
+from stator.effects.suspension import Suspension
 from stator.graph.passes.size_inputs import Sizes
 from stator.graph.recording.arrays import Edges
 from stator.guards import Guard
@@ -41,15 +44,29 @@ def around_of(
     return Around(sizes.reads, rerun.possible, rerun.draws, rerun.changed)
 
 
-def parts_of(
-    found: Captured,
-    guards: tuple[Guard, ...],
-    artefact: Artefact,
-    around: Around | Unstorable,
-    title: Title,
-    code: str | None,
-    operators: tuple[str, ...],
-) -> Parts | None:
+def _bare(found: Suspension) -> Suspension:
+    """Where a program goes on, without the values that the trace had there."""
+    step = found.step
+    empty = replace(step, operands=(None,) * len(step.operands), way=Way(0, ()), other=None)
+    return replace(found, values=(None,) * len(found.values), step=empty)
+
+
+class Built(Protocol):
+    """What the backend made of a graph."""
+
+    @property
+    def artefact(self) -> Artefact: ...
+    @property
+    def around(self) -> Around | Unstorable: ...
+    @property
+    def title(self) -> Title: ...
+    @property
+    def code(self) -> str | None: ...
+    @property
+    def operators(self) -> tuple[str, ...]: ...
+
+
+def parts_of(found: Captured, guards: tuple[Guard, ...], built: Built) -> Parts | None:
     """The parts of an entry that calls what was captured."""
     trace = found.trace
     if trace.plan is None:
@@ -59,10 +76,11 @@ def parts_of(
         name, reason, hint, places, *rest = found.error.given
         broken = (name, reason, hint, [tuple(place) for place in places], *rest)
     return Parts(
-        *(guards, trace.plan, tuple(trace.inputs), artefact, around, trace.suspension),
-        name=title.name,
-        operators=operators,
-        graph=code,
+        *(guards, trace.plan, tuple(trace.inputs), built.artefact, built.around),
+        suspension=None if trace.suspension is None else _bare(trace.suspension),
+        name=built.title.name,
+        operators=built.operators,
+        graph=built.code,
         broken=broken,
         steady=is_steady(trace),
         ranges=trace.ranges,

@@ -186,11 +186,12 @@ def counters() -> dict[str, Any]:
 
     `unique_graphs` and their `operators`, and how many of them run by `torch_kernels`, since
     Inductor could not make them faster, or would take too long yet; `graph_breaks`, as places of
-    the program, and for each reason how many graphs end there (`break_reasons`); `compiles`, `loaded` from the cache,
-    `recompiles`, `failures`, `limits` that were reached. Of `calls` of compiled functions: `hits`
-    were served by what had been compiled before, `captured` by that or by what was compiled for
-    them, and `eager` ran as they are, by reason (`eager_reasons`). What is disabled, or runs under
-    the stance "force_eager", is not counted. `stator.reset()` begins anew.
+    the program, and for each reason how many graphs end there (`break_reasons`); `compiles`,
+    what was `loaded` from the cache, `recompiles`, `failures`, `limits` that were reached. Of
+    `calls` of compiled functions: `hits` were served by what had been compiled before, `captured`
+    by that or by what was compiled for them, and `eager` ran as they are, by reason
+    (`eager_reasons`). What is disabled, or runs under the stance "force_eager", is not counted.
+    `stator.reset()` begins anew.
     """
     runs = TOTALS.runs
     return {

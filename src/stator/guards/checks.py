@@ -444,17 +444,18 @@ class Relation(Holds):
 class Same(Check):
     """The same object, natively; otherwise one of its type that is equal to it, as it says.
 
-    For objects that stand for a value and do not change: they are compared as they themselves do.
+    For objects that stand for a value and do not change.
     """
 
     object: Any
+    equal: Callable[[Any, Any], bool]
 
     @property
     def argument(self) -> tuple[Any, Callable[[Any], bool]]:
         return self.object, self._is_equal
 
     def _is_equal(self, value: Any) -> bool:
-        return type(value) is type(self.object) and bool(value == self.object)
+        return self.equal(value, self.object)
 
     def holds(self, value: Any, read: Reader) -> bool:
         return value is self.object or self._is_equal(value)

@@ -14,7 +14,7 @@ from stator import objects
 
 def instance_dict(value: Any) -> dict[Any, Any]:
     """The attributes an instance holds itself, {} if none; no user code runs."""
-    own = objects.instance_dict(value)
+    own = objects.known_dict(value)
     return {} if own is None else own
 
 

@@ -12,7 +12,7 @@ operation would read before it happens.
 
 from stator.objects.attributes import AttributePlan, Found, plan_attribute
 from stator.objects.callables import CallKind, CallPlan, plan_call
-from stator.objects.layout import instance_dict, layout_base, slots
+from stator.objects.layout import instance_dict, known_dict, layout_base, slots
 from stator.objects.types import TypeSet, is_subtype, lookup, mro, special, type_dict
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "TypeSet",
     "instance_dict",
     "is_subtype",
+    "known_dict",
     "layout_base",
     "lookup",
     "mro",

@@ -1,11 +1,14 @@
 """Where an instance keeps its state: layout base, instance dict, slots."""
 
+import functools
+import gc
 from types import BuiltinFunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Final
 
 from stator._native._core import is_python_class
 from stator.objects import types
 
+_KEYWORDS: Final[Any] = functools.partial.__dict__["keywords"]
 _DICT_DESCRIPTORS: Final = types.TypeSet(GetSetDescriptorType, MemberDescriptorType)
 
 
@@ -62,3 +65,15 @@ def instance_dict(obj: Any) -> dict[str, Any] | None:
                 return None
             return found if types.is_subtype(type(found), dict) else None
     return None
+
+
+def known_dict(obj: Any) -> dict[str, Any] | None:
+    """The same, but that of a partial is not made by asking.
+
+    Whether there is one decides what a partial of that partial is.
+    """
+    if type(obj) is not functools.partial:
+        return instance_dict(obj)
+    last = gc.get_referents(obj)[-1]
+    keywords = _KEYWORDS.__get__(obj)
+    return last if types.is_subtype(type(last), dict) and last is not keywords else None

@@ -1,8 +1,8 @@
 """One entry: from its parts to data, and from data to guards and to what it calls.
 
-Stage: store. In: `Parts`. Out: `Stored`; and from that, for a call, `Loaded`, which has all that the
-driver puts into a bucket. What an entry calls is made again by the emitter from its plan, so the
-file holds no Python code but the names of kernels in their order (`kernels.py`).
+Stage: store. In: `Parts`. Out: `Stored`; and from that, for a call, `Loaded`, which has all that
+the driver puts into a bucket. What an entry calls is made again by the emitter from its plan, so
+the file holds no Python code but the names of kernels in their order (`kernels.py`).
 """
 
 import ast
@@ -223,10 +223,9 @@ def _read_suspension(reader: Reader, row: Row) -> Suspension:
     way, other, caught = (_read_exit(reader, each) for each in exits)
     if way is None:
         raise Damaged("no way on")
-    return Suspension(
-        *((None,) * count, step, tuple(operands), tuple(reader.all(places))),
-        *(tuple(reader.all(namespaces)), handled, way, other, caught, catcher),
-    )
+    given: Any = (None,) * count, step, tuple(operands), tuple(reader.all(places))
+    rest: Any = tuple(reader.all(namespaces)), handled, way, other, caught, catcher
+    return Suspension(*given, *rest)
 
 
 def _read_exit(reader: Reader, row: Row | None) -> Exit | None:

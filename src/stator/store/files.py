@@ -137,6 +137,13 @@ def write(path: Path, data: bytes) -> None:
         raise
 
 
+def check_native(path: Path) -> None:
+    """Raises Damaged if a native library is not what its name says, or not to be trusted."""
+    check_trusted(path)
+    if not _digest(path.read_bytes()).startswith(path.stem):
+        raise Damaged("its contents are not what was written")
+
+
 def native_file(data: bytes, folder: Path) -> Path:
     """The file of a native library, which is named after its contents."""
     told = _digest(data)

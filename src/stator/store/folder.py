@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import torch.distributed as dist
+
 from stator import config
 from stator.diagnostics import logs
 from stator.store import files
@@ -95,14 +97,26 @@ def _own_folder() -> Path:
 
 def known(key: Key) -> bool:
     """Whether there can be entries."""
-    return key.text in LOADED or config.cache
+    return key.text in LOADED or is_on()
+
+
+def is_on() -> bool:
+    """Whether the cache is used: not where several ranks have to agree on what they compile."""
+    return config.cache and not (dist.is_available() and dist.is_initialized())
+
+
+def has(key: Key) -> bool:
+    """Whether something is stored under a key."""
+    if key.text in LOADED:
+        return True
+    return is_on() and bool(_newest_first(folder() / key.name[:2] / key.name))
 
 
 def candidates(key: Key) -> Iterator[tuple[str, Stored]]:
     """The entries under a key, those that were used last first, each with a name."""
     for number, stored in enumerate(LOADED.get(key.text, ())):
         yield f"loaded {number}", stored
-    if not config.cache:
+    if not is_on():
         return
     for path in _newest_first(folder() / key.name[:2] / key.name):
         found = _read(path)

@@ -24,6 +24,7 @@ import torch
 
 from stator.store import things
 from stator.store.codec import Reader, Row, Writer
+from stator.store.files import native_file
 from stator.store.reasons import Damaged, Reason, Stale, Unstorable
 from stator.torchlib.generated import TENSOR_DATA, tensor_data_pointer
 from stator.torchlib.operators import OpNamespace
@@ -37,14 +38,15 @@ _NODES: Final = (
     *(ast.operator, ast.unaryop, ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop, ast.IfExp),
     *(ast.If, ast.Pass, ast.Starred, ast.AugAssign, ast.Assert),
 )
+_LIBRARIES: Final = ("aten", "inductor_ops", "_quantized", _EXTERN)
 _METHODS: Final = frozenset({"clear", "item", "size", "stride", "default", "out", "copy_"})
 
 
 def write(writer: Writer, graph: Any) -> Row:
     """A compiled graph of Inductor, as it is to be called: with a list of inputs."""
     call = graph.current_callable
-    runner = getattr(call, "__self__", None)
-    namespace = getattr(call, "__globals__", None) or getattr(
+    runner: Any = getattr(call, "__self__", None)
+    namespace: Any = getattr(call, "__globals__", None) or getattr(
         getattr(call, "__func__", None), "__globals__", None
     )
     plain = type(runner).__name__ == "Runner" and namespace is not None
@@ -137,14 +139,13 @@ def _check_chain(chain: list[str]) -> None:
     elif root == "math":
         if len(chain) != 2:
             raise Unstorable(Reason.KERNELS, "generated code with parts of math")
-    elif root not in ("aten", "inductor_ops", "_quantized", _EXTERN):
-        if not set(chain[1:]) <= _METHODS:
-            raise Unstorable(Reason.KERNELS, f"generated code with {'.'.join(chain)}")
+    elif root not in _LIBRARIES and not set(chain[1:]) <= _METHODS:
+        raise Unstorable(Reason.KERNELS, f"generated code with {'.'.join(chain)}")
 
 
 def _globals(tree: ast.Module) -> set[str]:
     stored = {"self", "args"}
-    loaded = set()
+    loaded: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             (loaded if isinstance(node.ctx, ast.Load) else stored).add(node.id)
@@ -212,8 +213,6 @@ def _read(reader: Reader, what: Row, folder: Path) -> Any:
 
 def _native(data: bytes, folder: Path) -> types.ModuleType:
     """The module in a native library, which is loaded from a file of its own name."""
-    from stator.store.files import native_file
-
     path = native_file(data, folder)
     name = f"stator_{path.stem}.kernel"
     loaded = sys.modules.get(name)

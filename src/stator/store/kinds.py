@@ -9,7 +9,7 @@ import types
 from dataclasses import fields
 from typing import Any, Final
 
-from stator import guards
+from stator import guards, objects
 from stator._native._core import NULL
 from stator.effects import exits, instruction, model, steps, suspension
 from stator.evaluator.points import Point, Slot
@@ -20,6 +20,7 @@ from stator.guards.tree import Guard
 from stator.store import digests, things
 from stator.store.codec import Reader, Row, Writer, decodes, encodes, plain_function, root_of
 from stator.store.reasons import Damaged, Reason, Stale, Unstorable
+from stator.torchlib.settings import FLAGS
 
 # ---------------------------------------------------------------------- data classes
 
@@ -50,6 +51,7 @@ _OWN_FIELDS: Final = {
     "MethodFunction": sources.MethodFunction,
     "MethodSelf": sources.MethodSelf,
 }
+_kind: Any
 for _tag, _kind in _OWN_FIELDS.items():
     _data(_kind, _tag, ("of",))
 for _kind in (
@@ -99,10 +101,7 @@ for _kind in (
     expressions.Binary,
 ):
     _data(_kind, f"size {_kind.__name__}" if _kind is expressions.Constant else None)
-_data(
-    tensors.TensorMatch,
-    names=("type", "keys", "requires_grad", "dtype", "device", "sizes", "strides"),
-)
+_data(tensors.TensorMatch)
 for _kind in (
     model.Fetched,
     model.Output,
@@ -177,12 +176,29 @@ def _state(writer: Writer, value: sources.State) -> Row:
         name = None
     if name is not None:
         return ["torch state", name]
+    for name, flag in FLAGS.items():
+        if flag.read is value.function and not value.arguments and value.probe is None:
+            return ["torch flag", name, value.name]
+    function: Any = value.function
+    bound = type(function) is types.BuiltinFunctionType and not value.arguments
+    if bound and things.own_place(function.__self__) is not None:
+        return ["own state", writer.of(function), value.name]
     raise Unstorable(Reason.CHECK, str(value))
 
 
 @decodes("torch state")
 def _read_state(reader: Reader, row: Row) -> sources.State:
     return state.TorchState(row[1])
+
+
+@decodes("own state")
+def _read_own_state(reader: Reader, row: Row) -> sources.State:
+    return sources.State(reader.at(row[1]), (), str(row[2]))
+
+
+@decodes("torch flag")
+def _read_flag(reader: Reader, row: Row) -> sources.State:
+    return sources.State(FLAGS[row[1]].read, (), str(row[2]))
 
 
 # ---------------------------------------------------------------------- checks
@@ -207,7 +223,7 @@ def _is(writer: Writer, value: checks.Is) -> Row:
     if any(held is each for each in _OF_PROCESS):
         raise Unstorable(Reason.CHECK, f"{held.__name__}() answers differently in each process")
     known = type(held) in _PINNED or type(held) is dict or things.enum_member(held) is not None
-    named = any(things.objects.is_subtype(type(held), each) for each in (type, types.ModuleType))
+    named = any(objects.is_subtype(type(held), each) for each in (type, types.ModuleType))
     if not known and not named:
         raise Unstorable(Reason.OBJECT, show(held))
     return [type(value).__name__, writer.of(held)]
@@ -373,7 +389,7 @@ def _call(writer: Writer, value: steps.Call) -> Row:
 
 
 def _is_type(value: Any) -> bool:
-    return things.objects.is_subtype(type(value), type)
+    return bool(objects.is_subtype(type(value), type))
 
 
 @decodes("Call")
@@ -400,7 +416,7 @@ def _entry(writer: Writer, value: exits.Entry) -> Row:
 @decodes("entry")
 def _read_entry(reader: Reader, row: Row) -> exits.Entry:
     columns = None if row[5] is None else tuple(row[5])
-    return exits.Entry(str(row[1]), int(row[2]), str(row[3]), str(row[4]), columns)  # type: ignore[arg-type]
+    return exits.Entry(str(row[1]), int(row[2]), str(row[3]), str(row[4]), columns)
 
 
 # ---------------------------------------------------------------------- points

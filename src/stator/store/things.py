@@ -173,9 +173,14 @@ def _c_places(value: Any) -> Iterator[tuple[str, str]]:
     yield from _held(value, _C_MODULES)
 
 
+_LATE: Final = ("stator.capture", "stator.driver", "stator.graph", "stator.api")
+"""What takes long to load: another module that holds the same is the better name for it."""
+
+
 def own_place(value: Any) -> tuple[str, str] | None:
     """The place of an object that a module of stator holds: it lives as long as the process."""
     own = [name for name in list(sys.modules) if name.partition(".")[0] == "stator"]
+    own.sort(key=lambda name: name.startswith(_LATE))
     return next(_held(value, own), None)
 
 
@@ -239,47 +244,13 @@ _CALLABLE: Final = frozenset(
     }
 )
 _BUILTINS: Final = frozenset(
-    [
-        "abs",
-        "bool",
-        "bytearray",
-        "bytes",
-        "classmethod",
-        "complex",
-        "dict",
-        "divmod",
-        "enumerate",
-        "filter",
-        "float",
-        "frozenset",
-        "int",
-        "iter",
-        "len",
-        "list",
-        "map",
-        "max",
-        "min",
-        "next",
-        "object",
-        "pow",
-        "print",
-        "property",
-        "range",
-        "reversed",
-        "round",
-        "set",
-        "slice",
-        "staticmethod",
-        "str",
-        "sum",
-        "super",
-        "tuple",
-        "type",
-        "zip",
-        "callable",
-        "hasattr",
-        "isinstance",
-    ]
+    {
+        *("abs", "bool", "bytearray", "bytes", "callable", "classmethod", "complex", "dict"),
+        *("divmod", "enumerate", "filter", "float", "frozenset", "hasattr", "int", "isinstance"),
+        *("iter", "len", "list", "map", "max", "min", "next", "object", "pow", "print"),
+        *("property", "range", "reversed", "round", "set", "slice", "staticmethod", "str"),
+        *("sum", "super", "tuple", "type", "zip"),
+    }
 )
 _NEVER: Final = frozenset({"from_file"})
 _TORCHS: Final = (

@@ -31,8 +31,8 @@ _ROOT: Final = Path(__file__).parents[1]
 def world(*, native: bool) -> dict[str, str]:
     """The world as it is now; what `native` code depends on, too."""
     found = dict(_fixed())
-    for name, value in vars(config).items():
-        if name in config.NAMES and name not in _UNIMPORTANT:
+    for name, value in config.settings().items():
+        if name not in _UNIMPORTANT:
             found[f"config.{name}"] = repr(value)
     for name, value in os.environ.items():
         if name.startswith(_PREFIXES) and name not in _IGNORED:

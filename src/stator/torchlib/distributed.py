@@ -75,12 +75,18 @@ def function_of(name: str) -> Callable[..., Any] | None:
     return found
 
 
-def members_of(name: str) -> list[int] | None:
-    """The ranks in the group of that name; None if there is none."""
+def group_of(name: str) -> Any:
+    """The process group of that name; None if there is none."""
     for group, known in ({} if _world is None else _world.pg_names).items():
         if known == name:
-            return members(group)
+            return group
     return None
+
+
+def members_of(name: str) -> list[int] | None:
+    """The ranks in the group of that name; None if there is none."""
+    group = group_of(name)
+    return None if group is None else members(group)
 
 
 def store_between_processes(group: Any) -> Any:

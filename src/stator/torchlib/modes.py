@@ -131,3 +131,17 @@ def autocast_disabled() -> Iterator[None]:
     finally:
         for device in before:
             torch.set_autocast_enabled(device, True)
+
+
+with needed("a Python function that is called by an operator, below autograd"):
+    from torch._C import _dispatch_tls_local_exclude_set as _excluded
+with needed("the same"):
+    from torch._C import _dispatch_tls_local_include_set as _included
+with needed("the same: it is differentiated like any code"):
+    from torch._C import _ForceDispatchKeyGuard
+_AT_FIRST: Final = _included(), _excluded()
+
+
+def as_at_first() -> Any:
+    """A block in which operators go through all of torch, as where nothing else runs."""
+    return _ForceDispatchKeyGuard(*_AT_FIRST)

@@ -1,6 +1,7 @@
 """Other tracers of torch, what they leave behind, and what modules and optimizers call inside."""
 
 import contextlib
+import sys
 from types import CodeType, FunctionType
 from typing import Final
 
@@ -73,6 +74,18 @@ def dynamo_wrapper_code() -> CodeType | None:
         if type(const) is CodeType and const.co_freevars == ("fn", "recursive"):
             return const
     return None
+
+
+def is_allowed_by_dynamo(function: FunctionType) -> bool:
+    """Whether the program has told torch to keep a function whole in graphs.
+
+    Only who has loaded torch._dynamo can have done so.
+    """
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    if rules is None:
+        return False
+    allowed = getattr(vars(rules).get("_allowed_callable_ids"), "function_ids", None)
+    return allowed is not None and id(function) in allowed
 
 
 # ---------------------------------------------------------------------- what is left behind

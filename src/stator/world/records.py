@@ -95,7 +95,7 @@ class Record:
     def raw_dict(self) -> dict[str, Any] | None:
         """The raw object's own attributes; asked late, since asking may make the dict."""
         if self._raw_dict is MISSING:
-            self._raw_dict = objects.instance_dict(self.raw)
+            self._raw_dict = objects.known_dict(self.raw)
         found: dict[str, Any] | None = self._raw_dict
         return found
 

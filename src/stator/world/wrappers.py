@@ -25,12 +25,14 @@ from stator.guards import (
     Fixed,
     Index,
     Is,
+    IsNot,
     Keys,
     Length,
     MethodFunction,
     MethodSelf,
     Referent,
     Slot,
+    SlotEmpty,
     Source,
     TypeIs,
 )
@@ -316,7 +318,12 @@ def _wrap_weak(world: "World", raw: Any, source: Source) -> Any:
     stand_in = world.wrap(target, Referent(source))
     if id(raw) in world.stand_ins:  # by way of its own object
         return world.stand_ins[id(raw)]
-    quiet = None if _CALLBACK.__get__(raw) is None else type  # C code that does nothing
+    told = _CALLBACK.__get__(raw) is not None
+    if told:
+        world.guard(Slot(source, _CALLBACK), IsNot(None))
+    else:
+        world.guard(source, SlotEmpty(_CALLBACK))
+    quiet = type if told else None  # C code that does nothing
     made = new(cls, stand_in, quiet)
     return _shadow(world, raw, made, source, weakref.ref)
 

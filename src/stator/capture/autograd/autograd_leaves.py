@@ -169,6 +169,7 @@ class AutogradLeaves:
             self._guarded.add(id(tensor))
             raw, source = given
             leaf = is_leaf(raw)
+            self._tensors.wrappers.check_leaf(tensor, leaf)
             check, text = (is_leaf, "a leaf") if leaf else (_is_no_leaf, "no leaf")
             self._world.guard(source, Callback(check, f"{text} of autograd"))
 

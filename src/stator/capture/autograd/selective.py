@@ -60,9 +60,10 @@ class Selection:
             # A backend that takes operators apart meets others, about which nobody was asked.
             return answers[place] if place < len(answers) else CheckpointPolicy.PREFER_RECOMPUTE
 
+        made: Any = create_selective_checkpoint_contexts
         if self._mutable:
-            return create_selective_checkpoint_contexts(policy, allow_cache_entry_mutation=True)
-        return create_selective_checkpoint_contexts(policy)
+            return made(policy, allow_cache_entry_mutation=True)
+        return made(policy)
 
     def settle(self, calls: "Calls", frame: Frame) -> None:
         """Asks the program's policy, once the body has run on tensors without values."""
@@ -108,7 +109,8 @@ def _asked(
 def selection(calls: "Calls", frame: Frame, context_fn: Any) -> Selection | None:
     """What a `context_fn` selects; None if it has no contexts to speak of."""
     evaluated(frame, _pair, context_fn)
-    return calls.selection
+    found: Selection | None = calls.selection
+    return found
 
 
 def _pair(context_fn: Any) -> None:
@@ -135,7 +137,8 @@ def _contexts(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any
     """`create_selective_checkpoint_contexts(policy_fn_or_list)`."""
     names = ("policy_fn_or_list", "allow_cache_entry_mutation")
     given = {**dict(zip(names, args, strict=False)), **kwargs}
-    chosen, mutable = given.get(names[0]), given.get(names[1], False)
+    chosen: Any = given.get(names[0])
+    mutable = given.get(names[1], False)
     if len(args) + len(kwargs) != len(given) or not given.keys() <= set(names):
         raise RegionContents("create_selective_checkpoint_contexts gets other arguments")
     if objects.is_subtype(type(chosen), list):

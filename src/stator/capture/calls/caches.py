@@ -113,13 +113,14 @@ def known(calls: "Calls", cache: Any, args: Any, kwargs: Any) -> Any:
     """The answer that the trace has got before, or that the cache holds and somebody may have
     changed; MISSING if the function is to be evaluated.
     """
-    again = _again(calls, cache, args, kwargs)
     key = _same_call(calls, cache, args, kwargs)
-    if again in calls.answers:
+    answer = _got_before(calls, cache, args, kwargs)
+    if answer is not MISSING:
         # What was made anew stays so: if the cache held it, the next call would be another one.
-        if key is None or not _is_lent(calls, calls.answers[again]):
-            ask(calls, cache, args, kwargs)
-        return calls.answers[again]
+        if key is None or not _is_lent(calls, answer):
+            held = id(answer) in calls.held_answers
+            ask(calls, cache, args, kwargs, held=held)
+        return answer
     if key is None:
         return MISSING
     raw, named = _raw(calls, args), {name: _raw(calls, each) for name, each in kwargs.items()}
@@ -133,7 +134,9 @@ def known(calls: "Calls", cache: Any, args: Any, kwargs: Any) -> Any:
     ask(calls, cache, args, kwargs, held=True)
     written = getattr(cache, "__qualname__", None)
     name = f"{written}()" if type(written) is str else ""
-    calls.answers[again] = answer = calls.world.wrap(held, Fixed(held, name))
+    answer = calls.world.wrap(held, Fixed(held, name))
+    _got(calls, cache, args, kwargs, answer)
+    calls.held_answers.add(id(answer))
     return answer
 
 
@@ -153,6 +156,22 @@ def _same_call(calls: "Calls", cache: Any, args: Any, kwargs: Any) -> Any:
         return None
     told = ((type(each), each if _is_constant(each) else id(each)) for each in given)
     return id(cache), tuple(kwargs), tuple(told)
+
+
+def _got(calls: "Calls", cache: Any, args: Any, kwargs: Any, answer: Any) -> None:
+    again = _again(calls, cache, args, kwargs)
+    if again is not None:
+        calls.answers[again] = (cache, args, kwargs), answer
+
+
+def _got_before(calls: "Calls", cache: Any, args: Any, kwargs: Any) -> Any:
+    """The answer of this trace for the same; MISSING if there is none."""
+    again = _again(calls, cache, args, kwargs)
+    if again is not None and again not in calls.answers and calls.tensors.graph.symbols:
+        # Sizes may be known to be the same by now.
+        pairs = ((_again(calls, *given), (given, made)) for given, made in calls.answers.values())
+        calls.answers = {key: pair for key, pair in pairs if key is not None}
+    return calls.answers[again][1] if again in calls.answers else MISSING
 
 
 def _again(calls: "Calls", cache: Any, args: Any, kwargs: Any) -> Any:
@@ -348,9 +367,7 @@ def _answered(calls: "Calls", call: Once, cache: Any, args: Any, kwargs: Any, re
         raise HiddenState(f"a function with a cache answers with a new object of type {kind}")
     for each in fresh:
         calls.lent.setdefault(id(each), Answer(each, _contents(calls, each), call.step))
-    again = _again(calls, cache, args, kwargs)
-    if again is not None:
-        calls.answers[again] = result
+    _got(calls, cache, args, kwargs, result)
     return not fresh or key is None
 
 

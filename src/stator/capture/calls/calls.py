@@ -16,7 +16,7 @@ import torch
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
-from stator.capture.calls import marks, scripts
+from stator.capture.calls import marks, scripts, whole_calls
 from stator.capture.calls.arguments import field, is_functools_type, pack, split, unpack_partial
 from stator.capture.calls.caches import Answer, Answers, Once, known, once
 from stator.capture.calls.controls import (
@@ -48,13 +48,14 @@ from stator.capture.library.decimals import Decimals
 from stator.capture.library.files import Files
 from stator.capture.library.locks import Locks, is_lock
 from stator.capture.modules.module_calls import CALL
-from stator.capture.objects import changes
+from stator.capture.objects import changes, torch_values
 from stator.capture.objects.weak_callbacks import Deaths
 from stator.capture.objects.weak_references import check_forgotten, is_reference, referent
 from stator.capture.randomness.draws import is_generator_method
 from stator.capture.regions.nested import Regions
 from stator.capture.trace.refusals import MARKED
 from stator.contracts import Contract, Depth
+from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import (
     Finalizer,
     MarkMisfit,
@@ -65,11 +66,14 @@ from stator.guards import Fixed
 from stator.objects.types import Attribute, module_of
 from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import MISSING
-from stator.world.kinds import BUILTIN_METHOD, CONSTANTS
+from stator.world.kinds import BUILTIN_METHOD, CONSTANTS, is_torch_value
 
 if TYPE_CHECKING:
     from stator.capture.trace.tracer import Tracer
 
+_METHODS: Final = objects.TypeSet(
+    types.MethodType, types.BuiltinMethodType, types.MethodWrapperType
+)
 _TEMPLATES: Final = vars(re).get("_compile_repl")  # of `re.sub`, up to Python 3.11
 _wrapper_class: Final = types.MethodWrapperType.__dict__["__objclass__"].__get__
 
@@ -101,6 +105,7 @@ class Calls:
         self.coroutines = Coroutines()
         self.files = Files()
         self.regions = Regions(self)
+        self.whole_calls = whole_calls.Whole()
         self.groups = Groups(tracer.world)
         self.pending: list[Any] = []  # handles of collectives that were begun
         self.whole = False  # there is to be one graph: a break is an error
@@ -117,7 +122,8 @@ class Calls:
         self.told: dict[int, tuple[Any, int]] = {}  # objects with known addresses, and since when
         self.lent: dict[int, Answer] = {}  # what can be changed among their answers, by id
         self.caches: dict[int, Answers] = {}  # guards on what they hold
-        self.answers: dict[Any, Any] = {}
+        self.answers: dict[Any, tuple[Any, Any]] = {}  # with what the cache was given
+        self.held_answers: set[int] = set()  # those that the caches hold
         self.warned: set[tuple[Any, ...]] = set()  # what was shown since the filters changed
         self.filters_mutated = False
 
@@ -141,6 +147,11 @@ class Calls:
                 return self.arrays.call(frame, callable, *split(args, kwnames))
             if cls is types.FunctionType:
                 return self.function(frame, callable, args, kwnames)
+            bound = getattr(callable, "__self__", None) if _METHODS.holds(cls) else None
+            if bound is not None and is_torch_value(type(bound)):
+                given, named = split(args, kwnames)
+                if torch_values.may_run(callable, given, named):
+                    return torch_values.run(self.world, callable, given, named)
             if cls is types.MethodType:
                 args = [callable.__self__, *args]
                 callable = callable.__func__
@@ -224,7 +235,15 @@ class Calls:
             case marks.Kind.SUBSTITUTE:
                 return self.call(frame, mark.substitute, args, kwnames)
             case marks.Kind.ALLOW:
-                return self.tensors.record(frame, callable, positional, keywords)
+                try:
+                    return self.tensors.record(frame, callable, positional, keywords)
+                except Break:
+                    return whole_calls.whole(self, frame, callable, positional, keywords)
+            case marks.Kind.NONSTRICT:
+                return whole_calls.nonstrict(self, frame, callable, positional, keywords)
+            case marks.Kind.LEAF:
+                assert mark.leaf is not None
+                return whole_calls.leaf(self, frame, mark.leaf, positional, keywords)
             case marks.Kind.CONSTANT:
                 return self._constant_result(callable, positional, keywords)
         if is_for_dynamo(frame, mark):
@@ -322,6 +341,8 @@ class Calls:
             found = self.regions.module(frame, args, kwnames)
             if found is not MISSING:
                 return found
+        if self.tensors.wrappers.makes(function):
+            return self.tensors.wrappers.call(frame, function, *split(args, kwnames))
         rule = self.rule(function)
         answered = self._answered(frame, function, args, kwnames, rule)
         if answered is not MISSING:
@@ -396,6 +417,8 @@ class Calls:
         self, frame: Frame, cls: Any, args: list[Any], kwnames: tuple[str, ...] | None
     ) -> Any:
         """A class is called."""
+        if is_torch_value(cls) and torch_values.may_make(cls, *split(args, kwnames)):
+            return torch_values.run(self.world, cls, *split(args, kwnames))
         answered = self._answered(frame, cls, args, kwnames, self.rule(cls))
         if answered is not MISSING:
             return answered

@@ -14,6 +14,8 @@ from stator.capture.autograd.vmap import VMAP
 from stator.capture.calls.builtin_calls import SPECIAL, Handler
 from stator.capture.calls.caches import CACHED
 from stator.capture.calls.controls import CONTROLS
+from stator.capture.calls.partials import PARTIALS
+from stator.capture.calls.whole_calls import WHOLE
 from stator.capture.communication.collectives import COLLECTIVES
 from stator.capture.communication.groups import GROUPS
 from stator.capture.communication.sharded_calls import SHARDED
@@ -62,6 +64,7 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     PRINTING,
     SHOWING,
     CACHED,
+    PARTIALS,
     WEAK,
     LOGGING,
     SCALARS,
@@ -80,6 +83,7 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     HOOKS,
     NODES,
     SELECTIVE,
+    WHOLE,
     OPERATORS,
     REGIONS,
     COLLECTIVES,

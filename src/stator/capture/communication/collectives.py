@@ -72,6 +72,13 @@ def _fits(number: Any, wanted: Any) -> None:
         raise Communication("sizes that do not fit the number of processes")
 
 
+def _in_a_row(graph: Recorder, whole: Any, part: Any) -> None:
+    """Not all backends take parts that are stacked."""
+    if whole.device.type == "cpu":
+        first = part.shape[0] if part.dim() else 1
+        _fits(tuple(whole.shape), (first * graph.size, *part.shape[1:]))
+
+
 def _all_reduce(graph: Recorder, tensor: Any, op: Any) -> Results:
     return [(tensor, graph.operator("all_reduce", tensor, _operation(op)), None)]
 
@@ -96,6 +103,7 @@ def _all_gather(graph: Recorder, tensor_list: Any, tensor: Any) -> Results:
 
 def _all_gather_single(graph: Recorder, output_tensor: Any, input_tensor: Any) -> Results:
     _fits(output_tensor.numel(), input_tensor.numel() * graph.size)
+    _in_a_row(graph, output_tensor, input_tensor)
     made = graph.operator("all_gather_into_tensor", input_tensor, graph.size)
     return [(output_tensor, made, None)]
 
@@ -105,6 +113,7 @@ def _reduce_scatter_single(graph: Recorder, output: Any, input: Any, op: Any) ->
     if input.dim() == 0:
         raise Communication("sizes that do not fit the number of processes")
     _fits(input.shape[0] % graph.size, 0)
+    _in_a_row(graph, input, output)
     made = graph.operator("reduce_scatter_tensor", input, _operation(op), graph.size)
     return [(output, made, None)]
 

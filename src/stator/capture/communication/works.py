@@ -16,6 +16,7 @@ import torch
 from stator._native._core import Frame
 from stator.capture.calls.builtin_calls import Handler
 from stator.diagnostics.catalogue import Communication
+from stator.distributed.digest import groups_of
 from stator.torchlib import distributed
 
 if TYPE_CHECKING:
@@ -94,7 +95,12 @@ def _refuse(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs
 
 
 def check_waited(calls: "Calls") -> None:
-    """Where a graph ends, no collective may be under way that the program can't wait for."""
+    """Where a graph ends, no collective may be under way that the program can't wait for.
+
+    The groups that it names must be what they are now, however the program has named them.
+    """
+    for group in groups_of(calls.tensors.graph.graph):
+        calls.groups.use(group)
     for handle in calls.pending:
         if not handle._waited:
             calls.tracer.before = handle._step

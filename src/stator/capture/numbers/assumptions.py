@@ -23,7 +23,7 @@ from stator.graph.fakes.inputs import Bounds
 from stator.graph.unknown.implied import needed
 from stator.graph.unknown.shape_guards import shape_guards
 from stator.graph.unknown.symbols import Origin
-from stator.guards import Attr, Guard, Int, OffsetOf, SizeOf, Source, StrideOf
+from stator.guards import Guard, Int, OffsetOf, SizeOf, Source, StrideOf
 from stator.guards.checks import Relation
 from stator.guards.expressions import Binary, Constant, Expr, Leaf, Real, Unary
 from stator.guards.symbolic import Translator
@@ -66,6 +66,8 @@ class Assumed:
         self._inputs = inputs
         self._reals = reals
         self.marked: list[Mark] = []
+        self.parts: dict[tuple[str, tuple[str, ...]], Source] = {}
+        """Where an input holds a tensor, by its name and the way to that."""
         self._places: list[tuple[int, Places]] = []  # number of guards, then where
         self._traced: int | None = None  # number of guards when the trace ended
         self._beyond: dict[Any, tuple[sympy.Basic, Places]] = {}
@@ -152,8 +154,8 @@ class Assumed:
 
     def _leaf(self, origin: Origin) -> Leaf:
         source = self._inputs[origin.input]
-        for name in origin.path:
-            source = Attr(source, name)
+        if origin.path:
+            source = self.parts[origin.input, origin.path]
         match origin.method:
             case "size":
                 return SizeOf(source, origin.args[0])

@@ -29,6 +29,7 @@ from stator.capture.numbers.decisions import Created
 from stator.capture.numbers.dimensions import marks_of
 from stator.capture.numbers.floats import Floats
 from stator.capture.numbers.reals import Reals, hint
+from stator.capture.tensors.parts import place
 from stator.capture.trace.wanted import LARGEST, MOST_OPEN, NEXT_ITEM, Wanted
 from stator.diagnostics.catalogue import ValueNeeded
 from stator.effects.texts import Text
@@ -123,7 +124,7 @@ class Shapes:
         parts = {
             name: dynamic
             for name, part in parts_of(raw)
-            if (dynamic := self.dynamic(part, Attr(source, name))) is not None
+            if (dynamic := self.dynamic(part, place(raw, source, name))) is not None
         }
         if found is None and not parts:
             return None

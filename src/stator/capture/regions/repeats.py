@@ -1,8 +1,8 @@
 """A record's facts for the arguments of a further call, made in one step.
 
-Stage: capture. In: a record, and the raw arguments of a call. Out: whether its facts hold, what is at
-its ways from the arguments, and the sources and guards of this call's own arguments: natively, as a
-model of many equal layers has hundreds of them for each.
+Stage: capture. In: a record, and the raw arguments of a call. Out: whether its facts hold, what is
+at its ways from the arguments, and the sources and guards of this call's own arguments: natively,
+as a model of many equal layers has hundreds of them for each.
 """
 
 from collections.abc import Sequence

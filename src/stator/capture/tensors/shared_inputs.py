@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 
 import torch
 
-from stator.diagnostics.catalogue import SharedMemory
+from stator.diagnostics.catalogue import AutogradInside, SharedMemory
 from stator.graph import Recorded
 from stator.graph.fakes.inputs import FakeInput
 from stator.graph.fakes.memory import storage_of
 from stator.graph.passes.shared import Group, Place, SharedInputs
-from stator.guards import Aliased, Field, IsNot, NotAliased, Source
+from stator.guards import Aliased, Callback, Field, IsNot, NotAliased, Source
 from stator.guards.tensors import NoOverlap
 from stator.torchlib.operators import has_internal_overlap
 from stator.torchlib.tensors import DisableTorchFunction, TensorBase
@@ -31,6 +31,18 @@ _WRAPPED: Final = "one of them is in a tensor with `__torch_dispatch__`"
 _SHARED: Final = "an input is changed that shares its memory with another input"
 
 
+def _guard_unkept(tracer: "Tracer", given: FakeInput) -> None:
+    """Nobody keeps its gradient: a tensor that AOTAutograd writes to gets none."""
+    if not _is_unkept(given.real):
+        raise AutogradInside("an input whose gradient is kept (`retain_grad`) is changed in place")
+    source = tracer.tensors.sources[id(given.real)]
+    tracer.world.guard(source, Callback(_is_unkept, "without a gradient that is kept"))
+
+
+def _is_unkept(tensor: torch.Tensor) -> bool:
+    return not tensor.retains_grad
+
+
 def guard_changed(tracer: "Tracer", given: Sequence[FakeInput]) -> list[list[FakeInput]]:
     """Guards the memory of these inputs; those that share it with one that is changed, which
     comes first.
@@ -39,9 +51,9 @@ def guard_changed(tracer: "Tracer", given: Sequence[FakeInput]) -> list[list[Fak
     with DisableTorchFunction():
         written = tracer.tensors.graph.overwritten  # also through `.data`, which counts no version
         for each in given:
-            if each.parts and each.real.requires_grad and not each.real.is_leaf:
-                if not each.untouched():
-                    tracer.tensors.own.guard_leaf(each.fake)
+            follows = each.real.requires_grad and not each.real.is_leaf
+            if each.parts and follows and not each.untouched():
+                tracer.tensors.own.guard_leaf(each.fake)
         parts = [part for each in given for part in each.in_memory()]
         given = list({id(part.fake): part for part in parts}.values())
         changed = [
@@ -57,6 +69,7 @@ def guard_changed(tracer: "Tracer", given: Sequence[FakeInput]) -> list[list[Fak
             # AOTAutograd hides from autograd what it writes to a leaf, and not for others.
             if each.real.requires_grad and not each.real.is_leaf:
                 tracer.tensors.own.guard_leaf(each.fake)
+                _guard_unkept(tracer, each)
         if not changed or len(given) < 2:
             return []
         by_memory: dict[int, list[FakeInput]] = defaultdict(list)

@@ -21,6 +21,7 @@ from stator.diagnostics.catalogue import RegionContents, TensorDetail, TensorSub
 from stator.effects import CannotRebuild
 from stator.effects.model import Constant
 from stator.effects.steps import Call, Expr, Helper, Raw
+from stator.graph.fakes.wrappers import is_wrapper_class
 from stator.graph.leaves import leaves
 from stator.graph.recording.arguments import Arguments
 from stator.guards import Fixed, Source
@@ -280,7 +281,9 @@ class Subclasses:
         found = world.class_attribute(kind, name)
         if found is None:
             return self._own(obj, name)
-        if is_torchs(found.owner):
+        if type(found.value) is types.MemberDescriptorType:
+            return self._own(obj, name)
+        if is_torchs(found.owner) and not is_wrapper_class(found.owner):
             if name == "__class__":
                 return kind
             if is_data_descriptor(found.value):

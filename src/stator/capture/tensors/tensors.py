@@ -32,8 +32,10 @@ from stator.capture.numbers import ranges
 from stator.capture.numbers.indexing import Indexing
 from stator.capture.numbers.scalars import SYMBOLS, Scalars, is_index
 from stator.capture.numbers.shapes import Shapes
+from stator.capture.objects import torch_values
 from stator.capture.objects.values import held, is_result_type
 from stator.capture.randomness.seeds import is_factory
+from stator.capture.regions.leaving import left
 from stator.capture.tensors.layouts import answered, check_layout
 from stator.capture.tensors.leaf_views import LeafViews
 from stator.capture.tensors.number_tensors import WRITTEN_OUT, written_out
@@ -56,7 +58,6 @@ from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import (
     BranchOnValues,
     NoGraphOperation,
-    RegionContents,
     TensorSubclass,
     UnusualTensor,
     ValueNeeded,
@@ -87,7 +88,7 @@ from stator.torchlib.operators import (
 )
 from stator.torchlib.tensors import DisableTorchFunction, TensorBase
 from stator.world import MISSING, World
-from stator.world.kinds import CONSTANTS
+from stator.world.kinds import CONSTANTS, is_torch_value
 
 CONSTANT_TYPES: Final = (
     torch.dtype,
@@ -95,6 +96,11 @@ CONSTANT_TYPES: Final = (
     torch.layout,
     torch.memory_format,
     torch.Size,
+)
+_DROPOUT: Final = frozenset(
+    f"{prefix}dropout{end}"
+    for prefix in ("", "alpha_", "feature_")
+    for end in ("", "_", "2d", "3d")
 )
 _NARROW: Final = (torch.narrow, ("method", "narrow"))  # may read where to start from a tensor
 _NUMBERS: Final = TypeSet(int, float, bool, type(None), torch.dtype)
@@ -217,6 +223,8 @@ class Tensors:
 
     def _foreign(self, raw: Any, source: Source) -> Any:
         cls = type(raw)
+        if is_torch_value(cls):
+            return torch_values.wrap(self.world, raw, source)
         if objects.is_subtype(cls, TensorBase):
             if self.wrappers.concerns(cls):
                 return self.wrappers.wrap(raw, source)
@@ -268,6 +276,10 @@ class Tensors:
         narrows = target in _NARROW
         if target is pad:
             args = (args[0], self.scalars.numbers(frame, args[1]), *args[2:])
+        elif operation.name in _DROPOUT and self.graph.symbols:  # 0 and 1 are made in another way
+            args = tuple(self.shapes.plain(frame, value) for value in args)
+            named = (kwargs or {}).items()
+            kwargs = {name: self.shapes.plain(frame, value) for name, value in named}
         elif narrows and _starts_at_tensor(args):
             args = (*args[:2], *self.scalars.numbers(frame, args[2:]))
         trace = None if frame is None or frame.finished else self.stack_trace(frame)
@@ -310,8 +322,8 @@ class Tensors:
                 if known is not None:
                     return self.record(frame, target, tuple(known[0]), known[1])
                 raise failure.cause(failure.reason, whole=failure.whole) from None
-            except UntrackedTensorError:
-                raise RegionContents("a tensor has left a region sideways, and is used") from None
+            except UntrackedTensorError as error:
+                raise left(error, "and is used") from None
         return self.refuse(error)
 
     def _are_plain(self, args: tuple[Any, ...]) -> bool:

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from stator import objects
+from stator.capture.objects import torch_values
+from stator.capture.tensors.parts import own_value, place
 from stator.capture.tensors.subclasses import is_torchs
 from stator.diagnostics.catalogue import TensorDetail, TensorSubclass
 from stator.guards import (
@@ -29,13 +31,13 @@ from stator.guards import (
     Keys,
     Length,
     NoAttr,
-    Same,
     Source,
     TypeIs,
 )
-from stator.objects.types import module_of, qualname_of
+from stator.objects.types import qualname_of
 from stator.torchlib.tensors import DisableTorchFunction
-from stator.world.kinds import CONSTANTS, plain_key
+from stator.world import MISSING
+from stator.world.kinds import CONSTANTS, is_torch_value, plain_key
 
 if TYPE_CHECKING:
     from stator.capture.tensors.tensors import Tensors
@@ -65,36 +67,36 @@ class Metadata:
                 check = _asks(cls, raw)
             guard(source, Callback(check, f"metadata as {qualname_of(cls)} compares it"))
             return
-        held: Any = objects.instance_dict(raw)
         names = _words(cls) if is_torchs(cls) else named
         for name in sorted(names):
             if name in parts:
                 continue
-            if name in held:
-                self._guard_value(held[name], Attr(source, name), name, 0)
+            held = own_value(raw, name)
+            if held is not MISSING:
+                self.guard_value(held, place(raw, source, name), name)
             elif objects.lookup(cls, name) is None:
                 guard(source, NoAttr(name))
 
-    def _guard_value(self, value: Any, source: Source, name: str, depth: int) -> None:
+    def guard_value(self, value: Any, source: Source, name: str, depth: int = 0) -> None:
         guard, kind = self._world.guard, type(value)
         if CONSTANTS.holds(kind) or _BY_VALUE.holds(kind):
             guard(source, Equal(value))
         elif _is_one(value):
             guard(source, Is(value))
-        elif is_value(value):
-            guard(source, Same(value))
+        elif is_torch_value(kind):
+            torch_values.guard_metadata(self._world, value, source)
         elif depth > _DEEPEST:
             raise TensorSubclass(f"{name} of a tensor, which holds itself or a lot")
         elif kind is tuple or kind is list:
             guard(source, TypeIs(kind))
             guard(source, Length(len(value)))
             for index, item in enumerate(value):
-                self._guard_value(item, Index(source, index), name, depth + 1)
+                self.guard_value(item, Index(source, index), name, depth + 1)
         elif kind is dict and all(plain_key(key) for key in value):
             guard(source, TypeIs(dict))
             guard(source, Keys(tuple(value)))
             for key, item in value.items():
-                self._guard_value(item, Key(source, key), name, depth + 1)
+                self.guard_value(item, Key(source, key), name, depth + 1)
         elif objects.layout_base(kind) is object and objects.instance_dict(value) is not None:
             held: Any = objects.instance_dict(value)
             if _has_slots(kind):
@@ -102,7 +104,7 @@ class Metadata:
             guard(source, TypeIs(kind))
             guard(source, AttrKeys(tuple(held)))
             for key, item in held.items():
-                self._guard_value(item, Attr(source, key), name, depth + 1)
+                self.guard_value(item, Attr(source, key), name, depth + 1)
         else:
             raise TensorSubclass(f"{name} of a tensor, an object of type {qualname_of(kind)}")
 
@@ -111,7 +113,7 @@ class Metadata:
         kind = type(value)
         if _BY_VALUE.holds(kind) or _is_one(value):
             return value
-        if is_value(value):
+        if is_torch_value(kind):
             return self._world.wrap(value, Fixed(value, name))
         if kind is tuple:
             return tuple(
@@ -128,22 +130,6 @@ def _is_one(value: Any) -> bool:
     if _ONCE.holds(kind) or objects.is_subtype(kind, enum.Enum):
         return True
     return objects.is_subtype(kind, type) or objects.is_subtype(kind, types.ModuleType)
-
-
-def is_value(value: Any) -> bool:
-    """One of torch's own objects that stand for a value: they are compared by `==`, and stay."""
-    kind = type(value)
-    return module_of(kind) in _VALUES
-
-
-_VALUES: Final = frozenset(
-    {
-        "torch.distributed.device_mesh",
-        "torch.distributed.tensor._dtensor_spec",
-        "torch.distributed.tensor.placement_types",
-        "torch.distributed.tensor._ops._placement_types",
-    }
-)
 
 
 def _has_slots(cls: type) -> bool:

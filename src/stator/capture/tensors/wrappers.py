@@ -13,6 +13,8 @@ from stator import objects
 from stator._native._core import Frame, is_python_class
 from stator.capture.numbers.shapes import opened
 from stator.capture.objects.c_fields import guard_mro
+from stator.capture.tensors.constructions import construction
+from stator.capture.tensors.parts import own_value, place
 from stator.capture.tensors.subclasses import HARMLESS, NO_DISPATCH, is_torchs
 from stator.capture.tensors.wrapper_code import WrapperCode
 from stator.capture.tensors.wrapper_guards import Metadata
@@ -21,7 +23,7 @@ from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import RegionContents, SharedMemory, TensorDetail, TensorSubclass
 from stator.graph.fakes.wrappers import flattened, is_wrapper, is_wrapper_class, parts_of
 from stator.graph.recording.arguments import Arguments
-from stator.guards import Attr, Fixed, Is, Source
+from stator.guards import Attr, Fixed, Source
 from stator.guards.tensors import tensor_match
 from stator.objects import TypeSet
 from stator.torchlib.tensors import DisableTorchFunction
@@ -33,6 +35,16 @@ if TYPE_CHECKING:
     from stator.capture.tensors.tensors import Tensors
 
 _PLAIN: Final = TypeSet(torch.Tensor, torch.nn.Parameter)
+_DISTRIBUTED: Final = "torch.distributed.tensor._api"
+_SPREADS: Final = "a tensor is distributed, for which processes talk to each other at once"
+# Which are a node, or why they are not.
+_MAKERS: Final = {
+    "DTensor.from_local": "",
+    "DTensor.full_tensor": "",
+    "DTensor.redistribute": "",
+    "DTensor.to_local": "",
+    "distribute_tensor": _SPREADS,
+}
 _HARMLESS: Final = HARMLESS | {
     "__coerce_same_metadata_as_tangent__",
     "__coerce_tangent_metadata__",
@@ -143,37 +155,47 @@ class Wrappers:
         fake = tensors.wrap(raw, source)
         self.code.check()
         with DisableTorchFunction():
-            self._take_parts(raw, fake, source)
+            self._take_parts(raw, fake, source, tensors.graph.latest_input().name, ())
         return fake
 
     def _check_given(self, raw: torch.Tensor) -> None:
         self.admit(type(raw))
         if type(self._tensors.graph.arguments) is not Arguments:
             raise RegionContents("a tensor with `__torch_dispatch__` is used first in a region")
-        own = objects.instance_dict(raw)
         with DisableTorchFunction():
             names, _ = flattened(raw)
         for name in names:
-            if own is None or name not in own:
+            part = own_value(raw, name)
+            if part is MISSING and self._follows(raw, name):
+                continue
+            if part is MISSING:
                 text = f"{name} of a {type(raw).__qualname__}, which is no attribute of its own"
                 raise TensorSubclass(text)
-            part = own[name]
-            if part is None or _PLAIN.holds(type(part)):
+            kind = type(part)
+            if _PLAIN.holds(kind) or not objects.is_subtype(kind, torch.Tensor):
                 continue
             self._check_given(part)
 
-    def _take_parts(self, raw: Any, fake: Any, source: Source) -> None:
+    def _follows(self, raw: Any, name: str) -> bool:
+        """Whether a class of torch's computes an opaque part from the metadata."""
+        return is_torchs(type(raw)) and not isinstance(getattr(raw, name), torch.Tensor)
+
+    def _take_parts(
+        self, raw: Any, fake: Any, source: Source, given: str, path: tuple[str, ...]
+    ) -> None:
         """What a wrapper holds is known, and where it is."""
         tensors, world = self._tensors, self._world
-        own: Any = objects.instance_dict(raw)
         names, _ = flattened(raw)
         self._metadata.guard(raw, source, names, self.code.named(type(raw)))
         for name in names:
-            where, part = Attr(source, name), own[name]
-            if part is None:
-                world.guard(where, Is(None))
+            where, part = place(raw, source, name), own_value(raw, name)
+            if part is MISSING:
+                continue  # it follows from what is guarded
+            if not objects.is_subtype(type(part), torch.Tensor):
+                self._metadata.guard_value(part, where, name)
                 continue
             made = getattr(fake, name)
+            tensors.shapes.assumed.parts[given, (*path, name)] = where
             known = world.stand_ins.get(id(part), MISSING)
             if known is not MISSING and known is not made:
                 raise SharedMemory("a tensor that a wrapper holds is an input as well")
@@ -188,9 +210,22 @@ class Wrappers:
             tensors.inputs[id(made)] = part, where
             world.remember(part, made, where)
             if not _PLAIN.holds(type(part)):
-                self._take_parts(part, made, where)
+                self._take_parts(part, made, where, given, (*path, name))
 
     # ------------------------------------------------------------------ made by the program
+
+    def makes(self, function: Any) -> bool:
+        """Whether a Python function of torch's is one node: it makes wrappers, or opens them."""
+        if function.__qualname__ not in _MAKERS:
+            return False
+        return bool(dict.get(function.__globals__, "__name__") == _DISTRIBUTED)
+
+    def call(self, frame: Frame | None, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        """Such a function is called."""
+        reason = _MAKERS[function.__qualname__]
+        if reason:
+            raise TensorSubclass(reason)
+        return self._make(frame, function, args, kwargs)
 
     def construct(self, frame: Frame | None, cls: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """`S(…)`: one node, since its `__new__` and `__init__` do nothing else than make it."""
@@ -200,10 +235,11 @@ class Wrappers:
     def _make(self, frame: Frame | None, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         tensors = self._tensors
         tensors.ready((args, kwargs), Depth.DEEP)
+        target, given = construction(self._world, function, args, kwargs)
         with tensors.overrides.plainly():
-            made = tensors.record(frame, function, tuple(args), kwargs)
+            made = tensors.record(frame, target, given)
         self.code.check()
-        if isinstance(made, torch.Tensor) and made.requires_grad:
+        if isinstance(made, torch.Tensor) and made.requires_grad and made.is_leaf:
             raise TensorSubclass("a tensor with `__torch_dispatch__` is made that requires grad")
         return made
 
@@ -216,9 +252,14 @@ class Wrappers:
         if kept is not MISSING:
             return kept
         if id(obj) in tensors.inputs:
-            return tensors.attributes.own_attribute(obj, name)
-        own = objects.instance_dict(obj)
-        value = MISSING if own is None else own.get(name, MISSING)
+            raw, source = tensors.inputs[id(obj)]
+            if place(raw, source, name).__class__ is Attr:
+                return tensors.attributes.own_attribute(obj, name)
+            value = own_value(raw, name)
+            if value is MISSING:
+                return MISSING
+            return self._world.wrap(value, place(raw, source, name))
+        value = own_value(obj, name)
         kind = type(value)
         if value is MISSING or CONSTANTS.holds(kind):
             return value
@@ -234,8 +275,13 @@ class Wrappers:
             what = what.strip("_")
             raise TensorSubclass(f"{what} of a tensor with `__torch_dispatch__`, or of a part")
 
+    def check_leaf(self, tensor: torch.Tensor, leaf: bool) -> None:
+        """The program asks whether an input is a leaf: the fake of a wrapper always is one."""
+        if not leaf and self.holds(type(tensor)):
+            raise TensorSubclass("what a tensor with `__torch_dispatch__` was computed from")
+
     def check_set(self, obj: torch.Tensor, name: str) -> None:
         """Whether the program may set an attribute: not what the class's own code looks at."""
-        own = objects.instance_dict(obj) or {}
-        if name in self.code.named(type(obj)) or name in own or is_torchs(type(obj)):
+        held = own_value(obj, name) is not MISSING
+        if held or name in self.code.named(type(obj)) or is_torchs(type(obj)):
             raise TensorSubclass(f"{name} of a tensor with `__torch_dispatch__` is set")

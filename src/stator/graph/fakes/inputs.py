@@ -230,7 +230,7 @@ class Fakes:
         if real.requires_grad:
             fake.requires_grad = True
         if type(real) is torch.nn.Parameter:
-            fake._is_param = True  # type: ignore[attr-defined]
+            fake._is_param = True
         source = InputSource(name)
         made = FakeInput(real, fake, source, None, 0, real.requires_grad, layout=model.layout)
         self.inputs.append(made)
@@ -241,7 +241,7 @@ class Fakes:
     def _tell_converter(self, made: FakeInput) -> None:
         """Another tensor has the same memory: its fake must have that of the one that is there."""
         self._alike.discard(storage_of(made.real))
-        converter = self.mode.fake_tensor_converter
+        converter: Any = self.mode.fake_tensor_converter
         converter.set_tensor_memo(made.real, made.fake)
         inner = converter.meta_converter
         number = inner.describer.get_storage_id(made.real.untyped_storage())

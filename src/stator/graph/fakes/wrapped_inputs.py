@@ -50,8 +50,8 @@ def fake_wrapper(
         part = getattr(real, part_name)
         where = f"{name}.{part_name}"
         of_part = opened.parts.setdefault(part_name, Opened(()))
-        if part is None:
-            inner[part_name] = None
+        if not isinstance(part, torch.Tensor):
+            inner[part_name] = part
         elif is_wrapper(part):
             of_part.sizes = {*of_part.sizes, *_alike(part, symbols)}
             inner[part_name] = fake_wrapper(part, where, of_part, mode, fake, symbolic)
@@ -66,7 +66,7 @@ def fake_wrapper(
             inner[part_name] = fake(part, where, of_part.context)
     cls = type(real)
     with mode:
-        made = cls.__tensor_unflatten__(dict(inner), context, size, stride)
+        made: torch.Tensor = cls.__tensor_unflatten__(dict(inner), context, size, stride)
     if type(made) is not cls or any(getattr(made, key) is not inner[key] for key in names):
         raise Unsupported(f"__tensor_unflatten__ of {cls.__qualname__} does not put together")
     if made.requires_grad is not real.requires_grad:

@@ -43,10 +43,10 @@ def flattened(tensor: Any) -> tuple[list[str], Any]:
 
 
 def parts_of(tensor: Any) -> list[tuple[str, torch.Tensor]]:
-    """What it holds, by name; a part that there is not (None) is none."""
+    """The tensors that it holds, by name: what it names may be None, or opaque, such as a mesh."""
     names, _ = flattened(tensor)
     found = ((name, getattr(tensor, name)) for name in names)
-    return [(name, part) for name, part in found if part is not None]
+    return [(name, part) for name, part in found if isinstance(part, torch.Tensor)]
 
 
 def plain_parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:

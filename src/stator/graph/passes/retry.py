@@ -25,6 +25,7 @@ from stator.graph.passes.purity import (
     DRAWS,
     EFFECTS,
     KEEP,
+    ONCE,
     RANDOM,
     UNCOUNTED,
     is_torch_function,
@@ -274,6 +275,8 @@ def _name(node: fx.Node) -> str:
 
 def _may_run_twice(node: fx.Node, name: str) -> bool:
     """Whether all that a node does is to change tensors, random numbers or torch's state."""
+    if ONCE in node.meta:
+        return False
     if node.op == "call_function":
         if id(node.target) in _STATES:
             return True

@@ -151,7 +151,8 @@ class Arguments:
         if found is None:
             shape = f" of shape {tuple(tensor.shape)}" if isinstance(tensor, torch.Tensor) else ""
             kind = f"{type(tensor).__name__}{shape}"
-            raise UntrackedTensorError(f"a {kind} was not made by the graph that uses it")
+            text = f"a {kind} was not made by the graph that uses it"
+            raise UntrackedTensorError(text, tensor)
         if isinstance(found, Part):
             found = self._nodes[id(tensor)] = self._take_part(found)
         elif isinstance(found, Item):

@@ -9,11 +9,9 @@ node of each; tensors inside a tuple or list get a `getitem` node when they are 
 """
 
 import functools
-import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
-from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import torch
 import torch.fx as fx
@@ -26,7 +24,6 @@ from torch.fx.experimental.symbolic_shapes import (
 
 from stator.diagnostics.catalogue import (
     RegionContents,
-    SharedMemory,
     TensorStateChanged,
     TensorSubclass,
     ValueNeeded,
@@ -38,7 +35,6 @@ from stator.graph.fakes.inputs import (
     InputSource,
     are_empty,
     changed_since,
-    differentiable,
     operands_of,
     tensors_in,
     version,
@@ -46,27 +42,29 @@ from stator.graph.fakes.inputs import (
 )
 from stator.graph.fakes.layouts import is_identity, is_new
 from stator.graph.fakes.memory import storage_of
-from stator.graph.fakes.overlaps import Answer, Overlap, is_elementwise, is_in_place, overlap_of
+from stator.graph.fakes.overlaps import overlap_of
 from stator.graph.fakes.packed import packed_results
 from stator.graph.fakes.recurrent import recurrent_results
-from stator.graph.fakes.resizing import Outs
-from stator.graph.fakes.views import IN_INFERENCE, view_kind
 from stator.graph.fakes.wrappers import is_wrapper, plain_parts, with_parts
-from stator.graph.leaves.uncounted_lists import changed_lists, count_changes
-from stator.graph.passes.ancestry import computed_from
+from stator.graph.leaves.uncounted_lists import count_changes
 from stator.graph.passes.drawing import draws_of
 from stator.graph.passes.named_sizes import name_sizes
 from stator.graph.passes.overwritten import keep_what_is_read
 from stator.graph.passes.purity import KEEP, WRITTEN, may_drop
+from stator.graph.recording.admission import (
+    apply_default_device,
+    check_capturable,
+    check_written,
+    refuse_wrapper,
+)
 from stator.graph.recording.arguments import Arguments, Item, graphs_in, with_graphs
+from stator.graph.recording.asking import ask_of_nothing, ask_of_outs, ask_of_overlap
 from stator.graph.recording.errors import (
     Apart,
     DataDependent,
-    OperatorError,
-    RecordingError,
     Unsupported,
 )
-from stator.graph.recording.failures import failure_of, quiet, refusal_of_nothing
+from stator.graph.recording.failures import failure_of, quiet
 from stator.graph.recording.function_modes import without_modes
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.naming import Names
@@ -78,6 +76,7 @@ from stator.graph.recording.operations import (
     run_target,
 )
 from stator.graph.recording.origins import ModuleStack, note_origin
+from stator.graph.recording.recorded import Input, Recorded, Taken
 from stator.graph.recording.wrapped import WRAPPERS_IN_REGIONS, Wrapped
 from stator.graph.unknown.checks import insert_checks
 from stator.graph.unknown.kernels import Kernels, is_symbolic
@@ -90,47 +89,14 @@ from stator.torchlib.fakes import (
     FakeTensorMode,
     disable_fake_tensor_cache,
 )
-from stator.torchlib.modes import default_device, device_constructors, enable_python_dispatcher
+from stator.torchlib.modes import default_device, enable_python_dispatcher
 from stator.torchlib.tensors import DisableTorchFunction
-from stator.torchlib.transforms import is_functorch_wrapped_tensor
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 LASTING: Final = "lasting"  # of a placeholder that the graph writes to, and the program holds
 _TENSOR_TYPES: Final = frozenset({torch.Tensor, torch.nn.Parameter})
-
-
-@dataclass(frozen=True)
-class Input:
-    """A placeholder: its name, and the value it stood for while recording."""
-
-    name: str
-    value: torch.Tensor | int = field(repr=False)
-
-    @property
-    def identity(self) -> object:
-        """An object of its own: the tensor, but ints that are equal may be one object."""
-        return self if type(self.value) is int else self.value
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A finished graph, as a backend gets it."""
-
-    module: fx.GraphModule
-    inputs: list[Input]
-    example_inputs: list[Any]
-    fake_mode: FakeTensorMode
-
-
-class Taken(NamedTuple):
-    """What a tensor of one bool was taken to be."""
-
-    tensor: torch.Tensor
-    answer: bool
-    place: object
-    """Where the program has asked."""
 
 
 def _unseen(
@@ -174,7 +140,7 @@ class OutputGraph:
         self._writes: dict[fx.Node, set[int]] = {}  # which storages a node changes
         self.written: set[int] = set()  # storages of tensors that may have been changed in place
         self.overwritten: set[int] = set()  # of those that were, also through `.data`
-        self.admit: Callable[[torch.Tensor], None] = _refuse_wrapper  # one that an operation made
+        self.admit: Callable[[torch.Tensor], None] = refuse_wrapper  # one that an operation made
 
     def close(self) -> None:
         """Lets go of the program's tensors, and of all that leads back here."""
@@ -219,7 +185,7 @@ class OutputGraph:
             raise Unsupported(f"{kind} can't be a graph input: only plain tensors and ints can")
         assert isinstance(value, torch.Tensor)
         for part in plain_parts(value):
-            _check_capturable(part)
+            check_capturable(part)
         known = self._inputs.get(id(value))
         if known is not None:
             return known
@@ -334,7 +300,7 @@ class OutputGraph:
             )
         device = self.default_device or default_device()
         if device is not None:
-            _apply_default_device(device, target, kwargs)
+            apply_default_device(device, target, kwargs)
         node_args, node_kwargs = self.arguments.of_call(target, args, kwargs)
         operands = operands_of(args, kwargs)
         wrapped = Wrapped.among(operands)
@@ -347,26 +313,26 @@ class OutputGraph:
             raise Unsupported(text, TensorStateChanged, whole=True)
         writes = operation.effect or "out" in kwargs
         overlap = overlap_of(operands) if writes and wrapped is None else None
-        result = self._run(operation, args, kwargs, wrapped=wrapped is not None)
+        result = self.run(operation, args, kwargs, wrapped=wrapped is not None)
         if operation.lists:
             given = zip(map(id, operands), before, strict=True)
             count_changes(operation.name, args, kwargs, dict(given))
         if kwargs and operation.is_overload:
-            self._ask_of_outs(operation, args, kwargs)
+            ask_of_outs(self, operation, args, kwargs)
         if torch.is_inference_mode_enabled() and wrapped is None:
             detaches = operation.name == "detach" or args[1:] == ("data",)
             if not detaches:
                 result = self._as_view(result, operands)
         if operands and wrapped is None and are_empty(operands):
-            self._ask_of_nothing(operation, operands, args, kwargs)
+            ask_of_nothing(self, operation, operands, args, kwargs)
         written = changed_since(operands, before, operation.effect)
         if written and wrapped is not None:  # what is below a wrapper counts no versions
             wrapped.check_unchanged(operation)
             written = with_parts(written)
         if written:
             if overlap is not None:
-                self._ask_of_overlap(overlap, written, operation, args, kwargs)
-            _check_written(operation, written)
+                ask_of_overlap(self, overlap, written, operation, args, kwargs)
+            check_written(operation, written)
             self.overwritten.update(map(storage_of, written))
         uncounted = operation.uncounted
         if written or uncounted:
@@ -385,11 +351,10 @@ class OutputGraph:
             if type(tensor) is not FakeTensor:
                 self._admit_made(operation, tensor)
                 wrappers.append(tensor)
-        if wrapped is not None:
-            if pending and (produced or read):
-                forget(self.shape_env, operands)
-                text = f"{operation.shown} of a tensor of a subclass depends on values"
-                raise Unsupported(text, TensorSubclass)
+        if wrapped is not None and pending and (produced or read):
+            forget(self.shape_env, operands)
+            text = f"{operation.shown} of a tensor of a subclass depends on values"
+            raise Unsupported(text, TensorSubclass)
         node = self._record(target, node_args, node_kwargs, result, stack_trace)
         if written or result is None:
             node.meta[KEEP] = True
@@ -463,7 +428,7 @@ class OutputGraph:
         for tensor in produced:
             self.symbols.define_result(tensor, self.arguments.node(tensor))
 
-    def _run(
+    def run(
         self,
         operation: Operation,
         args: tuple[Any, ...],
@@ -471,6 +436,7 @@ class OutputGraph:
         *,
         wrapped: bool = False,
     ) -> Any:
+        """Carries an operation out on fakes; a wrapper may be among its operands (`wrapped`)."""
         quiet.depth += 1
         try:
             with self.fakes.mode, without_modes() if operation.nested else nullcontext():
@@ -538,82 +504,6 @@ class OutputGraph:
                         return torch.as_strided(given, *place)
         return result
 
-    def _ask_of_nothing(
-        self,
-        operation: Operation,
-        operands: Sequence[torch.Tensor],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> None:
-        """Raises what eager does, if it refuses tensors without values that a fake kernel takes."""
-        refusal = refusal_of_nothing(operation.run, operation.torchs, args, kwargs)
-        if refusal is None:
-            return
-        forget(self.shape_env, operands)
-        if self.symbols:  # it may depend on them, and nobody has asked about their values
-            text = f"{operation.shown} refuses an empty tensor, which may depend on open sizes"
-            raise Unsupported(text)
-        raise refusal
-
-    def _ask_of_outs(
-        self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        """Refuses an operator that resizes `out=` arguments where its fake kernel does not."""
-        target: Any = operation.target
-        outs = Outs.of(target, kwargs)
-        if outs is None:
-            return
-        wanted = None
-        if outs.twin is not None:
-            left = {name: value for name, value in kwargs.items() if name not in outs.names}
-            wanted = list(tensors_in(self._run(operation_of(outs.twin), args, left)))
-        if wanted is None or not outs.fit(wanted, kwargs):
-            forget(self.shape_env, tensors_in((args, kwargs)))
-            text = f"{operation.shown} gives its arguments another size"
-            raise Unsupported(text, TensorStateChanged)
-
-    def _ask_of_overlap(
-        self,
-        overlap: Overlap,
-        written: Sequence[torch.Tensor],
-        operation: Operation,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> None:
-        """Raises what eager does, if it refuses to write to memory that the call also reads."""
-        name = operation.name
-        with DisableTorchFunction():
-            if not operation.torchs:
-                found: Answer | OperatorError = Answer.MIXED
-            elif name in ("setitem", "__setitem__"):
-                found = overlap.answer_of_items(operation.run, args, self._part(*args[:2]))
-            else:
-                lists = changed_lists(name, args, kwargs)
-                even = is_elementwise(name) or is_in_place(name, args, kwargs)
-                found = overlap.answer(
-                    operation.run, args, kwargs, written, lists, elementwise=even
-                )
-        if found is Answer.FINE:
-            return
-        forget(self.shape_env, tensors_in((args, kwargs)))
-        if found is Answer.MIXED or self.symbols:  # it may depend on open sizes, as above
-            text = f"{operation.shown} writes to memory that it also reads"
-            raise Unsupported(text, SharedMemory)
-        raise found
-
-    def _part(self, tensor: torch.Tensor, key: Any) -> torch.Tensor | None:
-        """The part of a tensor that an assignment to items writes to, if it is a view."""
-        if key is Ellipsis:
-            return tensor
-        try:
-            part = self._run(operation_of(operator.getitem), (tensor, key), {})
-        except RecordingError:
-            return None
-        shared = isinstance(part, torch.Tensor) and storage_of(part) == storage_of(tensor)
-        if not shared:
-            forget(self.shape_env, [tensor])
-        return part if shared else None
-
     def _record(
         self,
         target: Target,
@@ -658,7 +548,7 @@ class OutputGraph:
         """
         unique = f"{name}_{len(self.regions)}"
         node_args = self.arguments.of(tuple(args))
-        result = self._run(operation_of(rule or module), tuple(args), {})
+        result = self.run(operation_of(rule or module), tuple(args), {})
         if results is not None:
             result = tuple(results)
         self.regions[unique] = module
@@ -697,7 +587,7 @@ class OutputGraph:
         places = with_graphs(args, self.arguments.of, lambda body: body)
         operands = list(tensors_in(args))
         before = [version(tensor) for tensor in operands]
-        result = self._run(operation_of(rule or operator), tuple(args), {})
+        result = self.run(operation_of(rule or operator), tuple(args), {})
         self.regions.update(bodies)
         node_args = with_graphs(
             places, lambda place: place, lambda body: self.graph.get_attr(held[id(body)])
@@ -778,7 +668,7 @@ class OutputGraph:
                 examples.append(example)
             else:
                 self.graph.erase_node(node)
-        attributes = self._attributes_in_use()
+        attributes = self.attributes_of(self.graph)
         module = fx.GraphModule(attributes, self.graph)
         # With these, AOTAutograd reads the placeholders' sources and which of them are static.
         module.meta["dynamo_compile_id"] = None
@@ -788,24 +678,6 @@ class OutputGraph:
         forget_bindings(self.graph, self.shape_env)
         self.shape_env.handed_over = True
         return Recorded(module, inputs, examples, mode)
-
-    def without_result(self, outputs: Sequence[Any]) -> set[fx.Node]:
-        """The nodes that need not be computed for these results and for what becomes of inputs.
-
-        A backend may leave them out, also where the program changes tensors that it has made.
-        """
-        given = {storage_of(each) for each in self.fakes.given_memory()}
-        left = [self.arguments.node(tensor) for tensor in tensors_in(list(outputs))]
-        for node in self.graph.nodes:
-            if KEEP not in node.meta:
-                continue
-            written = node.meta.get(WRITTEN)
-            if written is None:  # it may be any
-                operands = (each.meta.get("example_value") for each in node.all_input_nodes)
-                written = {storage_of(each) for each in operands if isinstance(each, torch.Tensor)}
-            if not given.isdisjoint(written):
-                left.append(node)
-        return set(self.graph.nodes).difference(computed_from(left))
 
     def _drop_unused(self) -> None:
         for node in reversed(self.graph.nodes):
@@ -838,48 +710,11 @@ class OutputGraph:
             for node, fake, made in self._constants
         )
 
-    def _attributes_in_use(self) -> dict[str, Any]:
-        return self.attributes_of(self.graph)
-
     def attributes_of(self, graph: fx.Graph) -> dict[str, Any]:
         """The constants and regions that a graph mentions."""
         names = {node.target for node in graph.nodes if node.op in ("get_attr", "call_module")}
         held = {**self._attributes, **self.regions}
         return {name: value for name, value in held.items() if name in names}
-
-
-def _refuse_wrapper(tensor: torch.Tensor) -> None:
-    raise Unsupported(f"a tensor of class {type(tensor).__qualname__} is made", TensorSubclass)
-
-
-def _apply_default_device(device: torch.device, target: Target, kwargs: dict[str, Any]) -> None:
-    """What torch's function mode for `torch.set_default_device` would do, were it active."""
-    wanted = kwargs.get("device") is None and not isinstance(target, tuple)
-    if wanted and target in device_constructors():
-        kwargs["device"] = device
-
-
-def _check_written(operation: Operation, written: Sequence[torch.Tensor]) -> None:
-    """Refuses a change that real kernels or autograd refuse, and those of fakes may not."""
-    if any(each.requires_grad and not differentiable(each) for each in written):
-        text = f"{operation.shown} puts a result that requires grad into a tensor of integers"
-        raise Unsupported(text)
-    if not torch.is_inference_mode_enabled() and any(
-        view_kind(each) == IN_INFERENCE and not each.is_inference() for each in written
-    ):
-        text = f"{operation.shown} changes a view that was made in inference mode"
-        raise Unsupported(text, TensorStateChanged)
-
-
-def _check_capturable(tensor: torch.Tensor) -> None:
-    """Only plain memory with strides is followed."""
-    if tensor.layout is not torch.strided or tensor.is_nested:
-        kind = "a nested tensor" if tensor.is_nested else f"a tensor with layout {tensor.layout}"
-        raise Unsupported(f"{kind} can't be a graph input")
-    if tensor.is_quantized:
-        raise Unsupported("a quantized tensor can't be a graph input")
-    if is_functorch_wrapped_tensor(tensor):
-        raise Unsupported("a tensor inside vmap or grad can't be a graph input")
 
 
 __all__ = ["Input", "Item", "OutputGraph", "Recorded", "Target"]
