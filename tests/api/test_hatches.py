@@ -250,7 +250,14 @@ def adds(x):
 
 adds.register_fake(torch.empty_like)
 
+
+def in_autocast(x):
+    with torch.autocast("cpu", torch.bfloat16):
+        return layer(LAYER, x).float()
+
+
 SPLIT = {
+    "autocast": (in_autocast, "under autocast"),
     "handled": (handled, "may raise inside of `try`"),
     "changes": (lambda x: adds(x * 1), "changes its arguments"),
 }

@@ -1,5 +1,7 @@
 """torch's stacks of modes, dispatch keys, and the scopes of grad mode, autocast and inference."""
 
+import functools
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
@@ -139,9 +141,18 @@ with needed("the same"):
     from torch._C import _dispatch_tls_local_include_set as _included
 with needed("the same: it is differentiated like any code"):
     from torch._C import _ForceDispatchKeyGuard
-_AT_FIRST: Final = _included(), _excluded()
+
+
+@functools.cache
+def _at_first() -> tuple[Any, Any]:
+    """What holds in a new thread."""
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append((_included(), _excluded())))
+    thread.start()
+    thread.join()
+    return found[0][0], found[0][1]
 
 
 def as_at_first() -> Any:
     """A block in which operators go through all of torch, as where nothing else runs."""
-    return _ForceDispatchKeyGuard(*_AT_FIRST)
+    return _ForceDispatchKeyGuard(*_at_first())

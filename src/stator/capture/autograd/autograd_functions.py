@@ -186,6 +186,11 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
                 outputs, said = _linked(calls, frame, context, outputs, tensors, new)
             for value in (*tensors, *outputs):
                 inner.require(value)
+            attributes = {
+                name: value for name, value in context.__dict__.items() if name not in OWN
+            }
+            shown = {name: value for name, value in attributes.items() if _is_shown(calls, value)}
+            inner.arguments.of(tuple(shown.values()))  # what is no input yet becomes one
             shared = [*given, *left]
             places = [i for i, value in enumerate(results) if _is_tensor(calls, value)]
             slots = _Slots(len(results), places)
@@ -200,8 +205,6 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
         if once:
             raise RegionContents("a backward with once_differentiable inside of torch.func")
         found = functions_in_transforms.placed(saved, inner.inputs, outputs)
-    attributes = {name: value for name, value in context.__dict__.items() if name not in OWN}
-    shown = {name: value for name, value in attributes.items() if _is_shown(calls, value)}
     forward = inner.finish((outputs, tuple(saved), tuple(shown.values())))
     kinds = {name: type(value) for name, value in shown.items()}
     region = FunctionRegion(forward, backward, said, cls.__name__, once, found, kinds)

@@ -28,6 +28,7 @@ from stator.graph.passes.purity import ONCE
 from stator.graph.recording.subgraph import Subgraph
 from stator.graph.recording.whole_calls import Given, LeafCall, Module, Place, WholeCall
 from stator.guards import Is
+from stator.torchlib.modes import is_any_autocast_enabled
 from stator.torchlib.tensors import DisableTorchFunction
 from stator.torchlib.transforms import pytree
 from stator.world.kinds import CONSTANTS
@@ -113,6 +114,8 @@ def leaf(calls: "Calls", frame: Frame, said: Leaf, args: list[Any], kwargs: dict
         raise MarkMisfit(f"the leaf function {name} has no register_fake")
     if said.mutates_args:
         raise MarkMisfit(f"the leaf function {name} changes its arguments")
+    if is_any_autocast_enabled():  # operators of a backend's graph run without it
+        raise MarkMisfit(f"the leaf function {name} is called under autocast")
     calls.tensors.inside.refuse("a leaf function")
     inputs, given = _given(calls, frame, name, args, kwargs)
     if not any(calls.tensors.holds(type(each)) for each in inputs):
