@@ -89,7 +89,8 @@ class Timed:
     @contextlib.contextmanager
     def of_stator(self) -> Iterator[None]:
         """While it is entered, the time of stator's own backends counts."""
-        compiled: Any = stator_backend._compiled
+        module: Any = stator_backend
+        compiled: Any = module._compiled
 
         def timed(*given: Any) -> Any:
             began = time.process_time()
@@ -98,11 +99,11 @@ class Timed:
             finally:
                 self.seconds += time.process_time() - began
 
-        stator_backend._compiled = timed
+        module._compiled = timed
         try:
             yield
         finally:
-            stator_backend._compiled = compiled
+            module._compiled = compiled
 
     def __call__(self, module: Any, inputs: Any) -> Any:
         began = time.process_time()

@@ -153,24 +153,3 @@ def test_tied_weights_and_views_of_one_memory():
         torch.testing.assert_close(compiled(x), model(x))
         with torch.no_grad():
             memory.mul_(1.5)
-
-
-def test_gradients_of_inductor_in_one_graph():
-    """Three layers stay in one graph: it must not reuse memory that a body still needs."""
-
-    class Block(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm, self.gate, self.up = nn.RMSNorm(16), nn.Linear(16, 32), nn.Linear(16, 32)
-            self.q, self.v, self.down = nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(32, 16)
-
-        def forward(self, x):
-            y = self.norm(x)
-            x = x + torch.softmax(self.q(y) @ y.transpose(1, 2), -1) @ self.v(y)
-            y = self.norm(x)
-            return x + self.down(nn.functional.silu(self.gate(y)) * self.up(y))
-
-    torch.manual_seed(0)
-    x = torch.randn(1, 5, 16, requires_grad=True)
-    check(lambda: nn.Sequential(*(Block() for _ in range(3)), nn.Tanh()), x, bodies=[[3]],
-          backends=["inductor"], regions="auto")  # fmt: skip
