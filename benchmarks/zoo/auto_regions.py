@@ -6,28 +6,14 @@ traced, reused, and captured where they are called:
     python -m benchmarks.zoo --engines torch,benchmarks.zoo.auto_regions:compile
 """
 
-import logging
 from collections import Counter
 from typing import Any, Final
 
 import stator
+from stator.capture.regions.nested import Regions
 
 _WORDS: Final = ("reused", "traced", "captured where it is called")
 _counts: Final[Counter[str]] = Counter()
-
-
-class _Counting(logging.Handler):
-    """Reads the log `regions`."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text = record.getMessage()
-        _counts.update(word for word in _WORDS if f": {word}" in text)
-
-
-_LOG: Final = logging.getLogger("stator.regions")
-_LOG.setLevel(logging.INFO)
-_LOG.addHandler(_Counting())
-_LOG.propagate = False
 
 
 def compile(target: Any, **options: Any) -> Any:
@@ -41,3 +27,14 @@ def reset() -> None:
 
 def corpus_stats() -> dict[str, Any]:
     return dict(_counts)
+
+
+def _counting(tell: Any) -> Any:
+    def counted(regions: Regions, frame: Any, code: Any, what: str) -> None:
+        _counts.update(word for word in _WORDS if what.startswith(word))
+        tell(regions, frame, code, what)
+
+    return counted
+
+
+Regions.tell = _counting(Regions.tell)  # type: ignore[method-assign]

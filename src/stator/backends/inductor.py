@@ -3,15 +3,20 @@
 import contextlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import torch.fx as fx
 
+from stator.graph.recording.nested import is_call
 from stator.torchlib import inductor as torch_inductor
 
 from . import certain_dropout, packed_operator, recurrent, reshaped, vector_instructions
 from .inductor_settings import config_patches
 from .kept_copies import keep_copies
+
+# Inductor reuses the memory of a buffer behind a call of a region's body that still needs it:
+# gradients are wrong, with torch.compile as well (torch 2.13, on the CPU).
+_OF_REGIONS: Final[Mapping[str, Any]] = {"allow_buffer_reuse": False}
 
 
 def inductor(
@@ -28,6 +33,8 @@ def inductor(
     `patches` are settings of ours; the user's mode and options overrule them, `overrules` those.
     """
     settings = {**(patches or {}), **config_patches(mode, options), **(overrules or {})}
+    if any(map(is_call, module.graph.nodes)):
+        settings.update(_OF_REGIONS)
     recurrent.as_operators(module)
     packed_operator.as_operators(module)
     reshaped.as_views(module)

@@ -19,7 +19,7 @@ from stator.bytecode import decode
 from stator.capture import CaptureError, Trace
 from stator.capture.library.garbage_collection import COLLECTOR
 from stator.capture.trace.restart import split
-from stator.capture.trace.task import Task, Trust
+from stator.capture.trace.task import ANYTHING, Task, Trust
 from stator.capture.trace.trace import failure, trace
 from stator.capture.trace.wanted import Wanted
 from stator.diagnostics.breaks import Break, Failed, Place
@@ -221,8 +221,21 @@ def _traced(task: Task, options: Options, limit: int = sys.maxsize) -> Trace:
             announcements.inlined(task, found)
             task.inlined.update(found.regions)
             continue
+        if found.repeated and found.broken is not None:
+            found = _without_repeated(task, found, limit)
         if not load_library(found) and not COLLECTOR.provide():
             return found
+
+
+def _without_repeated(task: Task, first: Trace, limit: int) -> Trace:
+    """A program that is broken off where modules are regions may go further where they are none."""
+    task.inlined.add(ANYTHING)
+    with _now_tracing():
+        other = trace(task, limit)
+    if other.broken is None or _places(other) != _places(first):
+        return other
+    task.inlined.discard(ANYTHING)
+    return first
 
 
 def _split_as_seen(task: Task, first: Trace) -> Trace | None:

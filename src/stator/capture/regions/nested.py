@@ -37,7 +37,7 @@ from stator.graph.fakes.inputs import tensors_in
 from stator.graph.fakes.memory import storage_of
 from stator.graph.leaves.leaves import python_type
 from stator.graph.passes.ancestry import computed_from
-from stator.graph.passes.purity import KEEP, REFUSES, UNCOUNTED, WRITTEN, answers_given
+from stator.graph.passes.purity import KEEP, REFUSES, UNCOUNTED, WRITTEN
 from stator.graph.passes.retry import draws
 from stator.graph.recording import nested
 from stator.graph.recording.subgraph import Subgraph
@@ -224,7 +224,7 @@ class Regions:
         assert reads is not None
         if outer_reads is not None:
             outer_reads |= reads
-        everything = [node for node in inner.graph.nodes if not answers_given(node)]
+        everything = list(inner.graph.nodes)
         try:
             body = inner.finish(tuple(outputs))
         except (RecordingError, UntrackedTensorError) as error:

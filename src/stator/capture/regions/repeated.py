@@ -1,6 +1,6 @@
 """Which modules are repeated, so that calls of them are regions (`compile(…, regions="auto")`).
 
-Stage: capture. In: modules that the program calls. Out: whether there are others that look the
+Stage: capture. In: modules that the program calls. Out: whether they have siblings that look the
 same: the same classes, all the way down, with parameters and buffers of the same shapes. This only
 decides what is tried: it is no fact of the trace, and nothing of it is guarded.
 
@@ -30,6 +30,12 @@ class Repeated:
         self._looks: dict[tuple[Any, ...], int] = {}
         self._look: dict[int, int] = {}
         """By id of a module: a number that those have in common that look the same."""
+        self._sizes: dict[int, int] = {}
+        """Of those that look so: how many modules there are in one."""
+        self._once: dict[int, int] = {}
+        """How many in those parts that are repeated in it, each look once."""
+        self._rest: dict[int, int] = {}
+        """How many outside of such parts."""
 
     def holds(self, module: Any) -> bool:
         if id(module) not in self._seen:
@@ -40,49 +46,44 @@ class Repeated:
         order = list(self._walk(root))
         children = {id(module): _children(module) for module in order}
         with DisableTorchFunction():
-            for module in reversed(order):  # parts come before what they are part of
+            for module in order:
                 self._look[id(module)] = self._number(module, children[id(module)])
-        counts = Counter(self._look[id(module)] for module in order)
-        sizes: dict[int, int] = {}
-        costs: dict[int, int] = {}  # of tracing all modules that look so, parts being regions
-        for module in reversed(order):
-            look, parts = self._look[id(module)], children[id(module)]
-            if look not in sizes:
-                inside = [self._look[id(part)] for part in parts if id(part) in self._look]
-                sizes[look] = 1 + sum(sizes.get(each, 1) for each in inside)
-                costs[look] = self._cost(look, inside, counts, sizes, costs)
         for module in order:
-            look = self._look[id(module)]
-            # A layer without parts is one operator or two: a graph of its own would cost more.
-            if counts[look] > 1 and children[id(module)] and costs[look] >= sizes[look]:
-                self._found.add(id(module))
+            # A module that is a part of itself, by some way, is no part.
+            parts = [part for part in children[id(module)] if self._look[id(part)] in self._sizes]
+            self._measure(self._look[id(module)], [self._look[id(part)] for part in parts])
+        for module in order:
+            looks = Counter(self._look[id(part)] for part in children[id(module)])
+            for part in children[id(module)]:
+                look = self._look[id(part)]
+                # A layer without parts is one operator or two: a graph of its own costs more.
+                if looks[look] > 1 and _children(part) and self._is_outer(look, looks[look]):
+                    self._found.add(id(part))
 
-    @staticmethod
-    def _cost(
-        look: int,
-        inside: list[int],
-        counts: Counter[int],
-        sizes: dict[int, int],
-        costs: dict[int, int],
-    ) -> int:
-        """How many modules are traced if those that look so are no regions."""
-        total = counts[look]
-        for each in set(inside):
-            if counts[each] > 1 and sizes[each] > 1:
-                total += min(sizes[each], costs[each])
-            else:
-                total += counts[look] * sizes[each] * inside.count(each)
-        return total
+    def _measure(self, look: int, inside: list[int]) -> None:
+        """How much there is to trace in one that looks so: all of it, and with parts as regions."""
+        counts = Counter(inside)
+        self._sizes[look] = 1 + sum(self._sizes[each] for each in inside)
+        self._once[look] = sum(self._sizes[each] for each in counts if counts[each] > 1)
+        self._rest[look] = self._sizes[look] - sum(
+            self._sizes[each] * count for each, count in counts.items() if count > 1
+        )
+
+    def _is_outer(self, look: int, count: int) -> bool:
+        """Whether less is traced if it is the region, and not the parts of it that are repeated."""
+        return self._sizes[look] <= count * self._rest[look] + self._once[look]
 
     def _walk(self, root: Any) -> Iterator[Any]:
-        """Modules that are new, each once, before its parts."""
-        waiting = [root]
+        """Modules that are new, each once, behind its parts."""
+        waiting = [(root, False)]
         while waiting:
-            module = waiting.pop()
-            if id(module) not in self._seen:
-                self._seen[id(module)] = module
+            module, ended = waiting.pop()
+            if ended:
                 yield module
-                waiting += _children(module)
+            elif id(module) not in self._seen:
+                self._seen[id(module)] = module
+                waiting.append((module, True))
+                waiting += ((each, False) for each in _children(module))
 
     def _number(self, module: Any, children: list[Any]) -> int:
         own = objects.instance_dict(module) or {}

@@ -322,8 +322,8 @@ class Tensors:
                 if known is not None:
                     return self.record(frame, target, tuple(known[0]), known[1])
                 raise failure.cause(failure.reason, whole=failure.whole) from None
-            except UntrackedTensorError as error:
-                raise left(error, "and is used") from None
+            except UntrackedTensorError as untracked:
+                raise left(untracked, "and is used") from None
         return self.refuse(error)
 
     def _are_plain(self, args: tuple[Any, ...]) -> bool:

@@ -8,7 +8,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
-from typing import Any
+from typing import Any, Final
 
 from stator.bytecode import decode
 from stator.capture.numbers.shapes import Shapes
@@ -77,6 +77,8 @@ class Trace:
     """Strings that were left open and that the program has looked at, by the text of the source."""
     regions: tuple[CodeType, ...] = ()
     """Regions inside of which it was broken off: they are to be none."""
+    repeated: bool = False
+    """Whether modules that are repeated were regions."""
     shapes: Shapes | None = None
     """What it assumes of the sizes and ints that are left open."""
     shows: bool = False
@@ -95,6 +97,13 @@ class Trust(enum.IntEnum):
     STEADY = 1
     """The same, but for instructions where they have turned out to vary: there it is split."""
     NOTHING = 2
+
+
+def _anything() -> None: ...
+
+
+ANYTHING: Final = _anything.__code__
+"""Among what is to be no region: all modules that are only repeated."""
 
 
 @dataclass(frozen=True)

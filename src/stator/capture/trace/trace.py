@@ -28,7 +28,7 @@ from stator.capture.trace.causes import blamed
 from stator.capture.trace.finish import finish, operators_of
 from stator.capture.trace.lifetime import living
 from stator.capture.trace.start_values import parameters, resumed_values
-from stator.capture.trace.task import Task, Trace, Trust
+from stator.capture.trace.task import ANYTHING, Task, Trace, Trust
 from stator.capture.trace.tracer import Suspended, Tracer, frames, resume
 from stator.capture.trace.writes import Writes
 from stator.diagnostics import logs, progress
@@ -105,7 +105,7 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
             tensors.budget = Budget(task.splits, patient=task.whole)
             tracer.calls.whole = task.whole
             tracer.calls.regions.inlined = task.inlined
-            tracer.calls.regions.auto = task.auto
+            tracer.calls.regions.auto = task.auto and ANYTHING not in task.inlined
             tensors.scalars.careful = task.trust is Trust.NOTHING
             if task.trust is not Trust.NOTHING:
                 tensors.scalars.speculation.start = state_before
@@ -181,6 +181,7 @@ def _broken_off(tracer: Tracer, task: Task, stopped: Break) -> Trace:
         ),
         looked=frozenset(tracer.world.looked),
         regions=(*tracer.calls.regions.inside(stopped), *tracer.calls.whole_calls.open),
+        repeated=tracer.calls.regions.auto and bool(tracer.calls.regions.traced),
         shapes=tracer.tensors.shapes,
     )
 

@@ -156,22 +156,11 @@ def may_write(name: str, kwargs: Mapping[str, Any]) -> bool:
     return "out" in kwargs or has_effect(name)
 
 
-def answers_given(node: fx.Node) -> bool:
-    """Whether an operator has done nothing, and answered its argument: `dropout` with `p=0`."""
-    first = node.args[0] if node.args else None
-    made = node.meta.get("example_value")
-    same = isinstance(first, fx.Node) and made is first.meta.get("example_value")
-    operates = node.op.startswith("call_") and (
-        node.op == "call_method" or is_torch_function(node.target)
-    )
-    return same and made is not None and operates and not node.meta.get(WRITTEN)
-
-
 def may_drop(node: fx.Node) -> bool:
     """Whether a node without users can be erased."""
     if KEEP in node.meta or node.op in {"placeholder", "output"}:
         return False
-    if node.op == "get_attr" or answers_given(node):
+    if node.op == "get_attr":
         return True
     target = node.target
     if isinstance(target, str):
