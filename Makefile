@@ -38,6 +38,7 @@ help:
 	@echo "make lint          ruff and mypy"
 	@echo "make conformance   CPython's own test suite through the evaluator (long)"
 	@echo "make conformance-compiled   the same, compiled as full graphs (long)"
+	@echo "make distributed   faults, four ranks, Inductor: programs of several processes (long)"
 	@echo "make stress        leaks, all mutations, operators and C types, a minute of threads (long)"
 	@echo "make fuzz          breaks anywhere in random programs, all tests of breaks (long)"
 	@echo "make asan          tests of the native core under AddressSanitizer and UBSan"
@@ -90,6 +91,11 @@ stress: $(READY)
 	$(if $(WITH_TORCH),STATOR_HOSTILE=all $(BIN)/python -m pytest tests/hostile)
 
 # A break at 20,000 places of random programs; every construct, kind of break and depth.
+# More ranks, faults and the long checks of several processes (docs/distributed.md).
+.PHONY: distributed
+distributed: $(READY)
+	STATOR_DISTRIBUTED=all $(BIN)/python -m pytest tests/distributed $(ARGS)
+
 fuzz: $(READY)
 	STATOR_FUZZ=20000 $(BIN)/python -m pytest tests/breaks $(ARGS)
 

@@ -3,3 +3,4 @@
 import os
 
 os.environ.setdefault("STATOR_STRICT", "1")
+os.environ.setdefault("STATOR_CACHE", "0")

@@ -22,6 +22,10 @@ ENVIRONMENT: Final = {
     "STATOR_TRACE": "A folder for the events of the run, from which `stator report` makes a page.",
     "STATOR_ARTEFACTS": "The setting `artefacts`.",
     "STATOR_PROGRESS": "`0`: the setting `progress` is off.",
+    "STATOR_CACHE": "`1`: the setting `cache` is on.",
+    "STATOR_CACHE_DIR": "The setting `cache_dir`.",
+    "STATOR_CACHE_KEY": "A secret with which files of the cache are signed; others are refused "
+    "(docs/cache.md).",
     "STATOR_STRICT": "`1`: the setting `strict` is on.",
     "STATOR_TENSOR_GUARDS": "For tests: parts of the calibration that are not to be used "
     "(docs/guards.md).",

@@ -7,10 +7,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from stator import config, testing
     from stator.api import (
+        CacheError,
         Explanation,
         allow_in_graph,
         assume_constant_result,
-        compile,
         compile_module_,
         counters,
         debug_grad_log,
@@ -20,14 +20,17 @@ if TYPE_CHECKING:
         graph_break,
         install_debug_prints,
         is_compiling,
+        leaf_function,
         mark_dynamic,
         mark_static,
         mark_unbacked,
         maybe_mark_dynamic,
         nested_compile_region,
+        nonstrict_trace,
         print,
         reset,
         reset_code,
+        save,
         set_logs,
         set_stance,
         skip_frame,
@@ -40,7 +43,8 @@ if TYPE_CHECKING:
         register_backend,
     )
     from stator.capture import CaptureError
-    from stator.driver import (
+    from stator.distributed.errors import RankDivergence
+    from stator.driver.errors import (
         RecompileError,
         RecompileLimitError,
         SideEffectError,
@@ -48,14 +52,17 @@ if TYPE_CHECKING:
     )
     from stator.dropin.switch import install, uninstall
     from stator.evaluator import InternalError
+    from stator.front import compile, load
 
 __version__ = "0.2.0"
 
 __all__ = [
     "BackendError",
+    "CacheError",
     "CaptureError",
     "Explanation",
     "InternalError",
+    "RankDivergence",
     "RecompileError",
     "RecompileLimitError",
     "SideEffectError",
@@ -76,16 +83,20 @@ __all__ = [
     "install",
     "install_debug_prints",
     "is_compiling",
+    "leaf_function",
     "list_backends",
+    "load",
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",
     "maybe_mark_dynamic",
     "nested_compile_region",
+    "nonstrict_trace",
     "print",
     "register_backend",
     "reset",
     "reset_code",
+    "save",
     "set_logs",
     "set_stance",
     "skip_frame",
@@ -96,17 +107,19 @@ __all__ = [
 
 _HOMES = {
     "stator.api": (
-        "Explanation allow_in_graph assume_constant_result compile compile_module_ counters "
+        "CacheError Explanation allow_in_graph assume_constant_result compile_module_ counters "
         "debug_grad_log disable error_on_graph_break explain graph_break install_debug_prints "
-        "is_compiling mark_dynamic mark_static mark_unbacked maybe_mark_dynamic "
-        "nested_compile_region print reset reset_code set_logs set_stance skip_frame "
-        "substitute_in_graph"
+        "is_compiling leaf_function mark_dynamic mark_static mark_unbacked maybe_mark_dynamic "
+        "nested_compile_region nonstrict_trace print reset reset_code save set_logs set_stance "
+        "skip_frame substitute_in_graph"
     ),
     "stator.backends": "BackendError UnknownBackendError list_backends register_backend",
     "stator.capture": "CaptureError",
-    "stator.driver": "RecompileError RecompileLimitError SideEffectError SpecializedError",
+    "stator.distributed.errors": "RankDivergence",
+    "stator.driver.errors": "RecompileError RecompileLimitError SideEffectError SpecializedError",
     "stator.dropin.switch": "install uninstall",
     "stator.evaluator": "InternalError",
+    "stator.front": "compile load",
 }
 
 

@@ -5,15 +5,17 @@ In: what the user writes. Out: compiled functions and modules (driver), marks (c
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Collection, Mapping
 from types import CodeType, FunctionType, MethodType
-from typing import Any, Final, Literal, TypeVar, overload
+from typing import Any, Final, TypeVar, overload
 
 from torch import nn
 
 from stator._native._core import CompiledFunction
 from stator.capture.calls import marks
 from stator.capture.calls.controls import error_on_graph_break, invoke_region
+from stator.capture.calls.leaf_functions import leaf_of
 from stator.capture.calls.marks import Kind, Mark
 from stator.capture.iterators import given_iterators
 from stator.capture.numbers.dimensions import (
@@ -28,16 +30,20 @@ from stator.capture.texts.showing import print_ as print
 from stator.diagnostics import logs
 from stator.diagnostics.explanation import Explanation
 from stator.diagnostics.logs import set_logs
-from stator.driver import Options, announcements, checked, compiled_function
+from stator.distributed import replicas, sharded
+from stator.driver import announcements, saving
 from stator.driver.compiler import forget
 from stator.driver.explain import Explaining
 from stator.driver.modules import Compiling, called, copied, unwrapped, wrap
+from stator.driver.options import Options, checked
 from stator.driver.stance import set_stance
 from stator.driver.tally import counters
 from stator.effects import instruction
-from stator.torchlib.versions import warn_if_untested
+from stator.front import calling, compile, kind_of, load, made_of
+from stator.store.reasons import CacheError
 
 __all__ = [
+    "CacheError",
     "Explanation",
     "allow_in_graph",
     "assume_constant_result",
@@ -51,102 +57,43 @@ __all__ = [
     "graph_break",
     "install_debug_prints",
     "is_compiling",
+    "leaf_function",
+    "load",
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",
     "maybe_mark_dynamic",
     "nested_compile_region",
+    "nonstrict_trace",
     "print",
     "reset",
     "reset_code",
+    "save",
     "set_logs",
     "set_stance",
     "skip_frame",
     "substitute_in_graph",
 ]
 
-warn_if_untested()
-
-Mode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "lite"]
-"""What Inductor calls its modes, for editors and type checkers. Others' may be any string."""
 F = TypeVar("F", bound=Callable[..., Any])
 M = TypeVar("M", bound=nn.Module)
 
 # ---------------------------------------------------------------------- compile
 
 
-@overload
-def compile(
-    model: F,
-    *,
-    fullgraph: bool = ...,
-    dynamic: bool | None = ...,
-    backend: str | Callable[..., Any] = ...,
-    mode: Mode | None = ...,
-    options: Mapping[str, Any] | None = ...,
-    name: str | None = ...,
-    disable: bool = ...,
-    recompile_limit: int | None = ...,
-    isolate_recompiles: bool = ...,
-    regions: Literal["auto"] | None = ...,
-) -> F: ...
-@overload
-def compile(
-    model: None = None,
-    *,
-    fullgraph: bool = ...,
-    dynamic: bool | None = ...,
-    backend: str | Callable[..., Any] = ...,
-    mode: Mode | None = ...,
-    options: Mapping[str, Any] | None = ...,
-    name: str | None = ...,
-    disable: bool = ...,
-    recompile_limit: int | None = ...,
-    isolate_recompiles: bool = ...,
-    regions: Literal["auto"] | None = ...,
-) -> Callable[[F], F]: ...
-def compile(
-    model: Any = None,
-    *,
-    fullgraph: bool = False,
-    dynamic: bool | None = None,
-    backend: str | Callable[..., Any] = "inductor",
-    mode: Mode | None = None,
-    options: Mapping[str, Any] | None = None,
-    name: str | None = None,
-    disable: bool = False,
-    recompile_limit: int | None = None,
-    isolate_recompiles: bool = False,
-    regions: Literal["auto"] | None = None,
-) -> Any:
-    """Compiles a function, a method or a module when it is first called. Also a decorator.
+def save(path: str | os.PathLike[str], compiled: Callable[..., Any]) -> list[str]:
+    """Writes what was compiled for a function or a module into one file (docs/cache.md).
 
-    `fullgraph`: one graph or an error that says why not. `backend`: a name (`list_backends()`) or a
-    callable `(GraphModule, example inputs) -> callable`. `mode` or `options` go to the backend.
-    `name` is for messages. `disable`: returns the model as it is. `recompile_limit` replaces
-    `config.recompile_limit`. `isolate_recompiles`: what is compiled here is for this wrapper only.
-    `regions="auto"`: modules that are repeated are traced and compiled once (docs/regions.md).
+    `compiled` is what `compile` has returned; it has to have been called. Answers why some of it is
+    not in the file, if so: that is compiled again where the file is loaded.
     """
-    chosen = checked(
-        backend=backend,
-        fullgraph=fullgraph,
-        dynamic=dynamic,
-        mode=mode,
-        options=options,
-        name=name,
-        recompile_limit=recompile_limit,
-        isolate=isolate_recompiles,
-        regions=regions,
-    )
-    if model is None:
-        return lambda target: target if disable else _compiled(target, chosen)
-    return model if disable else _compiled(model, chosen)
+    return saving.save(path, compiled)
 
 
 def compile_module_(module: M, **options: Any) -> M:
     """Compiles a module in place, as `module.compile()` does; takes the options of `compile`."""
     if not isinstance(module, nn.Module):
-        raise TypeError(f"compile_module_() needs a module, not {_kind(module)}")
+        raise TypeError(f"compile_module_() needs a module, not {kind_of(module)}")
     if not options.pop("disable", False):
         isolate = options.pop("isolate_recompiles", False)
         chosen = _chosen("compile_module_", options, isolate)
@@ -168,7 +115,7 @@ def explain(fn: Callable[..., Any], **options: Any) -> Callable[..., Explanation
         function, label = called(module, "__call__", options.get("name"))
         call: Any = MethodType(explaining.compiled(function, label), module)
     else:
-        call = _made_of(fn, "explain", explaining.compiled)
+        call = made_of(fn, "explain", explaining.compiled)
         if isinstance(call, staticmethod | classmethod):
             raise TypeError("stator.explain() needs a function that can be called")
     return explaining.explained(call)
@@ -186,50 +133,6 @@ def _chosen(who: str, options: Mapping[str, Any], isolate: bool) -> Options:
     if unknown := options.keys() - _DEFAULTS.keys():
         raise TypeError(f"{who}() has no option {sorted(unknown)[0]!r}")
     return checked(**{**_DEFAULTS, **options}, isolate=isolate)
-
-
-def _compiled(target: Any, options: Options) -> Any:
-    """Something to compile, by what it is."""
-    if isinstance(target, nn.Module):
-        return wrap(unwrapped(target), Compiling(options))
-    return _made_of(target, "compile", lambda function: compiled_function(function, options))
-
-
-def _made_of(target: Any, who: str, make: Callable[[FunctionType], CompiledFunction]) -> Any:
-    """What is no module, with the function in it compiled."""
-    if isinstance(target, CompiledFunction):
-        target = target.__wrapped__
-    if isinstance(target, FunctionType):
-        return make(target)
-    if isinstance(target, MethodType):
-        return MethodType(_made_of(target.__func__, who, make), target.__self__)
-    if isinstance(target, staticmethod | classmethod):
-        return type(target)(_made_of(target.__func__, who, make))
-    if isinstance(target, type):
-        raise TypeError(
-            f"stator.{who}() needs a function, a method or a module, not the class "
-            f"{target.__qualname__}: {who} an instance of it, or its methods"
-        )
-    if not callable(target):
-        raise TypeError(
-            f"stator.{who}() needs a function, a method or a module, not {_kind(target)}"
-        )
-    return make(_calling(target))
-
-
-def _calling(target: Callable[..., Any]) -> FunctionType:
-    """A Python function that does nothing but call something that is none."""
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return target(*args, **kwargs)
-
-    functools.update_wrapper(call, target)
-    assert isinstance(call, FunctionType)
-    return copied(call)  # another code object: other callables share nothing with this one
-
-
-def _kind(value: object) -> str:
-    return f"an object of type {type(value).__qualname__}"
 
 
 def reset() -> None:
@@ -264,7 +167,9 @@ def _codes(fn: Any) -> list[CodeType]:
         return [fn.__code__]
     if isinstance(fn, MethodType | staticmethod | classmethod):
         return _codes(fn.__func__)
-    raise TypeError(f"stator.reset_code() needs a function, a method or a module, not {_kind(fn)}")
+    raise TypeError(
+        f"stator.reset_code() needs a function, a method or a module, not {kind_of(fn)}"
+    )
 
 
 # ---------------------------------------------------------------------- marks
@@ -279,8 +184,9 @@ def disable(
 def disable(fn: Any = None, recursive: bool = True, reason: str | None = None) -> Any:
     """A function (method, module) that is never traced: compiled code calls it as it is.
 
-    The function given is left as it was; use what is returned. Also a decorator. With
-    `recursive=False` the functions it calls may be captured again.
+    The function given is left as it was; use what is returned. Also a decorator. What it calls runs
+    as it is, too, but for functions that are compiled by themselves: `recursive`, which torch has,
+    makes no difference, since nothing is captured that nobody has asked for.
     """
     if fn is None:
         return lambda target: disable(target, recursive, reason)
@@ -295,7 +201,7 @@ def disable(fn: Any = None, recursive: bool = True, reason: str | None = None) -
     if isinstance(fn, staticmethod | classmethod):
         return type(fn)(_disabled(fn.__func__, mark))
     if isinstance(fn, type) or not callable(fn):
-        what = f"the class {fn.__qualname__}" if isinstance(fn, type) else _kind(fn)
+        what = f"the class {fn.__qualname__}" if isinstance(fn, type) else kind_of(fn)
         raise TypeError(f"stator.disable() needs a function, a method or a module, not {what}")
     return _disabled(fn, mark)
 
@@ -316,7 +222,7 @@ def _disabled(fn: Any, mark: Mark) -> Any:
     """A marked copy, so that no frame of ours is between the caller's and the function's."""
     if isinstance(fn, CompiledFunction):
         fn = fn.__wrapped__
-    made = copied(fn if isinstance(fn, FunctionType) else _calling(fn))
+    made = copied(fn if isinstance(fn, FunctionType) else calling(fn))
     made.__dict__.setdefault("__wrapped__", fn)
     marks.put(made, mark)
     return made
@@ -328,6 +234,29 @@ def allow_in_graph(fn: F) -> F:
     It must do with fake tensors what it does with real ones, and change nothing but its result.
     """
     return _marked(fn, Mark(Kind.ALLOW), "allow_in_graph")
+
+
+def nonstrict_trace(fn: F) -> F:
+    """Calls of this function never end the graph.
+
+    It is captured like any other. Where that is not possible, the call is one node: then it must do
+    with fake tensors what it does with real ones, tensors that it has from elsewhere are constants,
+    and what it changes besides is not followed. Arguments and results are trees of tensors,
+    constants and classes that are registered with pytree; arguments may also be modules.
+    """
+    return _marked(fn, Mark(Kind.NONSTRICT), "nonstrict_trace")
+
+
+def leaf_function(fn: Any = None, *, mutates_args: Collection[str] | None = None) -> Any:
+    """Decorator: a function whose Python code runs whenever the graph does, as one node of it.
+
+    `@fn.register_fake` says what it returns, on tensors without values; `register_multi_grad_hook`
+    what is called with the gradients of its tensors, once they are computed. One that changes its
+    arguments (`mutates_args`) splits the graph.
+    """
+    if fn is None:
+        return functools.partial(leaf_function, mutates_args=mutates_args)
+    return leaf_of(fn, frozenset(mutates_args or ()))
 
 
 def assume_constant_result(fn: F) -> F:
@@ -345,7 +274,7 @@ def substitute_in_graph(
 
     def decorate(substitute: F) -> F:
         if not isinstance(substitute, FunctionType):
-            raise TypeError(f"the substitute must be a Python function, not {_kind(substitute)}")
+            raise TypeError(f"the substitute must be a Python function, not {kind_of(substitute)}")
         if not skip_signature_check:
             _check_signatures(original, substitute)
         _marked(original, Mark(Kind.SUBSTITUTE, substitute=substitute), "substitute_in_graph")
@@ -384,7 +313,7 @@ def _marked(fn: F, mark: Mark, who: str) -> F:
     while isinstance(target, MethodType | CompiledFunction):
         target = target.__func__ if isinstance(target, MethodType) else target.__wrapped__
     if not callable(target) or isinstance(target, nn.Module):
-        raise TypeError(f"stator.{who}() needs a function, not {_kind(fn)}")
+        raise TypeError(f"stator.{who}() needs a function, not {kind_of(fn)}")
     marks.put(target, mark)
     return fn
 
@@ -416,7 +345,7 @@ for _forgetting in (counters, reset, reset_code):
     marks.put(_forgetting, Mark(Kind.DISABLE, "it is about the whole process"))
 for _making in (
     compile,
-    _compiled,
+    load,
     compile_module_,
     explain,
     disable,
@@ -427,6 +356,12 @@ for _making in (
     marks.put(_making, Mark(Kind.DISABLE, "it says how functions are compiled"))
 for _marking, _instead in MARKING.items():
     marks.put(_marking, Mark(Kind.SUBSTITUTE, substitute=_instead))
+for _part in (replicas.before, replicas.behind, replicas.failed):
+    marks.put(_part, Mark(Kind.DISABLE, "DistributedDataParallel talks to other processes"))
+for _part in (sharded.before, sharded.behind):
+    marks.put(_part, Mark(Kind.DISABLE, "FSDP talks to other processes"))
+if replicas.REPLICA is not None:
+    marks.put(replicas.REPLICA.forward, Mark(Kind.SUBSTITUTE, substitute=replicas.forward))
 marks.put(is_compiling, Mark(Kind.SUBSTITUTE, substitute=_yes))
 
 

@@ -64,6 +64,25 @@ allow_side_effects_under_nested_compile_region: bool = False
 """Regions (`nested_compile_region`) may change what is outside of them: such a region is captured
 at each call, where otherwise that is an error."""
 
+check_ranks: bool = True
+"""Where there are several processes, have them compare what they captured before a graph with new
+collectives runs: a difference is `RankDivergence` on each rank, where they would else wait for each
+other (docs/distributed.md)."""
+
+rank_timeout: int = 300
+"""Seconds for which a rank waits for another that lives, does not compile, and does not say why it
+does not come. One that has died or stands elsewhere is noticed much earlier."""
+
+cache: bool = os.environ.get("STATOR_CACHE", "0") != "0"
+"""Keep what is compiled, and load it in the next process that calls the same function in the same
+world (docs/cache.md)."""
+
+cache_dir: str = os.environ.get("STATOR_CACHE_DIR", "")
+"""The folder for that; the default is `stator` in the user's folder for caches."""
+
+cache_size: int = 4096
+"""How many megabytes may be kept; what was used longest ago is thrown away."""
+
 artefacts: str = os.environ.get("STATOR_ARTEFACTS", "")
 """A folder for generated code, as files; without one, it is known to `linecache` only."""
 
@@ -89,6 +108,11 @@ def _checked(name: str, value: Any) -> Any:
     if name in _CHOICES and value not in _CHOICES[name]:
         raise ValueError(f"{name} must be one of {', '.join(_CHOICES[name])}, not {value!r}")
     return value
+
+
+def settings() -> dict[str, Any]:
+    """All settings, as they are now."""
+    return {name: globals()[name] for name in _DEFAULTS}
 
 
 class patch(ContextDecorator):  # noqa: N801 - used like a function

@@ -175,17 +175,6 @@ class Doubled(torch.autograd.Function):
         return gradient * 2
 
 
-class Dirty(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        ctx.mark_dirty(x)
-        return x.add_(1)
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return gradient
-
-
 class Hooked(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -206,7 +195,6 @@ def twice(x):
 
 SPLIT = {
     "an effect in a backward": (lambda x: Doubled.apply(x.sin()).cos(), "backward reads LOG"),
-    "an input marked as dirty": (lambda x: Dirty.apply(x * 1).cos(), "mark_dirty"),
     "an effect in a checkpoint": (twice, "checkpointed function changes"),
     "a backward hook": (lambda x, m=module(Hooked): m(x), "full backward hooks"),
 }

@@ -4,6 +4,8 @@
 import pytest
 import torch
 
+import stator
+
 from .stories import Stories, attempt, check_story
 
 pytestmark = pytest.mark.usefixtures("leaves_no_trace")
@@ -237,18 +239,27 @@ class CtxAttr(Fn):
         return g * ctx.scale
 
 
-@stories
+@stories.eager
 def grad_fn_attr(c):
+    """With a backend that has an autograd of its own, the `grad_fn` is that one's."""
     f = c(lambda x: CtxAttr.apply(x))
     x = leaf()
     r = []
     y = f(x)
     r.append(y.grad_fn.scale)
     r.append(y.grad_fn.name if isinstance(y.grad_fn.name, str) else None)
-    y.grad_fn.scale = 3.0
     y.sum().backward()
     r.append(x.grad)
     return r
+
+
+def test_an_attribute_of_a_grad_fn_that_is_changed_is_an_error():
+    """The backward was captured with the one that it had: never another gradient in silence."""
+    x = leaf()
+    y = stator.compile(lambda x: CtxAttr.apply(x), backend="eager", fullgraph=True)(x)
+    y.grad_fn.scale = 3.0
+    with pytest.raises(RuntimeError, match="changed by way of a grad_fn"):
+        y.sum().backward()
 
 
 @stories

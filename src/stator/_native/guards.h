@@ -88,7 +88,7 @@ int guards_init(PyObject *module);
     X(TYPE_IS) X(IS) X(IS_WEAK) X(IS_NOT) X(EQUAL) X(SUBTYPE)                                      \
     X(LENGTH) X(KEYS) X(HAS_KEY) X(NO_KEY) X(NO_ATTR) X(NO_CLASS_ATTR)                             \
     X(ATTR_KEYS) X(SLOT_EMPTY)                                                                     \
-    X(TENSOR) X(ALIASED) X(DISTINCT) X(APART) X(RELATION) X(CALLBACK)
+    X(TENSOR) X(ALIASED) X(DISTINCT) X(APART) X(RELATION) X(SAME) X(CALLBACK)
 
 typedef enum {
 #define X(name) SOURCE_##name,

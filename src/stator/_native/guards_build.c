@@ -240,6 +240,10 @@ check_argument(GuardTree *t, Check *c, Lowering *l, PyObject *guards, LoweredChe
             return -1;
         Py_INCREF(c->arg);
         return 0;
+    case CHECK_SAME:
+        if (!PyTuple_CheckExact(arg) || PyTuple_GET_SIZE(arg) != 2)
+            return bad("a value needs (object, what compares it)");
+        /* fall through */
     case CHECK_CALLBACK:
         if (node_list(t, c, from) < 0)
             return -1;
@@ -269,6 +273,7 @@ check_part(CheckOp op)
     case CHECK_APART:
     case CHECK_RELATION:
         return BY_POSTS;
+    case CHECK_SAME:
     case CHECK_CALLBACK:
         return BY_CALLBACKS;
     default:

@@ -285,6 +285,7 @@ lower_check(Lowering *l, LoweredCheck *c)
         if (!PyTuple_CheckExact(c->argument) || PyTuple_GET_SIZE(c->argument) != 2)
             return bad("a relation needs (sources, how)");
         return relation_steps(l, c, c->op == CHECK_APART ? c->node : -1, PyTuple_GET_ITEM(c->argument, 0));
+    case CHECK_SAME:
     case CHECK_CALLBACK: {
         PyObject *none = PyTuple_New(0);
         int status = none == NULL ? -1 : relation_steps(l, c, c->node, none);

@@ -224,6 +224,8 @@ eval_related(GuardTree *t, const Check *c, PyObject *const *values)
         return tensors_apart(values, c->n_nodes, c->written, (uintptr_t *)t->distinct, t->distinct_mask);
     case CHECK_RELATION:
         return program_holds(c->program, values);
+    case CHECK_SAME:
+        return values[0] == PyTuple_GET_ITEM(c->arg, 0);
     default:
         return 0;
     }
@@ -247,6 +249,8 @@ is_foreign(GuardTree *t, const Check *c)
                 return 1;
         return 0;
     }
+    if (c->op == CHECK_SAME) /* another object may be equal, which only Python can tell */
+        return t->values[c->nodes[0]] != PyTuple_GET_ITEM(c->arg, 0);
     return c->op == CHECK_CALLBACK;
 }
 
@@ -275,11 +279,12 @@ static int
 call_back(GuardTree *t, const Check *c, PyObject *const *values)
 {
     t->callbacks_run++;
-    PyObject *result = PyObject_Vectorcall(c->arg, values, c->n_nodes, NULL);
+    PyObject *function = c->op == CHECK_SAME ? PyTuple_GET_ITEM(c->arg, 1) : c->arg;
+    PyObject *result = PyObject_Vectorcall(function, values, c->n_nodes, NULL);
     int truth = result == NULL ? -1 : PyObject_IsTrue(result);
     Py_XDECREF(result);
     if (truth < 0) {
-        PyErr_WriteUnraisable(c->arg);
+        PyErr_WriteUnraisable(function);
         truth = 0;
     }
     return truth;
@@ -318,7 +323,7 @@ eval_foreign(GuardTree *t)
         while (i < n && checks[i] == c)
             i++;
         pass = c->op == CHECK_TENSOR ? (t->callbacks_run++, tensor_matches(c->spec, values[0]))
-            : c->op == CHECK_CALLBACK || c->op == CHECK_APART ? call_back(t, c, values)
+            : c->op == CHECK_CALLBACK || c->op == CHECK_SAME || c->op == CHECK_APART ? call_back(t, c, values)
             : eval_related(t, c, values);
         if (!pass)
             fail(t, c->guard, values[0]);

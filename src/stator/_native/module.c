@@ -12,7 +12,8 @@ core_exec(PyObject *module)
         || types_init(module) < 0 || guards_init(module) < 0 || dispatch_init(module) < 0)
         return -1;
     PyMethodDef *tables[] = {frame_functions, exceptions_functions, window_functions, ops_functions, types_functions,
-                             sets_functions, arguments_functions, dispatch_functions};
+                             sets_functions, addresses_functions, arguments_functions, dispatch_functions,
+                             repeating_functions};
     for (size_t i = 0; i < Py_ARRAY_LENGTH(tables); i++)
         if (PyModule_AddFunctions(module, tables[i]) < 0)
             return -1;

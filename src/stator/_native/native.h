@@ -112,12 +112,16 @@ void collecting_watch(int anyway);
 int collecting_here(PyThreadState *ts, PyObject *function);
 int collecting_init(PyObject *module);
 
+/* repeating.c */
+extern PyMethodDef repeating_functions[];
+
 /* types.c */
 int types_init(PyObject *module);
 extern PyMethodDef types_functions[];
 
 /* ---- arguments.c ---- */
 
+extern PyMethodDef addresses_functions[];
 extern PyMethodDef arguments_functions[];
 
 /* ---- sets.c ---- */

@@ -7,7 +7,7 @@ the graph's inputs and returns its outputs. A backend may change the graph modul
 import contextvars
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,16 +15,20 @@ import torch
 import torch.fx as fx
 
 from stator import config
+from stator.graph.fakes.inputs import tensors_in
+from stator.graph.fakes.wrappers import asks, is_wrapper_class
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.modes import interruptible
-from stator.graph.recording.nested import as_modules, is_call
+from stator.graph.recording.nested import as_modules, is_call, modules_in
 from stator.graph.recording.state import preserved
 from stator.torchlib.backends import TracingContext, tracing
 from stator.torchlib.backends import functorch_config as aot_settings
 from stator.torchlib.fakes import FakeTensorMode
+from stator.torchlib.tensors import DisableTorchFunctionSubclass
 
+from .body_calls import run_bodies
 from .errors import BackendError
-from .registry import Backend, Compiled, backend_name, lookup
+from .registry import Backend, Compiled, backend_name, is_built_in, lookup
 
 # AOTAutograd makes one of two operators that compute the same, and forgets that their results have
 # sizes under two names: of those that are kept for the backward, one name is nobody's.
@@ -57,14 +61,18 @@ def compile_graph(
     function = lookup(backend)
     name = backend_name(backend)
     as_given = _AsGiven(module.graph)
+    unasked = asks_classes(module)
     context = TracingContext(fake_mode)
     settings = _settings(module)
+    if not is_built_in(backend):
+        run_bodies(module)
     try:
         # It may fail in the middle of the graph, in a scope that the graph has entered.
         with (
             preserved(),
             interruptible(outermost=False),
             tracing(context),
+            DisableTorchFunctionSubclass() if unasked else nullcontext(),
         ):
             compiled = _run(settings, function, module, list(example_inputs), **(options or {}))
     except Exception as error:
@@ -79,16 +87,39 @@ def compile_graph(
     _note_nothing_donated(context)
     if id(compiled) == id(module) or getattr(compiled, "__self__", None) is module:
         compiled = as_it_is(module)
-    return CompiledGraph(compiled, context)
+    return CompiledGraph(_unasked(compiled) if unasked else compiled, context)
+
+
+def asks_classes(module: fx.GraphModule) -> bool:
+    """Whether tensors in a graph are of classes that torch asks about each call.
+
+    They have been asked when the graph was recorded: what it holds is what they made of the calls.
+    """
+    values = (each.meta.get("example_value") for each in module.graph.nodes)
+    classes = {type(tensor) for value in values for tensor in tensors_in(value)}
+    return any(is_wrapper_class(cls) and asks(cls) for cls in classes)
+
+
+def _unasked(compiled: Compiled) -> Compiled:
+    def plainly(*args: Any) -> Any:
+        with DisableTorchFunctionSubclass():
+            return compiled(*args)
+
+    return plainly
 
 
 def as_it_is(module: fx.GraphModule) -> Compiled:
     """The graph, if the backend runs it as it is: whoever has seen it keeps what it was."""
     if not any(map(is_call, module.graph.nodes)):
         return module.forward
-    found = copy.copy(module)
-    found.graph = _AsGiven(module.graph).graph()
-    as_modules(found)
+    graph = _AsGiven(module.graph).graph()
+    modules_in(graph)
+    found = fx.GraphModule(module, graph)
+    for name, part in found.named_children():
+        if isinstance(part, fx.GraphModule) and any(map(is_call, part.graph.nodes)):
+            copied = copy.deepcopy(part)
+            as_modules(copied)
+            setattr(found, name, copied)
     return found.forward
 
 

@@ -7,7 +7,7 @@ recorded; the others run as they are, and a warning says why.
 
 import operator
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
 import torch
@@ -18,6 +18,7 @@ from stator.torchlib.operators import OpOverload
 
 from . import certain_dropout, packed_operator, recurrent, reshaped
 from .recording import Recorder
+from .static_inputs import in_forward
 
 _SYMBOLIC: Final = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _OPEN: Final = "sizes or numbers are left open, or depend on the values in tensors"
@@ -31,18 +32,24 @@ def cudagraphs(module: fx.GraphModule, example_inputs: Sequence[Any]) -> Callabl
     reshaped.as_views(module)
     certain_dropout.as_products(module)
     compiled: Callable[..., Any] = aot_module_simplified(
-        module, list(example_inputs), fw_compiler=_recorded, bw_compiler=_recorded
+        module, list(example_inputs), fw_compiler=_forward, bw_compiler=_recorded
     )
     return compiled
 
 
-def _recorded(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+def _forward(gm: fx.GraphModule, example_inputs: Sequence[Any]) -> Callable[..., Any]:
+    return _recorded(gm, example_inputs, in_forward())
+
+
+def _recorded(
+    gm: fx.GraphModule, example_inputs: Sequence[Any], stay: Collection[int] = ()
+) -> Callable[..., Any]:
     run: Callable[..., Any] = gm.forward
     found = device_of(gm)
     if isinstance(found, str):
         warnings.warn(f"a graph runs without CUDA graphs: {found}", stacklevel=2)
     else:
-        run = Recorder(run, found)
+        run = Recorder(run, found, stay)
     boxed: Callable[..., Any] = make_boxed_func(run)
     return boxed
 

@@ -21,12 +21,13 @@ def inductor(
     mode: str | None = None,
     options: Mapping[str, Any] | None = None,
     patches: Mapping[str, Any] | None = None,
+    overrules: Mapping[str, Any] | None = None,
 ) -> Callable[..., Any]:
     """What Inductor compiles the graph to.
 
-    `patches` are settings of ours: the user's mode and options overrule them.
+    `patches` are settings of ours; the user's mode and options overrule them, `overrules` those.
     """
-    settings = {**(patches or {}), **config_patches(mode, options)}
+    settings = {**(patches or {}), **config_patches(mode, options), **(overrules or {})}
     recurrent.as_operators(module)
     packed_operator.as_operators(module)
     reshaped.as_views(module)

@@ -15,8 +15,8 @@ from typing import Any, Final
 import torch
 import torch.fx as fx
 
+from stator.graph.passes.drawing import nodes_of
 from stator.graph.passes.purity import is_torch_function
-from stator.graph.passes.retry import nodes_of
 from stator.torchlib.modes import is_any_autocast_enabled
 from stator.torchlib.modes import set_grad_enabled as torch_set_grad_enabled
 
@@ -47,6 +47,8 @@ class Shortcut:
 
     call: Compiled
     refusal: str | None
+    innermost: Any = None
+    """What is called, if nothing is refused: Inductor's compiled graph."""
 
 
 def only_torch_operators(module: fx.GraphModule) -> bool:
@@ -64,7 +66,8 @@ def shortcut(compiled: CompiledGraph) -> Shortcut:
     if refusal is not None:
         return Shortcut(compiled.function, refusal)
     *_, innermost = _layers(compiled.function)
-    return Shortcut(_direct(compiled.function, innermost, torch.is_grad_enabled()), None)
+    call = _direct(compiled.function, innermost, torch.is_grad_enabled())
+    return Shortcut(call, None, innermost)
 
 
 def _direct(official: Compiled, innermost: Any, grad: bool) -> Compiled:
@@ -110,15 +113,17 @@ def _refusal(compiled: CompiledGraph) -> str | None:
         return "CUDA graphs are in use"
     if innermost.mutated_input_idxs:
         return "it changes its inputs"
-    metadata = compiled.context.fw_metadata
-    if metadata is None:
-        metadata = getattr(_serialized(compiled.function), "runtime_metadata", None)
+    metadata = metadata_of(compiled)
     return "no metadata" if metadata is None else _metadata_refusal(metadata)
 
 
-def _serialized(function: Any) -> Any:
-    serialize = getattr(function, "serialize", None)
-    return None if serialize is None else serialize()
+def metadata_of(compiled: CompiledGraph) -> Any:
+    """AOTAutograd's description of the graph, if there is one."""
+    metadata = compiled.context.fw_metadata
+    if metadata is None:  # it was found in AOTAutograd's cache
+        serialize = getattr(compiled.function, "serialize", None)
+        metadata = getattr(None if serialize is None else serialize(), "runtime_metadata", None)
+    return metadata
 
 
 def _metadata_refusal(metadata: Any) -> str | None:

@@ -1,4 +1,4 @@
-"""The command line: `stator run | explain | why | doctor | bench | report`.
+"""The command line: `stator run | explain | why | doctor | bench | report | cache`.
 
 Stage: above everything. In: arguments. Out: text, and an exit status: 0, 1 if the command found a
 problem, 2 if it can't do what it was asked. Each command is a module, loaded when it is used.

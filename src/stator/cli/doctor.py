@@ -188,6 +188,22 @@ def _packages() -> Iterator[Finding]:
             yield Finding(name, "ok", version)
 
 
+def _cache() -> Iterator[Finding]:
+    config: Any = import_module("stator.config")
+    folder: Any = import_module("stator.store.folder")
+    if not config.cache:
+        yield Finding("cache", "note", "off: each process compiles anew", "set STATOR_CACHE=1")
+        return
+    found = list(folder.listed())
+    wrong = sum(isinstance(each, str) for _, each in found)
+    text = f"{len(found)} entries in {folder.folder()}"
+    if wrong:
+        fix = "see `stator cache verify`"
+        yield Finding("cache", "slow", f"{text}, {wrong} of which can't be used", fix)
+    else:
+        yield Finding("cache", "ok", text)
+
+
 def _environment() -> Iterator[Finding]:
     for name, fix in _VARIABLES.items():
         value = os.environ.get(name)
@@ -203,6 +219,7 @@ _LOOKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (
     _compiler,
     _gpu,
     _packages,
+    _cache,
     _environment,
 )
 

@@ -17,6 +17,7 @@ MODULES: Final = {
     "doctor": "doctor",
     "bench": "bench",
     "report": "reporting",
+    "cache": "cache",
     "completion": "completion",
 }
 
@@ -32,6 +33,7 @@ stator captures PyTorch programs as graphs, in place of TorchDynamo.
   stator doctor                       is everything here that stator needs to be fast?
   stator bench                        what a compiled call costs on this machine
   stator report trace -o page.html    a page to look at, made from a run
+  stator cache ls                     what is kept for the next process
 """
 _RUN: Final = """\
 Runs a program, unchanged, with torch.compile, torch.compiler and torch._dynamo meaning stator.
@@ -101,6 +103,14 @@ Makes one HTML file from the events of a run, which needs nothing but a browser.
   stator report traces -o page.html        a folder, or single files
 """
 
+_CACHE: Final = """\
+The cache of compiled programs (docs/cache.md): in $STATOR_CACHE_DIR, or in the user's folder for
+caches.
+
+  stator cache ls         each entry: how large, when made, for what, and whether it is usable now
+  stator cache verify     is each file what was written, and written by nobody else?
+  stator cache clear      throw all of it away
+"""
 _COMPLETION: Final = """\
 Prints what a shell needs to complete commands and options of stator. Once, for each kind of shell:
 
@@ -212,6 +222,10 @@ def made() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]
     report.add_argument("trace", nargs="+", help="folders or files that STATOR_TRACE has made")
     report.add_argument("-o", "--output", metavar="FILE", required=True, help="the page")
     _editor(report)
+
+    cache = command("cache", "what is kept for the next process", _CACHE)
+    cache.add_argument("what", choices=("ls", "clear", "verify"), help="list, empty or check it")
+    cache.add_argument("--dir", metavar="DIR", help="another folder than the one in use")
 
     completion = command("completion", "complete commands in a shell", _COMPLETION)
     completion.add_argument("shell", choices=SHELLS, help="which one")

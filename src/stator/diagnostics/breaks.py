@@ -154,6 +154,11 @@ class CaptureError(RuntimeError):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._given
 
+    @property
+    def given(self) -> tuple[Any, ...]:
+        """What it was made of."""
+        return self._given
+
     @classmethod
     def of(cls, name: str, cause: Break) -> "CaptureError":
         return cls(

@@ -158,6 +158,7 @@ def header() -> Event:
         "argv": list(sys.argv),
         "pid": os.getpid(),
         "time": _BEGAN_TIME,
+        **({"rank": int(rank)} if (rank := os.environ.get("RANK", "")).isdigit() else {}),
     }
 
 

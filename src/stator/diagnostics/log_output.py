@@ -13,6 +13,29 @@ from typing import Any, Final, TextIO
 from stator.diagnostics import progress
 
 _FORMAT: Final = "[%(name)s] %(message)s"
+
+
+def rank_in_front() -> str:
+    """`[rank N] ` where there are several ranks: their records may come on one terminal.
+
+    As torchrun and others say it to each process; else as torch.distributed was told.
+    """
+    rank, count = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+    if not (rank.isdigit() and count.isdigit()):
+        distributed: Any = sys.modules.get("torch.distributed")
+        if distributed is None or not (distributed.is_available() and distributed.is_initialized()):
+            return ""
+        rank, count = str(distributed.get_rank()), str(distributed.get_world_size())
+    return f"[rank {rank}] " if int(count) > 1 else ""
+
+
+class _Plain(logging.Formatter):
+    """A record as it goes to a file."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return rank_in_front() + super().format(record)
+
+
 _RESET: Final = "\x1b[0m"
 _DIM: Final = "\x1b[2m"
 _BOLD: Final = "\x1b[1m"
@@ -51,7 +74,8 @@ class _Coloured(logging.Formatter):
         for pattern, colour in _PARTS:
             rest = pattern.sub(rf"{colour}\1{_RESET}", rest)
         colour = _COLOURS.get(record.name, "\x1b[36m")
-        return f"{colour}[{record.name}]{_RESET} {_BOLD}{first}{_RESET}{found}{rest}"
+        front = rank_in_front()
+        return f"{front}{colour}[{record.name}]{_RESET} {_BOLD}{first}{_RESET}{found}{rest}"
 
 
 class _ToStandardError(logging.StreamHandler[TextIO]):
@@ -59,7 +83,7 @@ class _ToStandardError(logging.StreamHandler[TextIO]):
 
     def __init__(self) -> None:
         logging.Handler.__init__(self)
-        self._plain = logging.Formatter(_FORMAT)
+        self._plain = _Plain(_FORMAT)
         self._coloured = _Coloured()
 
     @property
@@ -86,7 +110,7 @@ def direct(root: logging.Logger, on: bool, file: str | None) -> None:
     made: logging.Handler = _TO_STANDARD_ERROR
     if on and file is not None:
         made = logging.FileHandler(file, encoding="utf-8")
-        made.setFormatter(logging.Formatter(_FORMAT))
+        made.setFormatter(_Plain(_FORMAT))
         made.set_name(_OURS)
     for handler in list(root.handlers):
         if handler is _TO_STANDARD_ERROR or handler.get_name() == _OURS:

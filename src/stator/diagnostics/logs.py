@@ -28,6 +28,7 @@ LOGS: Final[dict[str, str]] = {
     "dynamo": "each trace: what, how long, how many frames; +: each instruction",
     "dynamic": "numbers in a graph that are known only when it runs",
     "regions": "parts of a graph that are graphs of their own: branches, loop bodies, checkpoints",
+    "cache": "what was stored and loaded, and why something was not",
     "perf_hints": "what keeps a function from being fast",
 }
 ROOT: Final = logging.getLogger("stator")

@@ -2,24 +2,7 @@
 
 Stage: between runtime and capture. In: a call that missed. Out: an entry (guards and residual
 function), or the decision to run the call eagerly, which is an entry too.
+
+Importing this package loads none of it: what is served from the cache (`starting.py`) needs neither
+the tracer nor the compiler.
 """
-
-from stator.driver.compiler import Compiler, compiled_function
-from stator.driver.errors import (
-    RecompileError,
-    RecompileLimitError,
-    SideEffectError,
-    SpecializedError,
-)
-from stator.driver.options import Options, checked
-
-__all__ = [
-    "Compiler",
-    "Options",
-    "RecompileError",
-    "RecompileLimitError",
-    "SideEffectError",
-    "SpecializedError",
-    "checked",
-    "compiled_function",
-]

@@ -21,7 +21,8 @@ from stator.capture.trace.task import Task
 from stator.diagnostics import journal, logs
 from stator.diagnostics.explanation import GraphBreak, is_of_a_split
 from stator.driver import regions, story
-from stator.driver.ledger import Compilation, Label, Recompile
+from stator.driver.label import Label
+from stator.driver.ledger import Compilation, Recompile
 from stator.driver.records import arguments, name
 from stator.driver.tally import TOTALS, Runs, Tally, Why
 from stator.effects import Effect

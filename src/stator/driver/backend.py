@@ -11,26 +11,38 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, cast
 
+import torch
 import torch.fx as fx
 
 from stator import config
-from stator.backends import BackendError
+from stator.backends import BackendError, replays
 from stator.backends.compile import as_it_is, compile_graph, depends_on_values
 from stator.backends.eager import eager
 from stator.backends.errors import NotCompiledError
 from stator.backends.inductor import same_recursion_limit
+from stator.backends.own_results import may_record, with_own_results
 from stator.backends.patience import Patience, patience
 from stator.backends.registry import backend_name, is_built_in, load
-from stator.backends.shortcut import NO_ASSERTS, only_torch_operators, shortcut
+from stator.backends.shortcut import (
+    NO_ASSERTS,
+    metadata_of,
+    only_torch_operators,
+    shortcut,
+)
+from stator.backends.static_inputs import mark_lasting
 from stator.backends.worth import own_operators
 from stator.diagnostics import progress
 from stator.diagnostics.artefacts import Title
+from stator.distributed import buckets
+from stator.driver import pieces
+from stator.driver.label import Label
 from stator.driver.later import later
-from stator.driver.ledger import Label
 from stator.driver.options import Options
 from stator.graph import Recorded
+from stator.store.parts import Artefact, Graph, Kernels
+from stator.store.reasons import Reason, Unstorable
 from stator.torchlib import inductor as torch_inductor
 from stator.torchlib.tracers import ENGINE
 
@@ -49,6 +61,8 @@ class Ready:
     call: Callable[..., Any]
     own: str | None = None
     """Why it is the graph itself: Inductor could not make it faster, or would take too long yet."""
+    artefact: Artefact = None
+    """What can be stored of it, or why nothing can."""
 
 
 def compile_recorded(
@@ -74,15 +88,17 @@ def compile_recorded(
         own = once
     own = own or _not_worth_compiling(recorded, options)
     if own is not None:
-        return Ready(eager(module, examples), own)
+        return Ready(eager(module, examples), own, Graph(module))
     depends = depends_on_values(module)
     if (wait := _waits(module, options)) is not None:
         # The graph as it is now, and none of the program's tensors: only fakes are kept.
         now = partial(_compiled, module, examples, mode, options, title)
         number = title.number
-        return Ready(later(as_it_is(module), now, wait, mode.shape_env, label, number), wait.why)
+        call = later(as_it_is(module), lambda: now()[0], wait, mode.shape_env, label, number)
+        return Ready(call, wait.why, Unstorable(Reason.WAITING, str(label)))
     try:
-        return Ready(_compiled(module, examples, mode, options, title))
+        called, artefact = _compiled(module, examples, mode, options, title)
+        return Ready(called, None, artefact)
     except BackendError as error:
         if may_split and depends and _is_of_values(error, options):
             raise ValuesInGraphError(str(error.__cause__ or error)) from error
@@ -99,7 +115,47 @@ def compile_recorded(
 
 def _compiled(
     module: fx.GraphModule, examples: list[Any], mode: Any, options: Options, title: Title
-) -> Callable[..., Any]:
+) -> tuple[Callable[..., Any], Artefact]:
+    """Calls the backend; a graph that calls regions, or fills buckets, is compiled in pieces."""
+    cut = None if options.backend == "eager" else buckets.cut(module)
+    if cut is not None:
+        return _in_buckets(cut, module, examples, mode, options, title)
+    parts = None
+    if options.inductor and not options.for_backend and torch_inductor.is_as_usual():
+        parts = pieces.taken_apart(module, examples)
+    if parts is None:
+        return _alone(module, examples, mode, options, title)
+    try:
+        made = [_alone(each.module, each.examples, mode, options, title) for each in parts.pieces]
+    except BackendError:  # it may do better with all of it, and else says so
+        return _alone(module, examples, mode, options, title)
+    call = parts.joined([each for each, _ in made], title)
+    return call, _PIECES
+
+
+def _in_buckets(
+    cut: fx.GraphModule,
+    module: fx.GraphModule,
+    examples: list[Any],
+    mode: Any,
+    options: Options,
+    title: Title,
+) -> tuple[Callable[..., Any], Artefact]:
+    """Calls the backend for each piece of a graph that is cut where a replica's buckets end."""
+    singles = buckets.in_tuples(cut)
+    for name, piece in list(cut.named_children()):
+        inputs = [node.meta["example_value"] for node in piece.graph.find_nodes(op="placeholder")]
+        try:
+            function, _ = _alone(cast("fx.GraphModule", piece), inputs, mode, options, title)
+        except BackendError:  # what it says of the whole is what is told
+            return _alone(module, examples, mode, options, title)
+        setattr(cut, name, buckets.Piece(function, single=name in singles))
+    return cut.forward, _PIECES
+
+
+def _alone(
+    module: fx.GraphModule, examples: list[Any], mode: Any, options: Options, title: Title
+) -> tuple[Callable[..., Any], Artefact]:
     """Calls the backend; Inductor's code is called as directly as is safe."""
     given = options.for_backend
     direct = options.inductor and config.inductor_shortcuts
@@ -107,11 +163,33 @@ def _compiled(
         given["patches"] = NO_ASSERTS
     with same_recursion_limit():
         load(options.backend)
+        recorded = may_record(options.backend, given, examples)
+        if recorded and options.inductor:
+            mark_lasting(module)
+            if direct and replays.wanted(module, examples):
+                stay = replays.stay(module)
+                given["overrules"] = replays.WITHOUT
+                made = compile_graph(
+                    module, examples, options.backend, fake_mode=mode, options=given
+                )
+                replayed = replays.recorded(made, shortcut(made).call, examples[0].device, stay)
+                return replayed, _CUDA_GRAPHS
         made = compile_graph(module, examples, options.backend, fake_mode=mode, options=given)
+    if recorded:
+        return with_own_results(made.function, metadata_of(made)), _CUDA_GRAPHS
     if not direct:
-        return made.function
+        held = getattr(made.function, "__self__", None)
+        if options.backend == "eager" and isinstance(held, fx.GraphModule):
+            return made.function, Graph(held)
+        return made.function, Unstorable(Reason.BACKEND, backend_name(options.backend))
     call = shortcut(made)
-    return call.call if call.refusal is not None else _called(call.call, title)
+    if call.refusal is not None:
+        return call.call, Unstorable(Reason.KERNELS, call.refusal)
+    return _called(call.call, title), Kernels(call.innermost, torch.is_grad_enabled())
+
+
+_PIECES: Final = Unstorable(Reason.KERNELS, "it was compiled in pieces")
+_CUDA_GRAPHS: Final = Unstorable(Reason.KERNELS, "CUDA graphs are in use")
 
 
 def _not_worth_compiling(recorded: Recorded, options: Options) -> str | None:

@@ -28,10 +28,12 @@ from stator.diagnostics import progress
 from stator.diagnostics.breaks import Break, Failed, failures_are_raised
 from stator.diagnostics.catalogue import InterpreterState
 from stator.diagnostics.places import shown
-from stator.driver import announcements, reproducer, stance
+from stator.distributed.errors import RankDivergence
+from stator.driver import announcements, ranks, reproducer, stance
 from stator.driver.abandon import abandon
 from stator.driver.attempts import Second
 from stator.driver.backend import ValuesInGraphError
+from stator.driver.cached import found, keep
 from stator.driver.entries import (
     ChangedError,
     assemble,
@@ -48,9 +50,9 @@ from stator.driver.errors import (
 )
 from stator.driver.first_steps import runs_once
 from stator.driver.forking import expect_traces
+from stator.driver.label import Label
 from stator.driver.ledger import (
     Compilation,
-    Label,
     Ledger,
     Recompile,
     forget_recent,
@@ -58,6 +60,7 @@ from stator.driver.ledger import (
     own_ledger,
     shared_ledger,
 )
+from stator.driver.loading import key_of
 from stator.driver.notice import notice
 from stator.driver.one_at_a_time import compiling_alone
 from stator.driver.options import Options
@@ -74,6 +77,7 @@ from stator.evaluator import PACKAGE, InternalError
 from stator.evaluator.points import Point
 from stator.graph.recording.interrupts import interrupt_behind, is_interrupt
 from stator.graph.recording.modes import interruptible
+from stator.store.folder import Key
 
 _REPLACED: Final = "a builtin function that the compiler itself needs is replaced"
 _ATTEMPTS: Final = 3
@@ -137,6 +141,7 @@ class Compiler:
         self.points = points  # where it begins, if it is a continuation
         self.trust = trust
 
+        self.key: Key | None = None  # under which entries are stored
         self._forced: dict[object, CompiledFunction] = {}  # the same with other backends
 
     def __call__(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
@@ -210,19 +215,42 @@ class Compiler:
         function = compiled.__wrapped__
         assert isinstance(function, FunctionType)
         ledger = self._ledger(compiled)
+        key = None
+        if self.trust is Trust.SEEN:
+            key = key_of(function, self.options, self.label, self.points)
+        self.key = key
+        with interruptible():
+            known = self._from_cache(key, compiled, ledger, bound)
+        if known is not None:
+            return known.entry
         if not self._may_compile(compiled, function, ledger, bound):
             return CALL_ORIGINAL
-        with interruptible(), compiling():
+        with interruptible(), compiling(), ranks.compiling(self.label):
             made = self._compiled_or_not(function, ledger, bound)
         COLLECTOR.settle()
         return made
+
+    def _from_cache(
+        self, key: Key | None, compiled: CompiledFunction, ledger: Ledger, bound: Any
+    ) -> Compilation | None:
+        """What another process has compiled for such a call."""
+        if key is None or limit_reached(ledger, self.options) is not None:
+            return None
+
+        def ending(suspension: Suspension) -> Ending:
+            return self._ending(ledger, suspension)
+
+        done = found(key, compiled, bound, self.label, ledger, ending)
+        if done is not None:
+            self._keep(ledger, done)
+        return done
 
     def _compiled_or_not(self, function: FunctionType, ledger: Ledger, bound: Any) -> Any:
         """An entry, or an error; or the decision to run the call as it is, after one."""
         try:
             with progress.compiling(self.label.name, self.label.file, self.label.line):
                 return self._install(function, ledger, bound)
-        except (CaptureError, SideEffectError, SpecializedError, Warning) as error:
+        except (CaptureError, RankDivergence, SideEffectError, SpecializedError, Warning) as error:
             announcements.failed(self.label, error)
             raise
         except RecursionError as error:
@@ -364,7 +392,9 @@ class Compiler:
             if not ledger.dynamics.in_use and type(error) is not UnknownSymbolError:
                 raise
             announcements.closed(self.label, str(error))
-        except (CaptureError, SideEffectError, SpecializedError, RecursionError, Warning):
+        except (CaptureError, RankDivergence, SideEffectError, SpecializedError):
+            raise
+        except (RecursionError, Warning):
             raise
         except Exception as error:
             opened = bool(wanted) or ledger.dynamics.in_use
@@ -410,6 +440,9 @@ class Compiler:
             auto=options.regions == "auto",
         )
         found = captured(task, label, options, ledger)
+        if self._opened_elsewhere(found, ledger):
+            wanted = ledger.dynamics.wanted(options)
+            return self._attempt(function, ledger, bound, wanted)
         trace = found.trace
         if found.failed is not None:
             self._tell_failed(ledger, found)
@@ -439,7 +472,16 @@ class Compiler:
         done = install(found, built, target, label, ledger)
         self._keep(ledger, done)
         announcements.compiled(label, done, trace.plan, target.residual)
+        keep(self.key, done, function, bound, options)
         return done.entry
+
+    def _opened_elsewhere(self, found: Captured, ledger: Ledger) -> bool:
+        """Has the ranks agree on a trace; whether others have left sizes open that it has not."""
+        if found.trace.broken is not None or found.trace.plan is None:
+            return False
+        why = ledger.recompiles[-1] if ledger.recompiles else None
+        opened = ranks.captured(self.label, found.trace.recorded, ledger.dynamics.sizes, why)
+        return ledger.dynamics.open_also(opened)
 
     def _wanted(self, function: FunctionType, ledger: Ledger, bound: tuple[Any, ...]) -> Wanted:
         """Which sizes and numbers the trace leaves open: those that differ from calls before."""
@@ -462,11 +504,7 @@ class Compiler:
             code = function.__code__
             mine = own_ledger(code, self.options)
             mine.continuations = ledger.continuations
-            last = Task(function, (), points).place
-            name = self.label.name.partition(", resumed")[0]
-            units = tuple(point.unit for point in points)
-            title = f"{name}, resumed in {last.function}"
-            label = Label(title, last.file, last.line, units, self.label.explained)
+            label = self.label.behind(points)
             announcements.continued(self.label, label)
             miss = Compiler(self.options, label, mine, points=points, trust=trust)
             return CompiledFunction(function, miss, bucket=mine.bucket)
@@ -542,6 +580,7 @@ class Compiler:
         return done.entry
 
     def _as_it_is(self, ledger: Ledger, found: Captured, reason: str) -> Any:
+        ranks.runs_eagerly(self.label, reason)
         done = install_original(found, reason, self.label, ledger)
         self._keep(ledger, done)
         announcements.compiled(self.label, done)

@@ -6,18 +6,15 @@ one, so a call that is split compiles nothing new when it is made again. They li
 of the function that was split, and share its limit of how many there may be.
 """
 
-import keyword
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any, Final
 
 from stator._native._core import CompiledFunction
-from stator.bytecode import decode
 from stator.capture.trace.budget import Splits
 from stator.capture.trace.task import Trust
-from stator.emit.forward import forward
-from stator.emit.resume import resume
-from stator.evaluator.points import Point, Slot, size_of
+from stator.emit.continuation import native
+from stator.evaluator.points import Point
 
 LIMIT: Final = 1000
 
@@ -48,6 +45,10 @@ class Continuations:
         self.inlined.clear()
         self.apart = False
 
+    def put(self, points: tuple[Point, ...], known: CompiledFunction) -> None:
+        """What is at some points, made before the compiler was loaded."""
+        self._known.setdefault((Trust.SEEN, *(point.key for point in points)), known)
+
     def at(
         self, points: tuple[Point, ...], make: Make, *, trust: Trust = Trust.SEEN
     ) -> CompiledFunction:
@@ -60,40 +61,3 @@ class Continuations:
         if found is None:
             found = self._known[key] = make(native(points), points)
         return found
-
-
-def native(points: Sequence[Point]) -> FunctionType:
-    """The rest of the program as a plain function of the values that the points need.
-
-    No traceback shows it: it has no RESUME, so for CPython its frame has not begun.
-    """
-    first = points[0].code
-    names = _names(points)
-    return forward(resume(points, first.co_name), names, first, len(names) - size_of(points))
-
-
-def _names(points: Sequence[Point]) -> list[str]:
-    """Parameters: the user's names where they can be."""
-    names: list[str] = []
-    for point in points:
-        variables = decode(point.code).localsplus
-        wanted = [variables[index] for index in point.locals]
-        wanted += ["stack"] * (point.size - len(point.locals))
-        for name in wanted:
-            _add(names, name)
-    for point in points:
-        for kind in point.stack:
-            if kind is Slot.ITERATOR:
-                _add(names, "ahead")
-    return names
-
-
-def _add(names: list[str], name: str) -> None:
-    """A parameter of its own."""
-    if not name.isidentifier() or keyword.iskeyword(name) or not name.isascii():
-        name = "local"
-    unique, number = name, 1
-    while unique in names:
-        number += 1
-        unique = f"{name}_{number}"
-    names.append(unique)

@@ -8,7 +8,7 @@ sources read the same means no more than that both are left open.
 
 import fnmatch
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
 from typing import Any, Final, NamedTuple
 
@@ -95,6 +95,17 @@ class Dynamics:
             found += why
         for change in found:
             self._add(change)
+
+    def open_also(self, sizes: Mapping[str, Iterable[int]]) -> bool:
+        """Leaves sizes open that have changed on another rank; whether any was not open here."""
+        new = False
+        for text, dims in () if self.closed else sizes.items():
+            known = self.sizes.setdefault(text, set())
+            new = new or not known.issuperset(dims)
+            known.update(dims)
+            for dim in dims:
+                self.changes.setdefault(f"{text}.size({dim})", "it has changed on another rank")
+        return new
 
     def _add(self, change: "_Change") -> None:
         """Notes a size or stride, or an int or float if that is the place."""

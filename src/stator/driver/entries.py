@@ -28,12 +28,15 @@ from stator.driver.errors import SpecializedError
 from stator.driver.failures import Failures
 from stator.driver.fallback import is_plain, unbinding
 from stator.driver.grad_mode_inside import changes_with_grad
-from stator.driver.ledger import NUMBERS, Compilation, Label, Ledger
+from stator.driver.label import Label
+from stator.driver.ledger import Compilation, Ledger
 from stator.driver.naming import name_graph
+from stator.driver.numbers import NUMBERS
 from stator.driver.numbers_only import only_numbers
 from stator.driver.options import Options
 from stator.driver.rerun import Rerun
 from stator.driver.steady import is_steady
+from stator.driver.storing import around_of, parts_of
 from stator.driver.tally import Tally
 from stator.driver.tracing import Captured
 from stator.emit import residual
@@ -42,6 +45,8 @@ from stator.graph.passes.retry import Refused
 from stator.graph.passes.size_inputs import Sizes, with_sizes
 from stator.graph.recording import shown
 from stator.guards import Guard, Source
+from stator.store.parts import NOTHING, Around, Artefact
+from stator.store.reasons import Unstorable
 
 _EAGERLY: Final = 2  # calls that return, where there is to be one graph
 
@@ -71,6 +76,10 @@ class Built:
     """Counts the calls."""
     kept: list[Any] = field(default_factory=list)
     """What lives as long as the entry."""
+    artefact: Artefact = None
+    """What can be stored of the graph, or why nothing can."""
+    around: Around | Unstorable = NOTHING
+    """What happens around it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +117,10 @@ def build(
     prologue, retry, recorded = trace.prologue, trace.retry, trace.recorded
     tally = Tally(whole=not label.units)
     if recorded is None:
-        return Built(title, prologue.around(None, retry=retry is not None), tally=tally)
-    rerun = Rerun(label, trace, Instead(label, tally), options.backend)
+        graph = prologue.around(None, retry=retry is not None)
+        about = around_of(trace, Sizes(), None, views=False)
+        return Built(title, graph, tally=tally, around=about)
+    rerun = Rerun.of(label, trace, Instead(label, tally), options.backend)
     recorded, views = trace.shared.lowered(recorded)  # from here on, the graph has other inputs
     recorded, sizes = with_sizes(recorded) if options.backend != "eager" else (recorded, Sizes())
     code = recorded.module.code
@@ -151,7 +162,12 @@ def build(
         graph = shown.around(graph, lambda error: type(error) is Refused or rerun.applies(error))
     why = uncompiled[0] if uncompiled else None
     kept = [] if known is None else [known]
-    return Built(title, graph, code, called, failed, seconds, why, ready.own, tally, kept)
+    about = around_of(trace, sizes, rerun, views=views is not None)
+    return Built(
+        *(title, graph, code, called, failed, seconds, why, ready.own, tally, kept),
+        artefact=ready.artefact,
+        around=about,
+    )
 
 
 def assemble(
@@ -219,6 +235,7 @@ def install(
         tally=built.tally,
         own=built.own,
         kept=built.kept,
+        parts=parts_of(found, kept, built),
     )
 
 

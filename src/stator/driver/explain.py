@@ -16,8 +16,10 @@ from stator.diagnostics import journal
 from stator.diagnostics.explanation import Explanation, GraphBreak, Part
 from stator.driver import announcements
 from stator.driver.compiler import Compiler
-from stator.driver.ledger import Compilation, Family, Label, Ledger
+from stator.driver.label import Label
+from stator.driver.ledger import Compilation, Family, Ledger
 from stator.driver.options import Options
+from stator.driver.starting import compiler_of
 
 _NUMBERS: Final = itertools.count(1)
 
@@ -76,9 +78,9 @@ class Explaining:
 
 
 def _compiler(compiled: CompiledFunction) -> Compiler:
-    miss = compiled.miss
-    assert isinstance(miss, Compiler)
-    return miss
+    found = compiler_of(compiled)
+    assert isinstance(found, Compiler)
+    return found
 
 
 def _ledgers(root: CompiledFunction) -> Iterator[tuple[Ledger, bool]]:

@@ -19,7 +19,7 @@ from stator.backends.patience import Patience
 from stator.capture.trace.lifetime import compiling
 from stator.diagnostics import progress
 from stator.driver import announcements, stance
-from stator.driver.ledger import Label
+from stator.driver.label import Label
 from stator.driver.one_at_a_time import compiling_alone
 from stator.driver.tracers import another_traces
 from stator.driver.tracing import TRACING

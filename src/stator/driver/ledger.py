@@ -8,12 +8,11 @@ text.
 """
 
 import contextlib
-import itertools
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from types import CodeType, FunctionType
+from types import CodeType
 from typing import Any, Final
 
 from stator._native._core import Bucket, Entry
@@ -22,52 +21,17 @@ from stator.diagnostics.catalogue import reason_of
 from stator.diagnostics.recompiles import REMEDIES, Cause
 from stator.driver.continuations import Continuations
 from stator.driver.dynamics import Dynamics
+from stator.driver.label import Label
 from stator.driver.living import Living
+from stator.driver.numbers import NUMBERS
 from stator.driver.options import Options
 from stator.driver.tally import Tally
 from stator.guards import Guard
+from stator.store.files import Stored
+from stator.store.parts import Parts
 
 _REMEMBERED: Final = 64  # recompiles whose reasons are kept
-NUMBERS: Final = itertools.count(1)
-"""Of compiles."""
 _SHOWN: Final = 4  # reasons that are printed
-
-
-@dataclass(frozen=True)
-class Label:
-    """What messages call a compiled function."""
-
-    name: str
-    file: str
-    line: int
-    units: tuple[int, ...] = ()
-    """Of a continuation: the instructions at which it begins. Several may begin in one line."""
-    explained: int = 0
-    """Which explanation it is for: each tells of its own calls alone. 0 for none."""
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.file}:{self.line})"
-
-    @property
-    def function(self) -> str:
-        """As for places in a program."""
-        return self.name
-
-    @classmethod
-    def of(cls, function: FunctionType, name: str | None = None) -> "Label":
-        code = _written(function).__code__
-        return cls(name or function.__qualname__, code.co_filename, code.co_firstlineno)
-
-
-def _written(function: FunctionType) -> FunctionType:
-    """The function that a user has written, where a decorator has put another around it."""
-    seen = {id(function)}
-    while type(inner := function.__dict__.get("__wrapped__")) is FunctionType:
-        if id(inner) in seen:
-            break
-        seen.add(id(inner))
-        function = inner
-    return function
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +61,12 @@ class Compilation:
     """How often it was used, and how."""
     own: str | None = None
     """Why the graph runs by its own operators, though there is a backend that compiles."""
+    parts: Parts | None = None
+    """What it consists of, for those who store it."""
+    cached: bool = False
+    """It was stored by another process, and not compiled in this one."""
+    stored: Stored | None = None
+    """As it was stored there."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +167,8 @@ class Ledger:
     dynamics: Dynamics = field(default_factory=Dynamics)
     noticed: tuple[Guard, ...] | None = None
     """What the first call was like, if it ran as it is (`eager_then_compile`)."""
+    from_cache: set[str] = field(default_factory=set)
+    """Stored entries that are in the bucket."""
     careful: "Ledger | None" = None
     """For variants that take nothing for granted."""
 
@@ -222,6 +194,7 @@ class Ledger:
         self.continuations.clear()
         self.dynamics.clear()
         self.noticed = None
+        self.from_cache.clear()
         self.careful = None
         self.bucket.clear()
         self.whole.clear()

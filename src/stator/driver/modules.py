@@ -22,10 +22,11 @@ from typing import Any, Final, Protocol, SupportsIndex, TypeVar
 from torch import nn
 
 from stator import objects
-from stator._native._core import CompiledFunction
-from stator.driver.compiler import compiled_function
-from stator.driver.ledger import Label
+from stator.distributed.replicas import Replicated, is_replica
+from stator.distributed.sharded import Sharded, in_use
+from stator.driver.label import Label
 from stator.driver.options import Options
+from stator.driver.starting import compiled_function
 from stator.objects.annotations import copy_annotations
 
 M = TypeVar("M", bound=nn.Module)
@@ -154,15 +155,30 @@ class Compiling:
         self._options = options
 
     def __call__(self, module: nn.Module, /) -> Callable[..., Any]:
-        return MethodType(self._compiled(module, "__call__"), module)
+        return self._around(module, "__call__")
 
     def in_place(self, module: nn.Module) -> None:
         """The module itself calls what is compiled, as after `module.compile()`."""
-        module._compiled_call_impl = MethodType(self._compiled(module, "_call_impl"), module)
+        module._compiled_call_impl = self._around(module, "_call_impl")
 
-    def _compiled(self, module: nn.Module, name: str) -> CompiledFunction:
+    def _around(self, module: nn.Module, name: str) -> Callable[..., Any]:
+        usual = MethodType(self._compiled(module, name), module)
+        if not in_use():
+            return usual
+
+        def forward() -> Callable[..., Any]:
+            return MethodType(self._compiled(module, "forward"), module)
+
+        return Sharded(module, usual, forward)
+
+    def _compiled(self, module: nn.Module, name: str) -> Callable[..., Any]:
+        if is_replica(module):
+            return Replicated(self._inner, name)
         caller, label = called(module, name, self._options.name)
         return compiled_function(caller, self._options, own=True, label=label)
+
+    def _inner(self, module: nn.Module) -> Callable[..., Any]:
+        return MethodType(self._compiled(module, "_call_impl"), module)
 
 
 def called(module: nn.Module, name: str, shown: str | None = None) -> tuple[FunctionType, Label]:
@@ -228,5 +244,13 @@ def _call_impl(module: Any, /, *args: Any, **kwargs: Any) -> Any:
     return module._call_impl(*args, **kwargs)
 
 
+def _forward(module: Any, /, *args: Any, **kwargs: Any) -> Any:
+    return module.forward(*args, **kwargs)
+
+
 # For classes whose method is no Python function.
-_GENERAL: Final[dict[str, Any]] = {"__call__": _call, "_call_impl": _call_impl}
+_GENERAL: Final[dict[str, Any]] = {
+    "__call__": _call,
+    "_call_impl": _call_impl,
+    "forward": _forward,
+}

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 from stator import config
 from stator._native._core import CompiledFunction, Entry
 from stator.diagnostics.recompiles import Cause
-from stator.driver.ledger import Compilation, Label, Ledger, Misfit, Recompile
+from stator.driver.label import Label
+from stator.driver.ledger import Compilation, Ledger, Misfit, Recompile
 from stator.driver.options import Options
 from stator.guards import (
     Aliased,

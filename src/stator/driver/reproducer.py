@@ -22,7 +22,7 @@ from typing import Any, Final
 import torch
 
 from stator import config
-from stator.driver.ledger import Label
+from stator.driver.label import Label
 from stator.driver.options import Options
 from stator.guards.tensors import plain
 from stator.torchlib.tensors import DisableTorchFunction

@@ -22,7 +22,7 @@ import torch
 from stator._native._core import RunOriginal
 from stator.capture import Trace
 from stator.driver.announcements import Instead
-from stator.driver.ledger import Label
+from stator.driver.label import Label
 from stator.driver.tally import Why
 from stator.graph.recording.interrupts import is_interrupt
 from stator.torchlib.autograd import top_saved_hooks
@@ -61,35 +61,50 @@ class _Unchanged(threading.local):
 class Rerun:
     """What can be done about an exception of one graph."""
 
-    def __init__(self, label: Label, trace: Trace, instead: Instead, backend: object) -> None:
-        changes, recorded = trace.changes, trace.recorded
-        assert changes is not None and recorded is not None
+    def __init__(
+        self,
+        label: Label,
+        instead: Instead,
+        *,
+        possible: bool,
+        draws: bool,
+        changed: tuple[int, ...] = (),
+    ) -> None:
         self._label = label
         self._instead = instead
+        self.possible = possible
+        self.draws = draws
+        self.changed = changed  # inputs that are to be as they were
+        self._reported = False
+        self._unchanged = _Unchanged()
+
+    @classmethod
+    def of(cls, label: Label, trace: Trace, instead: Instead, backend: object) -> "Rerun":
+        """For the graph of a trace."""
+        changes, recorded = trace.changes, trace.recorded
+        assert changes is not None and recorded is not None
         undone = changes.others or trace.prologue.steps
-        self._possible = not (changes.inputs or undone)
-        self._draws = changes.random
-        self._changed: tuple[int, ...] = ()  # inputs that are to be as they were
+        possible = not (changes.inputs or undone)
         counts = changes.counted and type(backend) is str and backend in _COUNTING
         # What autograd has against a change depends on where the tensor comes from.
         refuses = trace.refuses or any(
             node.meta["example_value"].requires_grad for node in changes.inputs
         )
+        changed: tuple[int, ...] = ()
         if changes.inputs and not undone and counts and refuses:
-            self._changed = tuple(changes.positions(recorded))
-        self._reported = False
-        self._unchanged = _Unchanged()
+            changed = tuple(changes.positions(recorded))
+        return cls(label, instead, possible=possible, draws=changes.random, changed=changed)
 
     def applies(self, error: BaseException) -> bool:
         """Whether the program runs in the place of the graph that has raised this."""
-        possible = self._possible or self._unchanged.error == id(error)
+        possible = self.possible or self._unchanged.error == id(error)
         return possible and not is_interrupt(error) and not _has_hooks()
 
     def around(self, graph: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
         """The graph, as a function that has drawn nothing if the program runs in its place."""
-        if self._changed:
+        if self.changed:
             graph = self._watched(graph)
-        if not (self._possible or self._changed) or not self._draws:
+        if not (self.possible or self.changed) or not self.draws:
             return graph
 
         def drawing(*args: Any) -> Sequence[Any]:
@@ -105,7 +120,7 @@ class Rerun:
 
     def _watched(self, graph: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
         """The graph, as a function that notes of an exception that no input has changed yet."""
-        changed, unchanged = self._changed, self._unchanged
+        changed, unchanged = self.changed, self._unchanged
 
         def watched(*args: Any) -> Sequence[Any]:
             unchanged.error = 0

@@ -13,7 +13,7 @@ from stator.diagnostics import logs, progress
 from stator.diagnostics.places import Place, shown
 from stator.driver import announcements
 from stator.driver.errors import SideEffectError
-from stator.driver.ledger import Label
+from stator.driver.label import Label
 
 _FIX = "return the new value and let the caller keep it, or set side_effect_policy to 'silent'"
 

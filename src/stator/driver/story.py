@@ -22,7 +22,8 @@ from stator.diagnostics.blocks import block
 from stator.diagnostics.breaks import CaptureError, Place
 from stator.diagnostics.places import library
 from stator.driver import records
-from stator.driver.ledger import Compilation, Label, Recompile
+from stator.driver.label import Label
+from stator.driver.ledger import Compilation, Recompile
 from stator.driver.living import Living
 from stator.driver.tally import Runs, Tally, Why
 

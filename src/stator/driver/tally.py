@@ -117,6 +117,8 @@ class Totals:
     own: int = 0
     """Graphs that run by their own operators, since the backend would not be faster, or not yet."""
     operators: int = 0
+    loaded: int = 0
+    """Entries that another process had compiled."""
     recompiles: int = 0
     failures: int = 0
     limits: int = 0
@@ -185,14 +187,16 @@ def counters() -> dict[str, Any]:
     `unique_graphs` and their `operators`, and how many of them run by `torch_kernels`, since
     Inductor could not make them faster, or would take too long yet; `graph_breaks`, as places of
     the program, and for each reason how many graphs end there (`break_reasons`); `compiles`,
-    `recompiles`, `failures`, `limits` that were reached. Of `calls` of compiled functions: `hits`
-    were served by what had been compiled before, `captured` by that or by what was compiled for
-    them, and `eager` ran as they are, by reason (`eager_reasons`). What is disabled, or runs under
-    the stance "force_eager", is not counted. `stator.reset()` begins anew.
+    what was `loaded` from the cache, `recompiles`, `failures`, `limits` that were reached. Of
+    `calls` of compiled functions: `hits` were served by what had been compiled before, `captured`
+    by that or by what was compiled for them, and `eager` ran as they are, by reason
+    (`eager_reasons`). What is disabled, or runs under the stance "force_eager", is not counted.
+    `stator.reset()` begins anew.
     """
     runs = TOTALS.runs
     return {
         "compiles": TOTALS.compiles,
+        "loaded": TOTALS.loaded,
         "unique_graphs": TOTALS.graphs,
         "torch_kernels": TOTALS.own,
         "operators": TOTALS.operators,

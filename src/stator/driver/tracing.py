@@ -33,7 +33,8 @@ from stator.diagnostics.catalogue import (
 from stator.driver import announcements, passed_on
 from stator.driver.continuations import LIMIT
 from stator.driver.dynamics import Dynamics
-from stator.driver.ledger import Label, Ledger
+from stator.driver.label import Label
+from stator.driver.ledger import Ledger
 from stator.driver.libraries import load_library
 from stator.driver.options import Options
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from stator.backends import BackendError, UnknownBackendError
 from stator.capture import CaptureError
-from stator.driver import RecompileError, RecompileLimitError, SpecializedError
+from stator.driver.errors import RecompileError, RecompileLimitError, SpecializedError
 from stator.dropin.patches import Patches
 from stator.evaluator import InternalError
 

@@ -439,6 +439,31 @@ class Relation(Holds):
 # -- the last resort --
 
 
+@tests("SAME", cost=3)
+@dataclass(slots=True, eq=False)
+class Same(Check):
+    """The same object, natively; otherwise one of its type that is equal to it, as it says.
+
+    For objects that stand for a value and do not change.
+    """
+
+    object: Any
+    equal: Callable[[Any, Any], bool]
+
+    @property
+    def argument(self) -> tuple[Any, Callable[[Any], bool]]:
+        return self.object, self._is_equal
+
+    def _is_equal(self, value: Any) -> bool:
+        return self.equal(value, self.object)
+
+    def holds(self, value: Any, read: Reader) -> bool:
+        return value is self.object or self._is_equal(value)
+
+    def text(self) -> str:
+        return f"equal to {show(self.object)}"
+
+
 @tests("CALLBACK", "function", cost=100)
 @dataclass(slots=True, eq=False)
 class Callback(Check):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
-from .checks import Callback
+from .checks import Callback, Same
 from .sources import Missing, Source
 from .tree import Guard
 
@@ -40,7 +40,7 @@ def failing(
     found: list[int] = []
     wrong: set[int] = set()  # sources of guards that have failed
     for index, guard in enumerate(guards):
-        unasked = type(guard.check) is Callback and id(guard.source) in wrong
+        unasked = type(guard.check) in (Callback, Same) and id(guard.source) in wrong
         if unasked or not holds(guard, call):
             found.append(index)
             wrong.add(id(guard.source))

@@ -42,6 +42,13 @@ OF_MODULES: Final[dict[str, str]] = {
     "_compiled_call_impl": "what it does after `module.compile()`",
     "_internal": "torch's own logging, inside of the package for it",
 }
+OF_REPLICAS: Final[dict[str, str]] = {
+    "_pre_forward": "what DistributedDataParallel does before its module",
+    "_post_forward": "what it does behind",
+    "_active_ddp_module": "the one that is running",
+    "_get_active_ddp_module": "the same",
+    "_delay_all_reduce_all_params": "how it calls its module",
+}
 OF_TRANSFORMS: Final[dict[str, str]] = {
     "_broadcast_to_and_flatten": "how `vmap` reads `out_dims`",
     "_check_out_dims_is_int_or_int_pytree": "what it refuses of them",
@@ -54,5 +61,6 @@ ATTRIBUTES: Final[dict[str, str]] = {
     **OF_SIZES,
     **OF_GRAPHS,
     **OF_MODULES,
+    **OF_REPLICAS,
     **OF_TRANSFORMS,
 }

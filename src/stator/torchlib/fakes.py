@@ -28,3 +28,5 @@ with needed("what kind of place that is"):
     from torch._guards import GuardSource
 with needed("the fake mode that somebody else has entered"):
     from torch._guards import detect_fake_mode
+with needed("what AOTAutograd traces with"):
+    from torch._subclasses.functional_tensor import FunctionalTensor

@@ -1,5 +1,7 @@
 """torch's stacks of modes, dispatch keys, and the scopes of grad mode, autocast and inference."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import torch
@@ -109,3 +111,37 @@ is_any_autocast_enabled: Final = optional(
     "each kind of device is asked",
     _autocast_of_each,
 )
+
+
+@contextmanager
+def autocast_disabled() -> Iterator[None]:
+    """Code that runs later, when nobody knows what was on at the time it was written down."""
+    before = []
+    if is_any_autocast_enabled():
+        for device in AUTOCAST_DEVICES:
+            try:
+                if torch.is_autocast_enabled(device):
+                    before.append(device)
+            except RuntimeError:  # unknown to this build
+                continue
+    for device in before:
+        torch.set_autocast_enabled(device, False)
+    try:
+        yield
+    finally:
+        for device in before:
+            torch.set_autocast_enabled(device, True)
+
+
+with needed("a Python function that is called by an operator, below autograd"):
+    from torch._C import _dispatch_tls_local_exclude_set as _excluded
+with needed("the same"):
+    from torch._C import _dispatch_tls_local_include_set as _included
+with needed("the same: it is differentiated like any code"):
+    from torch._C import _ForceDispatchKeyGuard
+_AT_FIRST: Final = _included(), _excluded()
+
+
+def as_at_first() -> Any:
+    """A block in which operators go through all of torch, as where nothing else runs."""
+    return _ForceDispatchKeyGuard(*_AT_FIRST)

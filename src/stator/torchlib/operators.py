@@ -53,6 +53,8 @@ with needed("packed sequences"):
     PAD_PACKED_SEQUENCE = torch.ops.aten._pad_packed_sequence.default
 with needed("the operator behind `torch.cond`"):
     COND = torch.ops.higher_order.cond
+with needed("the operator behind `flex_attention`"):
+    FLEX_ATTENTION = torch.ops.higher_order.flex_attention
 with needed("operators that run a function over and over"):
     ASSOCIATIVE_SCAN = torch.ops.higher_order.associative_scan
     MAP = torch.ops.higher_order.map_impl

@@ -86,6 +86,25 @@ def _pair(name: str, getter: str, setter: str) -> Flag | None:
     return Flag(read, lambda value: write(*value if isinstance(value, tuple) else (value,)))
 
 
+_read_priority: Final = optional(
+    "torch._C._get_sdp_priority_order",
+    "the order in which kernels of attention are tried",
+    "it is no part of torch's state",
+)
+_write_priority: Final = optional(
+    "torch._C._set_sdp_priority_order", "sets that order", "it is no part of torch's state"
+)
+
+
+def attention_order() -> tuple[int, ...]:
+    """The order in which kernels of attention are tried."""
+    return tuple(_read_priority())
+
+
+def _set_attention_order(order: tuple[int, ...]) -> None:
+    _write_priority(list(order))
+
+
 def _set_deterministic(mode: tuple[bool, bool]) -> None:
     torch.use_deterministic_algorithms(mode[0], warn_only=mode[1])
 
@@ -103,7 +122,18 @@ def _flags() -> dict[str, Flag]:
         flag = _pair(name, getter, setter)
         if flag is not None:
             found[name] = flag
+    if _read_priority is not None and _write_priority is not None:
+        found["sdp_order"] = Flag(attention_order, _set_attention_order)
     return found
 
 
 FLAGS: Final[dict[str, Flag]] = _flags()
+
+ATTENTION: Final = tuple(name for name in FLAGS if name.startswith("sdp_"))
+"""Those that decide which kernel computes attention; a graph sets them itself."""
+
+READERS: Final[dict[int, str]] = {
+    **{id(flag.read): name for name, flag in FLAGS.items()},
+    **({} if _read_priority is None else {id(_read_priority): "sdp_order"}),
+}
+"""By the id of a function that tells a flag: its name."""

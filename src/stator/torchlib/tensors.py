@@ -16,3 +16,5 @@ with needed("recognises a class that has switched it off for itself"):
     from torch._C import _disabled_torch_function_impl as disabled_torch_function
 with needed("recognises a class whose operators are those of a plain tensor"):
     from torch._C import _disabled_torch_dispatch_impl as disabled_torch_dispatch
+with needed("a module with other tensors, as a whole call gets them"):
+    from torch.nn.utils.stateless import _reparametrize_module as reparametrize_module

@@ -1,6 +1,7 @@
 """Other tracers of torch, what they leave behind, and what modules and optimizers call inside."""
 
 import contextlib
+import sys
 from types import CodeType, FunctionType
 from typing import Final
 
@@ -38,6 +39,17 @@ def fx_traces() -> bool:
     return bool(getattr(_fx_state, "_is_fx_tracing_flag", False))
 
 
+_fx_traceback: Final = optional(
+    "torch.fx.traceback", "what programs note on operations", "nodes have none of it"
+)
+
+
+def annotations() -> dict[str, object]:
+    """The dict in which `torch.fx.traceback.annotate` holds what a program notes on operations."""
+    found = getattr(_fx_traceback, "current_meta", None)
+    return found if type(found) is dict else {}
+
+
 jit_cached_function: Final = optional(
     "torch.jit._state._try_get_jit_cached_function",
     "what torch.jit has made of a function",
@@ -62,6 +74,18 @@ def dynamo_wrapper_code() -> CodeType | None:
         if type(const) is CodeType and const.co_freevars == ("fn", "recursive"):
             return const
     return None
+
+
+def is_allowed_by_dynamo(function: FunctionType) -> bool:
+    """Whether the program has told torch to keep a function whole in graphs.
+
+    Only who has loaded torch._dynamo can have done so.
+    """
+    rules = sys.modules.get("torch._dynamo.trace_rules")
+    if rules is None:
+        return False
+    allowed = getattr(vars(rules).get("_allowed_callable_ids"), "function_ids", None)
+    return allowed is not None and id(function) in allowed
 
 
 # ---------------------------------------------------------------------- what is left behind

@@ -13,7 +13,7 @@ from stator.guards import ClassAttr, Equal, Fixed, Is, NoClassAttr
 from stator.objects.attributes import is_descriptor
 from stator.objects.types import Attribute, name_of, qualname_of
 from stator.world.identity import Identity
-from stator.world.kinds import CONSTANTS, is_frozen_class
+from stator.world.kinds import CONSTANTS, is_frozen_class, is_torch_value
 from stator.world.records import MISSING
 
 # Functions of C that are bound to a module or an object: not the methods that a C class has.
@@ -78,7 +78,7 @@ class Classes(Identity):
 
     def protocol(self, cls: type, names: tuple[str, ...]) -> None:
         """An operation uses these special methods of a class, as far as it has them."""
-        if is_frozen_class(cls) or id(cls) in self.made_classes:
+        if is_frozen_class(cls) or id(cls) in self.made_classes or is_torch_value(cls):
             return
         for name in names:
             found = self.class_attribute(cls, name)

@@ -14,7 +14,7 @@ import weakref
 from typing import Any, Final
 
 from stator import objects
-from stator.objects.types import flags_of
+from stator.objects.types import flags_of, module_of, name_of
 from stator.world import fields
 from stator.world.records import Record
 
@@ -64,6 +64,26 @@ _IMMUTABLE_TYPE: Final = 1 << 8
 _HEAP_TYPE: Final = 1 << 9
 _EQ: Final = object.__dict__["__eq__"]
 _HASH: Final = object.__dict__["__hash__"]
+
+
+MESHES: Final = "torch.distributed.device_mesh"
+PLACEMENTS: Final = frozenset(
+    {
+        "torch.distributed.tensor.placement_types",
+        "torch.distributed.tensor._dtensor_spec",
+        "torch._C._distributed",
+    }
+)
+
+
+def is_torch_value(cls: type) -> bool:
+    """A class of torch's whose objects stand for a value, and do not change."""
+    module = module_of(cls)
+    if type(module) is not str or not module.startswith("torch."):
+        return False
+    if module in PLACEMENTS:
+        return not (objects.is_subtype(cls, type) or objects.is_subtype(cls, tuple))
+    return module == MESHES and name_of(cls) == "DeviceMesh"
 
 
 def is_frozen_class(cls: type) -> bool:

@@ -1,25 +1,34 @@
 """`torch.autograd.Function` in a trace.
 
-In: a call of `SomeFunction.apply`. Out: where nothing needs gradients, the body's own operations;
-else one node that holds the body as a subgraph, and its backward as another one. The user's code is
-evaluated like any other.
+In: a call of `SomeFunction.apply`. Out: the forward's own operations, without gradients, and, where
+something needs them, a node that gives its results theirs: it holds the backward as a subgraph
+(`function_regions.py`). The user's code is evaluated like any other.
 """
 
 import functools
 import inspect
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.fx as fx
-from torch.autograd.function import BackwardCFunction, once_differentiable
+from torch.autograd.function import BackwardCFunction
 
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.autograd import functions_in_transforms
+from stator.capture.autograd.function_regions import (
+    ONCE,
+    OWN,
+    Context,
+    FunctionRegion,
+    Results,
+    missing,
+)
 from stator.capture.autograd.later_code import Later
 from stator.diagnostics.catalogue import AutogradInside, RegionContents
 from stator.graph import Unsupported, UntrackedTensorError
@@ -27,115 +36,11 @@ from stator.graph.fakes.inputs import version_unseen
 from stator.graph.fakes.memory import storage_of
 from stator.graph.recording.subgraph import Subgraph
 from stator.torchlib.autograd import BackwardHookFunction
-from stator.torchlib.modes import is_any_autocast_enabled, set_grad_enabled
+from stator.torchlib.modes import autocast_disabled, set_grad_enabled
 from stator.torchlib.tensors import DisableTorchFunction
-from stator.torchlib.transforms import are_transforms_active
 
 if TYPE_CHECKING:
     from stator.capture.calls.calls import Calls
-
-
-class Context:
-    """What a traced `forward` and `backward` get as `ctx`. Its methods are evaluated."""
-
-    def __init__(self, needs_input_grad: tuple[bool, ...] | None, name: str) -> None:
-        if needs_input_grad is not None:  # each level of a transform has an answer of its own
-            self.needs_input_grad = needs_input_grad
-        self._name = name
-        self._saved: tuple[Any, ...] = ()
-        self._not_differentiable: tuple[Any, ...] = ()
-        self._materialize = True
-
-    @property
-    def saved_tensors(self) -> tuple[Any, ...]:
-        return self._saved
-
-    def save_for_backward(self, *tensors: Any) -> None:
-        self._saved = tensors
-
-    def mark_non_differentiable(self, *tensors: Any) -> None:
-        self._not_differentiable = tensors
-
-    def set_materialize_grads(self, value: bool) -> None:
-        self._materialize = value
-
-    def __getattr__(self, name: str) -> Any:
-        _missing(name)
-        raise AttributeError(f"{self._name!r} object has no attribute {name!r}")
-
-
-_OWN: Final = frozenset(Context((), "").__dict__)  # what is no attribute of the program's
-
-
-def _missing(name: str) -> None:
-    """Evaluating this asks `_asked`."""
-
-
-def _asked(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
-    """An attribute that a real `ctx` has, and ours has not."""
-    if any(args[0] in objects.type_dict(cls) for cls in objects.mro(BackwardCFunction)):
-        raise RegionContents(f"{args[0]} of the ctx of a torch.autograd.Function is used")
-
-
-class _Apply(torch.autograd.Function):
-    """Runs a region's graphs; the gradient of what the region was given comes from the second."""
-
-    @staticmethod
-    def forward(ctx: Any, region: "FunctionRegion", *inputs: Any) -> Any:
-        outputs, saved = region.forward_graph(*inputs)
-        ctx.region = region
-        ctx.save_for_backward(*(value for value in saved if isinstance(value, torch.Tensor)))
-        ctx.numbers = [None if isinstance(value, torch.Tensor) else value for value in saved]
-        ctx.mark_non_differentiable(*(outputs[i] for i in region.not_differentiable))
-        return tuple(outputs)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        tensors = iter(ctx.saved_tensors)
-        saved = (next(tensors) if number is None else number for number in ctx.numbers)
-        return None, *ctx.region.backward_graph(*gradients, *saved)
-
-
-class _ApplyOnce(_Apply):
-    """The same, if gradients of the gradient are refused."""
-
-    backward: Any = staticmethod(once_differentiable(_Apply.backward))
-
-
-# What `once_differentiable` makes of a backward has this code.
-_ONCE: Final = once_differentiable(_Apply.backward).__code__
-
-
-class FunctionRegion(torch.nn.Module):
-    """A traced `torch.autograd.Function`: outputs and what is saved; gradients of the inputs."""
-
-    def __init__(
-        self,
-        forward: fx.GraphModule,
-        backward: fx.GraphModule,
-        not_differentiable: tuple[int, ...],
-        name: str,
-        once: bool,
-        places: list[Any] | None,
-    ) -> None:
-        super().__init__()
-        self.forward_graph = forward
-        self.backward_graph = backward
-        self.not_differentiable = not_differentiable
-        self.name = name
-        self.once = once
-        self.places = places  # where what is saved is found, inside of a transform
-
-    def forward(self, *inputs: Any) -> Any:
-        if self.places is not None and are_transforms_active():
-            return functions_in_transforms.applied(self, self.places, inputs)
-        return _applied(self.name, self.once).apply(self, *inputs)
-
-
-@functools.cache
-def _applied(name: str, once: bool) -> Any:
-    """A function of the program's name: messages and `grad_fn` tell it."""
-    return type(name, (_ApplyOnce if once else _Apply,), {})
 
 
 def evaluated(frame: Frame, function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -162,10 +67,9 @@ def apply(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) ->
         raise AutogradInside("a module has full backward hooks")
     context = Context(None if inside else needs, f"{cls.__name__}Backward")
     if not inside and not (torch.is_grad_enabled() and any(needs)):
-        result = _forward(calls, frame, cls, context, given)
-        return _fresh(calls, frame, result, tensors)
-    if is_any_autocast_enabled():
-        raise RegionContents("torch.autograd.Function under autocast, which its backward is not")
+        result = _without_gradients(calls, frame, cls, context, given)
+        same = [value for value in tensors if not any(value is each for each in context._dirty)]
+        return _fresh(calls, frame, result, same)
     try:
         return _region(calls, frame, cls, context, given)
     except Unsupported as error:
@@ -230,15 +134,42 @@ def _fresh(calls: "Calls", frame: Frame, result: Any, given: list[Any]) -> Any:
     return tuple(map(view, result)) if type(result) is tuple else view(result)
 
 
+def _without_gradients(
+    calls: "Calls", frame: Frame, cls: Any, context: Context, given: list[Any]
+) -> Any:
+    """A forward, which autograd does not see."""
+    if not torch.is_grad_enabled():
+        return _forward(calls, frame, cls, context, given)
+    state = calls.tensors.state
+    with DisableTorchFunction():
+        state.set_grad_enabled(False)
+    try:
+        return _forward(calls, frame, cls, context, given)
+    finally:
+        with DisableTorchFunction():
+            state.set_grad_enabled(True)
+
+
+def _switch(mode: bool) -> None:
+    with DisableTorchFunction():  # nobody records it
+        set_grad_enabled(mode)
+
+
 def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: list[Any]) -> Any:
     graph = calls.tensors.graph
+    inside = bool(calls.tensors.inside)
+    known = len(graph.arguments.tensors())
+    before = calls.changed()
     inner = Subgraph(graph)
     grad = torch.is_grad_enabled()
-    set_grad_enabled(False)  # as around any forward and backward; not part of the graph
+    if not inside:
+        result = _without_gradients(calls, frame, cls, context, given)
+    new = graph.arguments.tensors()[known:]
+    _switch(False)  # as around any forward and backward; not part of the graph
     try:
-        with inner:
-            before = calls.changed()
-            result = _forward(calls, frame, cls, context, given)
+        with inner, autocast_disabled():
+            if inside:
+                result = _forward(calls, frame, cls, context, given)
             # What others have is theirs to change: arguments, and what has left the forward.
             left = [] if calls.changed() == before else list(context.__dict__.values())
             single = type(result) is not tuple
@@ -248,8 +179,12 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
                 raise RegionContents("the forward of a torch.autograd.Function returns no tensor")
             _check_context(calls, cls, context)
             tensors = [value for value in given if _is_tensor(calls, value)]
-            outputs = _fresh(calls, frame, outputs, tensors)
-            for value in tensors:
+            if inside:
+                said = _described(context, outputs, (), ())
+                outputs = _fresh(calls, frame, outputs, tensors)
+            else:
+                outputs, said = _linked(calls, frame, context, outputs, tensors, new)
+            for value in (*tensors, *outputs):
                 inner.require(value)
             shared = [*given, *left]
             places = [i for i, value in enumerate(results) if _is_tensor(calls, value)]
@@ -257,33 +192,88 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
             saved, backward, once = _backward(
                 calls, frame, cls, context, given, outputs, slots, inner, shared
             )
-            kept = _kept(cls, context, saved, inner, outputs if single else (*outputs, *result))
-            skipped = context._not_differentiable
+            kept = _kept(calls, cls, context, saved, outputs if single else (*outputs, *result))
     finally:
-        set_grad_enabled(grad)
+        _switch(grad)
     found = None
-    if calls.tensors.inside:
+    if inside:
         if once:
             raise RegionContents("a backward with once_differentiable inside of torch.func")
         found = functions_in_transforms.placed(saved, inner.inputs, outputs)
-    region = FunctionRegion(
-        inner.finish((outputs, tuple(saved))),
-        backward,
-        tuple(i for i, value in enumerate(outputs) if any(value is each for each in skipped)),
-        cls.__name__,
-        once,
-        found,
-    )
+    attributes = {name: value for name, value in context.__dict__.items() if name not in OWN}
+    shown = {name: value for name, value in attributes.items() if _is_shown(calls, value)}
+    forward = inner.finish((outputs, tuple(saved), tuple(shown.values())))
+    kinds = {name: type(value) for name, value in shown.items()}
+    region = FunctionRegion(forward, backward, said, cls.__name__, once, found, kinds)
     trace = calls.tracer.stack_trace(frame)
-    made = graph.call_region("function", region, inner.inputs, stack_trace=trace)
-    attributes = [name for name in context.__dict__ if name not in _OWN]
-    calls.tensors.applied.note(frame, cls.__name__, made, kept, attributes)
+    made = graph.call_region(
+        "function", region, inner.inputs, stack_trace=trace, renewed=(*said.fresh, *said.changed)
+    )
+    calls.tensors.applied.note(frame, cls.__name__, made, kept, [*(attributes.keys() - shown)])
     if single:
         return made[0]
     filled = list(results)
     for place, value in zip(places, made, strict=True):
         filled[place] = value
     return tuple(filled)
+
+
+def _linked(
+    calls: "Calls",
+    frame: Frame,
+    context: Context,
+    outputs: tuple[Any, ...],
+    tensors: list[Any],
+    made: Sequence[torch.Tensor],
+) -> tuple[tuple[Any, ...], Results]:
+    """The results, as they leave the region: the same tensors, or views of them."""
+    new, dirty = set(map(id, made)), set(map(id, context._dirty))
+    given = {id(value) for value in tensors}
+    if not dirty <= given & set(map(id, outputs)):
+        raise RegionContents("mark_dirty of what is not given to the function and returned")
+    if any(map(calls.tensors.graph.arguments.is_given, context._dirty)):
+        raise RegionContents("mark_dirty of a tensor from before the call")
+    fresh, changed = [], []
+    found: list[Any] = []
+    for place, value in enumerate(outputs):
+        if any(value is each for each in outputs[:place]):
+            raise RegionContents("the forward of a torch.autograd.Function returns a tensor twice")
+        with DisableTorchFunction():
+            is_view = value._is_view()
+        if id(value) in dirty:
+            changed.append(place)
+        elif id(value) in given or is_view:
+            value = calls.tensors.record(frame, ("method", "view_as"), (value, value))
+        elif id(value) in new and not calls.tensors.graph.arguments.is_given(value):
+            fresh.append(place)
+        else:
+            raise RegionContents(
+                "the forward of a torch.autograd.Function returns a tensor from before its call"
+            )
+        found.append(value)
+    return tuple(found), _described(context, outputs, fresh, changed)
+
+
+def _described(
+    context: Context, outputs: tuple[Any, ...], fresh: Sequence[int], changed: Sequence[int]
+) -> Results:
+    skipped = context._not_differentiable
+    apart = [i for i, each in enumerate(outputs) if any(each is other for other in skipped)]
+    return Results(tuple(apart), tuple(fresh), tuple(changed))
+
+
+def _is_shown(calls: "Calls", value: Any) -> bool:
+    """Whether a graph can hand on an attribute of a ctx, which the results' `grad_fn` has, too."""
+    cls = type(value)
+    if cls is tuple or cls is torch.Size:
+        return all(_is_shown(calls, each) for each in value)
+    return cls in _SHOWN or _is_tensor(calls, value)
+
+
+_SHOWN: Final = (
+    *(type(None), bool, int, float, str, bytes, torch.dtype, torch.device),
+    *(torch.SymInt, torch.SymFloat, torch.SymBool),
+)
 
 
 @dataclass(frozen=True)
@@ -310,7 +300,7 @@ def _check_context(calls: "Calls", cls: Any, context: Context) -> None:
 
 
 def _kept(
-    cls: Any, context: Context, used: list[Any], inner: Subgraph, outputs: tuple[Any, ...]
+    calls: "Calls", cls: Any, context: Context, used: list[Any], outputs: tuple[Any, ...]
 ) -> list[torch.Tensor]:
     """Tensors that are attributes of the ctx, not saved: the backward sees what they are then.
 
@@ -323,7 +313,7 @@ def _kept(
         theirs = {storage_of(value) for value in outputs if isinstance(value, torch.Tensor)}
         shared = [value for value in found if storage_of(value) in theirs]
     for value in found:
-        if inner.arguments.is_given(value) or shared:
+        if calls.tensors.graph.arguments.is_given(value) or shared:
             raise RegionContents(
                 f"{cls.__name__} keeps a tensor without save_for_backward, which others may change"
             )
@@ -359,7 +349,7 @@ def _backward(
             raise RegionContents(f"{cls.__name__}.backward changes a gradient that it is given")
         if calls.changed() != before:
             raise RegionContents(f"{cls.__name__}.backward changes objects from before the call")
-        once = type(backward) is FunctionType and backward.__code__ is _ONCE
+        once = type(backward) is FunctionType and backward.__code__ is ONCE
         if calls.tensors.state.switched != switched and not once:
             raise RegionContents(f"{cls.__name__}.backward changes grad mode")
         answers = answer if type(answer) is tuple else (answer,)
@@ -410,10 +400,23 @@ def _by_input(
             if value.requires_grad and tuple(gradient.shape) != tuple(value.shape):
                 raise RegionContents(f"{cls.__name__}.backward returns a gradient of other shape")
         if id(value) in found:  # one tensor in two places has the sum of both
-            before = found[id(value)]
+            pair = (found[id(value)], gradient)
+            with DisableTorchFunction():
+                dtype = value.dtype if value.requires_grad else gradient.dtype
+                other = [each.dtype != dtype for each in pair]
+            before, gradient = (
+                calls.tensors.record(frame, ("method", "to"), (each, dtype)) if casts else each
+                for each, casts in zip(pair, other, strict=True)
+            )
             gradient = calls.tensors.record(frame, operator.add, (before, gradient))
         found[id(value)] = gradient
     return found
 
 
-AUTOGRAD: Final[dict[int, Any]] = {id(_missing): _asked}
+def _asked(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """An attribute that a real `ctx` has, and ours has not."""
+    if any(args[0] in objects.type_dict(cls) for cls in objects.mro(BackwardCFunction)):
+        raise RegionContents(f"{args[0]} of the ctx of a torch.autograd.Function is used")
+
+
+AUTOGRAD: Final[dict[int, Any]] = {id(missing): _asked}

@@ -121,6 +121,7 @@ class AutogradLeaves:
         if before == flag or stays or not tensor.is_leaf or not differentiable(tensor):
             user_call(tensor.requires_grad_, flag)  # nothing, or an error
             return
+        self._tensors.wrappers.check_alone(tensor, "requires_grad")
         subclasses = self._tensors.subclasses
         if subclasses.is_made(tensor) or subclasses.is_base(tensor) or subclasses.holds(tensor):
             raise TensorSubclass("requires_grad of a tensor of a subclass, or of its base, changes")
@@ -168,6 +169,7 @@ class AutogradLeaves:
             self._guarded.add(id(tensor))
             raw, source = given
             leaf = is_leaf(raw)
+            self._tensors.wrappers.check_leaf(tensor, leaf)
             check, text = (is_leaf, "a leaf") if leaf else (_is_no_leaf, "no leaf")
             self._world.guard(source, Callback(check, f"{text} of autograd"))
 

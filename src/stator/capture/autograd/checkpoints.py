@@ -6,22 +6,27 @@ The function is evaluated like any other, and may return anything: what is in th
 tensors that it has made.
 """
 
+from collections import OrderedDict, deque
 from collections.abc import Iterator
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import torch.fx as fx
 import torch.utils.checkpoint
+from torch.utils.checkpoint import noop_context_fn
 
 from stator import objects
 from stator._native._core import Frame
 from stator.capture.autograd.autograd_functions import evaluated
+from stator.capture.autograd.selective import Selection, selection
 from stator.diagnostics.catalogue import RegionContents
-from stator.graph import Unsupported, UntrackedTensorError
-from stator.graph.passes.retry import draws, nodes_of
+from stator.graph import RecordingError, UntrackedTensorError
+from stator.graph.passes.drawing import nodes_of
+from stator.graph.passes.purity import WRITTEN
+from stator.graph.passes.retry import draws
 from stator.graph.recording.subgraph import Subgraph
 from stator.torchlib.tensors import DisableTorchFunction
-from stator.world.kinds import CONSTANTS
 
 if TYPE_CHECKING:
     from stator.capture.calls.calls import Calls
@@ -30,10 +35,15 @@ if TYPE_CHECKING:
 class CheckpointRegion(torch.nn.Module):
     """A checkpointed body: its intermediate results are computed again for the backward."""
 
-    def __init__(self, body: fx.GraphModule, options: dict[str, Any]) -> None:
+    def __init__(
+        self, body: fx.GraphModule, options: dict[str, Any], selection: Selection | None
+    ) -> None:
         super().__init__()
         self.body = body
         self.options = options
+        if selection is not None:
+            self.options["context_fn"] = selection
+            body.meta[CONTEXTS] = selection
         self.__name__ = "torch.utils.checkpoint"
 
     def forward(self, *inputs: Any) -> Any:
@@ -45,6 +55,7 @@ class CheckpointRegion(torch.nn.Module):
         return hop(self.body, *inputs, use_reentrant=False)
 
 
+CONTEXTS: Final = "_checkpoint_context_fn"  # where torch's operator looks for it
 _REAL: Final = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -56,12 +67,10 @@ def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: An
         raise RegionContents("torch.utils.checkpoint makes a decorator")
     tensors = calls.tensors
     tensors.inside.refuse("torch.utils.checkpoint")
+    reentrant = options.get("use_reentrant") is not False
+    selected = _selected(calls, frame, options, reentrant)
     if not torch.is_grad_enabled():
         return evaluated(frame, function, *given, **kwargs)
-    wanted = [value for name in _REFUSED if (value := options.get(name)) is not None]
-    if any(value is not False for value in wanted):
-        raise RegionContents("torch.utils.checkpoint with a context or hooks")
-    reentrant = options.get("use_reentrant") is not False
     if reentrant:
         if options.get("debug"):
             raise RegionContents("torch.utils.checkpoint refuses debug, being reentrant")
@@ -81,14 +90,43 @@ def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: An
             raise RegionContents("a checkpointed function draws other numbers the second time")
         names = ("use_reentrant", "preserve_rng_state")
         used = {name: options[name] for name in names if options.get(name) is not None}
-        region = CheckpointRegion(body, {"use_reentrant": True, **used})
+        if selected is not None and any(node.meta.get(WRITTEN) for node in nodes_of(body)):
+            raise RegionContents("a selective checkpoint changes tensors in place")
+        region = CheckpointRegion(body, {"use_reentrant": True, **used}, selected)
         trace = calls.tracer.stack_trace(frame)
-        made = tensors.graph.call_region("checkpoint", region, inner.inputs, stack_trace=trace)
-    except Unsupported as error:
-        raise RegionContents(f"torch.utils.checkpoint: {error.reason}") from None
+        made = tensors.graph.call_region(
+            "checkpoint",
+            region,
+            inner.inputs,
+            stack_trace=trace,
+            rule=body,
+            results=None if reentrant else outputs,
+        )
+        if selected is not None:
+            selected.settle(calls, frame)
+    except RecordingError as error:
+        raise RegionContents(f"torch.utils.checkpoint: {error}") from None
     except UntrackedTensorError:
         raise RegionContents("a tensor leaves a checkpointed function sideways") from None
-    return _returned(calls, result, dict(zip(map(id, outputs), made, strict=True)))
+    if not reentrant:
+        return result
+    return tuple(made) if type(result) is tuple else made[0]
+
+
+def _selected(
+    calls: "Calls", frame: Frame, options: dict[str, Any], reentrant: bool
+) -> Selection | None:
+    """What is saved of a checkpointed function by choice. Raises for options that are not."""
+    if options.get("respect_saved_tensors_hooks") not in (None, False):  # own: an option
+        raise RegionContents("torch.utils.checkpoint with hooks")
+    if options.get("determinism_check", "default") not in ("default", "none"):
+        raise RegionContents("torch.utils.checkpoint refuses its determinism_check")
+    context_fn = options.get("context_fn", noop_context_fn)
+    if context_fn is noop_context_fn:
+        return None
+    if reentrant:
+        raise RegionContents("torch.utils.checkpoint refuses contexts, being reentrant")
+    return selection(calls, frame, context_fn)
 
 
 def _outputs(calls: "Calls", inner: Subgraph, result: Any, reentrant: bool) -> tuple[Any, ...]:
@@ -110,43 +148,28 @@ def _outputs(calls: "Calls", inner: Subgraph, result: Any, reentrant: bool) -> t
 
 
 def _tensors(calls: "Calls", value: Any) -> Iterator[Any]:
-    """The tensors in what was returned. Raises where it could hide one."""
-    cls = type(value)
-    if calls.world.is_world(value) and cls in (list, dict):
-        raise RegionContents(
-            f"a checkpointed function returns a {cls.__name__} that was there before"
-        )
-    if calls.tensors.holds(cls):
-        yield value
-    elif cls in _SEQUENCES or (objects.is_subtype(cls, tuple) and hasattr(cls, "_fields")):
-        for each in tuple.__iter__(value) if cls is not list else list.__iter__(value):
-            yield from _tensors(calls, each)
-    elif cls is dict:
-        for each in dict.values(value):
-            yield from _tensors(calls, each)
-    elif not CONSTANTS.holds(cls) and cls not in _OTHERS:
-        raise RegionContents(f"a checkpointed function returns an object of type {cls.__name__}")
+    """The tensors in what was returned: one that is not found can't be used (`UntrackedTensor`)."""
+    waiting, seen = [value], set[int]()
+    while waiting:
+        value = waiting.pop()
+        cls = type(value)
+        if id(value) in seen or id(value) in calls.world.origins:
+            continue  # what was there before holds no tensor of the function's
+        seen.add(id(value))
+        if calls.tensors.holds(cls):
+            yield value
+            continue
+        base = objects.layout_base(cls)
+        if base in _CONTAINERS:
+            parts: Any = dict.values(value) if base in _DICTS else base.__iter__(value)
+            waiting += reversed(list(parts))
+        if cls not in _CODE and not objects.is_subtype(cls, type):
+            waiting += reversed((objects.instance_dict(value) or {}).values())
 
 
-def _returned(calls: "Calls", value: Any, made: dict[int, Any]) -> Any:
-    """What was returned, with the results of the region; containers stay the same objects."""
-    cls = type(value)
-    if calls.tensors.holds(cls):
-        return made.get(id(value), value)
-    if cls is tuple:
-        return tuple(_returned(calls, each, made) for each in value)
-    if cls is list:
-        value[:] = [_returned(calls, each, made) for each in value]
-    elif cls is dict:
-        for key, each in list(dict.items(value)):
-            dict.__setitem__(value, key, _returned(calls, each, made))
-    elif objects.is_subtype(cls, tuple):
-        return tuple.__new__(cls, [_returned(calls, each, made) for each in tuple.__iter__(value)])
-    return value
-
-
-_SEQUENCES: Final = (tuple, list)
-_OTHERS: Final = (torch.Size, torch.SymInt, torch.SymFloat, torch.SymBool)
+_DICTS: Final = (dict, OrderedDict)
+_CONTAINERS: Final = (tuple, list, deque, *_DICTS)
+_CODE: Final = (FunctionType, ModuleType)
 _OPTIONS: Final = (
     "use_reentrant",
     "context_fn",
@@ -156,4 +179,3 @@ _OPTIONS: Final = (
     "preserve_rng_state",
     "respect_saved_tensors_hooks",  # since torch 2.15
 )
-_REFUSED: Final = ("context_fn", "respect_saved_tensors_hooks")

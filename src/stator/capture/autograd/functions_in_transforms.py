@@ -16,7 +16,7 @@ from stator._native._core import Frame
 from stator.diagnostics.catalogue import Transform
 
 if TYPE_CHECKING:
-    from stator.capture.autograd.autograd_functions import FunctionRegion
+    from stator.capture.autograd.function_regions import FunctionRegion
     from stator.capture.calls.calls import Calls
 
 INPUT, OUTPUT, MADE = "input", "output", "made"
@@ -61,7 +61,7 @@ def applied(region: "FunctionRegion", places: list[Any], inputs: tuple[Any, ...]
 
         @staticmethod
         def forward(*inputs: Any) -> Any:
-            outputs, saved = region.forward_graph(*inputs)
+            outputs, saved, _ = region.forward_graph(*inputs)
             return *outputs, *(saved[place] for place in kept)
 
         @staticmethod
@@ -72,7 +72,7 @@ def applied(region: "FunctionRegion", places: list[Any], inputs: tuple[Any, ...]
             saved = [next(rest) if kind == MADE else found[kind][place] for kind, place in places]
             ctx.save_for_backward(*saved)
             ctx.count = count
-            apart = (output[place] for place in region.not_differentiable)
+            apart = (output[place] for place in region.results.not_differentiable)
             ctx.mark_non_differentiable(*apart, *output[count:])
 
         @staticmethod

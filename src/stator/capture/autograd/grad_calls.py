@@ -16,8 +16,9 @@ import torch
 from stator._native._core import Frame
 from stator.capture.autograd.autograd_leaves import Paths, history, is_leaf
 from stator.capture.autograd.retained_grads import Retained
+from stator.capture.regions.leaving import left
 from stator.contracts import Depth
-from stator.diagnostics.catalogue import AutogradInside, RegionContents, TensorSubclass
+from stator.diagnostics.catalogue import AutogradInside, TensorSubclass
 from stator.graph import RecordingError, UntrackedTensorError
 from stator.graph.fakes.inputs import tensors_in
 from stator.guards import Callback
@@ -91,8 +92,8 @@ class Gradients:
             with warnings.catch_warnings(), torch.autograd.set_multithreading_enabled(False):
                 warnings.simplefilter("ignore")
                 found = graph.call(torch.autograd.grad, arguments, options, stack_trace=trace)
-        except UntrackedTensorError:
-            raise RegionContents("a tensor has left a region sideways, and is used") from None
+        except UntrackedTensorError as error:
+            raise left(error, "and is used") from None
         except RecordingError as failure:
             self._refuse(name, failure, list(tensors_in(outputs)))
         self._roots += [each for each in map(history, tensors_in(outputs)) if each is not None]

@@ -39,6 +39,7 @@ class VmapRegion(torch.nn.Module):
     """Maps a graph over some dimensions of its inputs."""
 
     transforms = True  # for backends: not every operator can be mapped
+    computes = True  # and does nothing else, if its graph doesn't
 
     def __init__(
         self,

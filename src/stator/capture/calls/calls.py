@@ -16,10 +16,15 @@ import torch
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
-from stator.capture.calls import marks, scripts
+from stator.capture.calls import marks, scripts, whole_calls
 from stator.capture.calls.arguments import field, is_functools_type, pack, split, unpack_partial
 from stator.capture.calls.caches import Answer, Answers, Once, known, once
-from stator.capture.calls.controls import Errors, function_behind, is_for_dynamo
+from stator.capture.calls.controls import (
+    Errors,
+    compiles_itself,
+    function_behind,
+    is_for_dynamo,
+)
 from stator.capture.calls.getters import GETTERS, twin
 from stator.capture.calls.handlers import HANDLERS
 from stator.capture.calls.native_calls import (
@@ -35,6 +40,7 @@ from stator.capture.calls.python_calls import evaluate, stand_in, standing
 from stator.capture.calls.scripts import SCRIPT, scripted_behind
 from stator.capture.calls.single_dispatch import implementation, is_dispatch, registry
 from stator.capture.calls.wrapped_functions import cached_behind, compiled_behind
+from stator.capture.communication.groups import Groups
 from stator.capture.iterators.abandoned_generators import Abandoned
 from stator.capture.iterators.coroutines import Coroutines
 from stator.capture.library.contexts import Contexts
@@ -42,13 +48,14 @@ from stator.capture.library.decimals import Decimals
 from stator.capture.library.files import Files
 from stator.capture.library.locks import Locks, is_lock
 from stator.capture.modules.module_calls import CALL
-from stator.capture.objects import changes
+from stator.capture.objects import changes, torch_values
 from stator.capture.objects.weak_callbacks import Deaths
 from stator.capture.objects.weak_references import check_forgotten, is_reference, referent
 from stator.capture.randomness.draws import is_generator_method
 from stator.capture.regions.nested import Regions
 from stator.capture.trace.refusals import MARKED
 from stator.contracts import Contract, Depth
+from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import (
     Finalizer,
     MarkMisfit,
@@ -59,11 +66,14 @@ from stator.guards import Fixed
 from stator.objects.types import Attribute, module_of
 from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import MISSING
-from stator.world.kinds import BUILTIN_METHOD, CONSTANTS
+from stator.world.kinds import BUILTIN_METHOD, CONSTANTS, is_torch_value
 
 if TYPE_CHECKING:
     from stator.capture.trace.tracer import Tracer
 
+_METHODS: Final = objects.TypeSet(
+    types.MethodType, types.BuiltinMethodType, types.MethodWrapperType
+)
 _TEMPLATES: Final = vars(re).get("_compile_repl")  # of `re.sub`, up to Python 3.11
 _wrapper_class: Final = types.MethodWrapperType.__dict__["__objclass__"].__get__
 
@@ -95,12 +105,16 @@ class Calls:
         self.coroutines = Coroutines()
         self.files = Files()
         self.regions = Regions(self)
+        self.whole_calls = whole_calls.Whole()
+        self.groups = Groups(tracer.world)
+        self.pending: list[Any] = []  # handles of collectives that were begun
         self.whole = False  # there is to be one graph: a break is an error
         self._rules: dict[int, leaves.Rule | None] = {}
         self.contracts: dict[int, Contract | None] = {}
         self.called: set[int] = set()  # ids of functions about which all is guarded
         self.made_caches: set[int] = set()  # ids of what `functools.lru_cache` made in the trace
         self.once: list[Once] = []  # calls of functions with a cache
+        self.selection: Any = None  # of the checkpoint that is about to run
         self.later = 0  # code is evaluated that runs in the backward
         self.shows = 0  # texts that the graph shows, so far
         self.logs = False  # the graph shows gradients
@@ -133,6 +147,11 @@ class Calls:
                 return self.arrays.call(frame, callable, *split(args, kwnames))
             if cls is types.FunctionType:
                 return self.function(frame, callable, args, kwnames)
+            bound = getattr(callable, "__self__", None) if _METHODS.holds(cls) else None
+            if bound is not None and is_torch_value(type(bound)):
+                given, named = split(args, kwnames)
+                if torch_values.may_run(callable, given, named):
+                    return torch_values.run(self.world, callable, given, named)
             if cls is types.MethodType:
                 args = [callable.__self__, *args]
                 callable = callable.__func__
@@ -216,11 +235,21 @@ class Calls:
             case marks.Kind.SUBSTITUTE:
                 return self.call(frame, mark.substitute, args, kwnames)
             case marks.Kind.ALLOW:
-                return self.tensors.record(frame, callable, positional, keywords)
+                try:
+                    return self.tensors.record(frame, callable, positional, keywords)
+                except Break:
+                    return whole_calls.whole(self, frame, callable, positional, keywords)
+            case marks.Kind.NONSTRICT:
+                return whole_calls.nonstrict(self, frame, callable, positional, keywords)
+            case marks.Kind.LEAF:
+                assert mark.leaf is not None
+                return whole_calls.leaf(self, frame, mark.leaf, positional, keywords)
             case marks.Kind.CONSTANT:
                 return self._constant_result(callable, positional, keywords)
         if is_for_dynamo(frame, mark):
             return None
+        if mark.kind is marks.Kind.DISABLE and compiles_itself(frame, callable, positional):
+            return positional[0]
         name = getattr(callable, "__qualname__", "the function")
         reason = mark.message(name, positional, keywords)
         skips = mark.kind is marks.Kind.SKIP
@@ -295,6 +324,8 @@ class Calls:
     ) -> Any:
         """What torch's rule or a handler of ours makes of a call; MISSING if neither is for it."""
         if rule is not None and rule.kind is not leaves.Kind.EVALUATE:
+            if rule.kind is leaves.Kind.FORBIDDEN and compiles_itself(frame, callable, args):
+                return args[0]
             return self.tensors.apply(frame, rule, callable, *split(args, kwnames))
         handler = HANDLERS.get(id(callable))
         if handler is not None:
@@ -310,6 +341,8 @@ class Calls:
             found = self.regions.module(frame, args, kwnames)
             if found is not MISSING:
                 return found
+        if self.tensors.wrappers.makes(function):
+            return self.tensors.wrappers.call(frame, function, *split(args, kwnames))
         rule = self.rule(function)
         answered = self._answered(frame, function, args, kwnames, rule)
         if answered is not MISSING:
@@ -384,6 +417,8 @@ class Calls:
         self, frame: Frame, cls: Any, args: list[Any], kwnames: tuple[str, ...] | None
     ) -> Any:
         """A class is called."""
+        if is_torch_value(cls) and torch_values.may_make(cls, *split(args, kwnames)):
+            return torch_values.run(self.world, cls, *split(args, kwnames))
         answered = self._answered(frame, cls, args, kwnames, self.rule(cls))
         if answered is not MISSING:
             return answered

@@ -12,7 +12,6 @@ split inside of a `with` block, is an effect.
 import sys
 from collections.abc import Iterator
 from contextlib import ContextDecorator
-from contextvars import ContextVar
 from types import FunctionType, TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +22,7 @@ from stator.capture.calls import marks
 from stator.capture.calls.marks import Kind, Mark
 from stator.capture.calls.python_calls import know_function
 from stator.capture.numbers.dimensions import TORCHS_MARKING
+from stator.diagnostics.break_errors import EVER, WANTED
 from stator.diagnostics.catalogue import MarkMisfit
 from stator.effects import Perform
 from stator.guards import Fixed, Is, Key, Source, State
@@ -32,18 +32,12 @@ from stator.world import World
 if TYPE_CHECKING:
     from stator.capture.calls.calls import Calls
 
-_wanted: Final[ContextVar[bool]] = ContextVar("error_on_graph_break", default=False)
-
-
-# Most programs never set it: then that is all their guards look at.
-_EVER: Final = {"set": False}
-
 
 def _set(value: bool) -> bool:
     """Sets whether breaks are errors; answers what held before. A trace has its own answer."""
-    before = _wanted.get()
-    _EVER["set"] = True
-    _wanted.set(value)
+    before = WANTED.get()
+    EVER["set"] = True
+    WANTED.set(value)
     return before
 
 
@@ -86,10 +80,10 @@ class Errors:
     def wanted(self) -> bool:
         """Whether a break is an error at this moment; guarded, if the call has not set it."""
         if self._before is None:
-            self._before = self._now = _wanted.get()
-            source: Source = State(_wanted.get, (), "error_on_graph_break")
-            if not _EVER["set"]:
-                source = Key(Fixed(_EVER, "error_on_graph_break"), "set")
+            self._before = self._now = WANTED.get()
+            source: Source = State(WANTED.get, (), "error_on_graph_break")
+            if not EVER["set"]:
+                source = Key(Fixed(EVER, "error_on_graph_break"), "set")
             self._world.guard(source, Is(self._before))
         return self._now
 
@@ -141,6 +135,21 @@ def is_for_dynamo(frame: Frame, mark: Mark) -> bool:
     gradients are wanted; it finds that out by now, since parameters are changed in no-grad mode.
     """
     return mark.kind is Kind.BREAK and frame.globals is _OPTIMIZER
+
+
+def compiles_itself(frame: Frame, function: Any, args: list[Any]) -> bool:
+    """Whether a function of torch calls `torch.compile` for itself, to go on in what that makes.
+
+    `create_block_mask(_compile=True)` does. In a trace, it is being compiled.
+    """
+    return (
+        len(args) == 1
+        and type(args[0]) is FunctionType
+        and args[0].__code__ is frame.code
+        and type(function) is FunctionType
+        and function.__name__ == "compile"
+        and str(dict.get(frame.globals, "__name__")).startswith("torch.")
+    )
 
 
 _OPTIMIZER: Final = sys.modules[Optimizer.__module__].__dict__

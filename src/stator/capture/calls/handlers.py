@@ -8,12 +8,18 @@ from collections.abc import Mapping
 from typing import Final
 
 from stator.capture.autograd.autograd_nodes import NODES
+from stator.capture.autograd.selective import SELECTIVE
 from stator.capture.autograd.transforms import TRANSFORMS
 from stator.capture.autograd.vmap import VMAP
 from stator.capture.calls.builtin_calls import SPECIAL, Handler
 from stator.capture.calls.caches import CACHED
 from stator.capture.calls.controls import CONTROLS
 from stator.capture.calls.partials import PARTIALS
+from stator.capture.calls.whole_calls import WHOLE
+from stator.capture.communication.collectives import COLLECTIVES
+from stator.capture.communication.groups import GROUPS
+from stator.capture.communication.sharded_calls import SHARDED
+from stator.capture.communication.works import WORKS
 from stator.capture.iterators.coroutines import COROUTINES
 from stator.capture.library.contexts import CONTEXTS
 from stator.capture.library.copies import COPIES
@@ -76,7 +82,13 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     OVERRIDDEN,
     HOOKS,
     NODES,
+    SELECTIVE,
+    WHOLE,
     OPERATORS,
     REGIONS,
+    COLLECTIVES,
+    GROUPS,
+    WORKS,
+    SHARDED,
 )
 """By the id of a callable, which lives as long as its module."""

@@ -11,6 +11,8 @@ from enum import Enum
 from types import FunctionType
 from typing import Any, Final
 
+from stator.torchlib.tracers import is_allowed_by_dynamo
+
 
 class Kind(Enum):
     """What a trace does with a call of a marked callable."""
@@ -21,6 +23,18 @@ class Kind(Enum):
     ALLOW = "is one node of the graph"
     CONSTANT = "is called once, while tracing; its result is a constant"
     SUBSTITUTE = "is replaced by another function"
+    NONSTRICT = "is evaluated as any function, or, where that ends the graph, one node of it"
+    LEAF = "is one node of the graph; its Python code runs whenever the graph does"
+
+
+@dataclass(slots=True)
+class Leaf:
+    """What is said about a leaf function."""
+
+    function: Callable[..., Any]
+    fake: Callable[..., Any] | None = None
+    hook: Callable[..., Any] | None = None
+    mutates_args: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +46,7 @@ class Mark:
     recursive: bool = True
     """Whether what the function calls is left alone, too."""
     substitute: Callable[..., Any] | None = None
+    leaf: Leaf | None = None
 
     def message(self, name: str, args: Any, kwargs: Any) -> str:
         """Why the graph ends at a call, for the kinds that end it."""
@@ -79,9 +94,21 @@ def of(callable: Any) -> Mark | None:
 def _left_by_torch(function: FunctionType) -> Mark | None:
     """`torch.compiler.disable` and `torch._dynamo.disable` leave attributes on what they return.
 
+    `allow_in_graph`, `nonstrict_trace` and `leaf_function` enter what they return in tables.
+
     Once torch.compile was used, parts of optimizers are disabled by torch itself, for Dynamo.
     """
     own = function.__dict__
+    if is_allowed_by_dynamo(function):
+        real = dict.get(own, "_torchdynamo_leaf_real_fn")
+        if real is None:
+            return Mark(Kind.NONSTRICT)
+        fake = dict.get(own, "_torchdynamo_leaf_fake_fn")
+        hook = dict.get(own, "_torchdynamo_leaf_hook_fn")
+        changed = dict.get(own, "_torchdynamo_leaf_mutates_args") or frozenset()
+        return Mark(Kind.LEAF, leaf=Leaf(real, fake, hook, changed))
+    if own and _is_hook_of_fsdp(function):
+        return Mark(Kind.DISABLE, "FSDP talks to other processes")
     if not own or dict.get(own, "_torchdynamo_disable") is not True:
         return None
     original = dict.get(own, "_torchdynamo_orig_callable")
@@ -90,6 +117,14 @@ def _left_by_torch(function: FunctionType) -> Mark | None:
     reason = dict.get(own, "_torchdynamo_disable_msg")
     recursive = dict.get(own, "_torchdynamo_disable_recursive") is not False
     return Mark(Kind.DISABLE, reason if type(reason) is str else "", recursive)
+
+
+def _is_hook_of_fsdp(function: FunctionType) -> bool:
+    """What torch disables by a decorator of FSDP's own, which asks Dynamo in each call."""
+    if function.__code__.co_qualname != "_dynamo_disable.<locals>.wrapper":
+        return False
+    module = dict.get(function.__globals__, "__name__")
+    return type(module) is str and module.startswith("torch.distributed.fsdp.")
 
 
 def _is_of_optimizers(function: FunctionType) -> bool:

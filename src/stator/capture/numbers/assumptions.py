@@ -66,6 +66,8 @@ class Assumed:
         self._inputs = inputs
         self._reals = reals
         self.marked: list[Mark] = []
+        self.parts: dict[tuple[str, tuple[str, ...]], Source] = {}
+        """Where an input holds a tensor, by its name and the way to that."""
         self._places: list[tuple[int, Places]] = []  # number of guards, then where
         self._traced: int | None = None  # number of guards when the trace ended
         self._beyond: dict[Any, tuple[sympy.Basic, Places]] = {}
@@ -152,6 +154,8 @@ class Assumed:
 
     def _leaf(self, origin: Origin) -> Leaf:
         source = self._inputs[origin.input]
+        if origin.path:
+            source = self.parts[origin.input, origin.path]
         match origin.method:
             case "size":
                 return SizeOf(source, origin.args[0])

@@ -59,7 +59,12 @@ class Indexing:
             )
             for part in parts
         ]
-        return self._tensors.record(frame, torch.ops.aten.index.Tensor, (obj, made))
+        result = self._tensors.record(frame, torch.ops.aten.index.Tensor, (obj, made))
+        if self._tensors.own.settings.keeps_indices:
+            node = self._tensors.graph.node(result)
+            node.target = operator.getitem
+            node.args = self._tensors.graph.arguments.of((obj, key))
+        return result
 
     def written(self, frame: Frame | None, obj: torch.Tensor, key: Any) -> tuple[torch.Tensor, Any]:
         """For `obj[key] = value`: a view, and what of the index is left.

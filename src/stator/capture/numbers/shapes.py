@@ -29,10 +29,12 @@ from stator.capture.numbers.decisions import Created
 from stator.capture.numbers.dimensions import marks_of
 from stator.capture.numbers.floats import Floats
 from stator.capture.numbers.reals import Reals, hint
+from stator.capture.tensors.parts import place
 from stator.capture.trace.wanted import LARGEST, MOST_OPEN, NEXT_ITEM, Wanted
 from stator.diagnostics.catalogue import ValueNeeded
 from stator.effects.texts import Text
 from stator.graph.fakes.inputs import Dynamic
+from stator.graph.fakes.wrappers import is_wrapper, parts_of
 from stator.guards import Key, Local, OffsetOf, Source, TypeIs
 from stator.guards.sources import Attr, Index
 from stator.guards.tensors import TensorMatch, plain, tensor_match
@@ -110,6 +112,25 @@ class Shapes:
 
     def dynamic(self, raw: torch.Tensor, source: Source) -> Dynamic | None:
         """Which sizes and strides of a tensor are left open."""
+        if is_wrapper(raw):
+            return self._dynamic_wrapper(raw, source)
+        return self._dynamic(raw, source)
+
+    def _dynamic_wrapper(self, raw: torch.Tensor, source: Source) -> Dynamic | None:
+        """The same of a wrapper and of what it holds: its strides follow from its sizes."""
+        found = self._dynamic(raw, source)
+        if found is not None and (found.strict or found.unbacked or found.bounds):
+            found = Dynamic(frozenset(found.sizes) - {*found.unbacked})
+        parts = {
+            name: dynamic
+            for name, part in parts_of(raw)
+            if (dynamic := self.dynamic(part, place(raw, source, name))) is not None
+        }
+        if found is None and not parts:
+            return None
+        return Dynamic(() if found is None else found.sizes, parts=parts)
+
+    def _dynamic(self, raw: torch.Tensor, source: Source) -> Dynamic | None:
         wanted = self._wanted
         marks = marks_of(raw)
         if wanted.never or not (wanted or any(marks)):
@@ -120,7 +141,10 @@ class Shapes:
         shape = plain(raw).shape
         dims = range(len(shape))
         sizes, strides = set(marks.weak), frozenset[int]()
-        if not objects.is_subtype(type(raw), torch.nn.Parameter):
+        parameter = objects.is_subtype(type(raw), torch.nn.Parameter) or (
+            is_wrapper(raw) and (objects.instance_dict(raw) or {}).get("_is_param") is True
+        )
+        if not parameter:
             sizes.update(wanted.sizes.get(text, ()))
             strides = wanted.strides.get(text, strides)
             named = wanted.named is not None and wanted.named(text)
@@ -158,8 +182,7 @@ class Shapes:
             self._note_created(f"{source}.size({dim})", number, source, marks.word(dim))
         for dim, number in enumerate(fake.stride()):
             self._note_created(f"{source}.stride({dim})", number, source)
-        strides = None if found.strides is None else tuple(map(_known, fake.stride()))
-        return replace(found, sizes=tuple(map(_known, fake.shape)), strides=strides)
+        return opened(found, fake)
 
     def integer(self, raw: int, source: Source) -> Any:
         """An int of the world; MISSING if it is not left open."""
@@ -370,6 +393,12 @@ class Shapes:
         if a not in SMALL:
             raise ValueNeeded("whether two equal ints are the same object")
         return True
+
+
+def opened(match: TensorMatch, fake: torch.Tensor) -> TensorMatch:
+    """The guard without the sizes and strides that are symbols."""
+    strides = None if match.strides is None else tuple(map(_known, fake.stride()))
+    return replace(match, sizes=tuple(map(_known, fake.shape)), strides=strides)
 
 
 def _is_open(fake: torch.Tensor) -> bool:

@@ -22,7 +22,7 @@ from stator._native._core import Frame
 from stator.capture.numbers.shapes import has_value
 from stator.capture.trace.causes import is_drawn
 from stator.graph.recording.observing import Observer
-from stator.graph.recording.output import Taken
+from stator.graph.recording.recorded import Taken
 from stator.torchlib.fakes import FakeTensor
 from stator.torchlib.tensors import DisableTorchFunction
 

@@ -21,6 +21,7 @@ from stator.capture.calls.wrapped_functions import compiled_attribute
 from stator.capture.library.locks import is_lock
 from stator.capture.library.thread_locals import ThreadLocals, is_thread_local
 from stator.capture.numbers import number_methods
+from stator.capture.objects import torch_values
 from stator.capture.objects.c_fields import (
     CLASS_ANNOTATIONS,
     class_annotations,
@@ -33,6 +34,7 @@ from stator.capture.objects.c_fields import (
     has_annotations,
     inner_frame,
     keeps_field,
+    lacks_defaults,
     look_outside,
 )
 from stator.capture.objects.names import Names
@@ -56,7 +58,7 @@ from stator.objects.attributes import is_data_descriptor, is_descriptor
 from stator.objects.tracebacks import TRACEBACK
 from stator.world import MISSING, Record, World
 from stator.world.fields import same_names
-from stator.world.kinds import is_frozen_class
+from stator.world.kinds import is_frozen_class, is_torch_value
 from stator.world.records import MAXLEN
 
 if TYPE_CHECKING:
@@ -163,6 +165,8 @@ class Attributes(Names):
             kind = self._reference_getattr
         elif cls is io.TextIOWrapper or cls is io.BufferedReader or cls is io.FileIO:
             kind = self._file_getattr
+        elif is_torch_value(cls):
+            kind = self._value_getattr
         elif cls is Behind:
             kind = self.tensors.subclasses.behind
         elif self.tensors.types.holds(cls):
@@ -389,6 +393,9 @@ class Attributes(Names):
             return self._opaque_getattr(frame, packet, name)
         return self.generic_getattr(frame, packet, name, record, core.getattr)
 
+    def _value_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
+        return torch_values.getattr_of(self.world, obj, name)
+
     def _method_getattr(self, frame: Frame, obj: Any, name: str) -> Any:
         """As `method_getattro`: what a method has not itself, its function has."""
         if objects.lookup(types.MethodType, name) is not None:
@@ -422,6 +429,8 @@ class Attributes(Names):
 
     def _function_getattr(self, frame: Frame, function: Any, name: str) -> Any:
         """Fields of a function that existed before the call."""
+        if lacks_defaults(self.world, function, name):
+            return None
         if name not in _FUNCTION_FIELDS:
             self.world.pin(function)
         if name in _FUNCTION_PARTS:

@@ -44,6 +44,7 @@ _FIELDS: Final = TypeSet(types.GetSetDescriptorType, types.MemberDescriptorType)
 # What the getters of C answer with, and hold: the others make something new each time.
 _OF_CLASSES: Final = frozenset({"__name__", "__qualname__", "__module__", "__doc__", "__bases__"})
 CLASS_ANNOTATIONS: Final[Any] = objects.type_dict(type)["__annotations__"]
+_DEFAULTS: Final = {"__defaults__": Defaults, "__kwdefaults__": KwDefaults}
 _OF_FUNCTIONS: Final = frozenset(
     {"__name__", "__qualname__", "__module__", "__doc__", "__annotate__"}
 )
@@ -162,6 +163,14 @@ def keeps_field(world: World, function: Any, name: str, value: Any) -> bool:
     if type(held) is not str or held != value:
         return False
     function_field(world, function, name)
+    return True
+
+
+def lacks_defaults(world: World, function: Any, name: str) -> bool:
+    """The program asks a function that existed before for defaults, and it has none."""
+    if name not in _DEFAULTS or getattr(function, name) is not None:
+        return False
+    world.guard(_DEFAULTS[name](world.origins[id(function)]), Is(None))
     return True
 
 

@@ -32,13 +32,16 @@ def guard_distinct(world: World, changed: Record, records: list[Record]) -> None
         and type(other.shadow) is cls
         and not (type(other.source) is Fixed and type(changed.source) is Fixed)
     )
-    others += tuple(
-        source
-        for raw, source in world.reached
-        if type(raw) is cls and id(raw) not in world.stand_ins
-    )
+    ways: dict[int, dict[str, Source]] = {}  # of one object, there may be several
+    for raw, source in world.reached:
+        if type(raw) is cls and id(raw) not in world.stand_ins:
+            ways.setdefault(id(raw), {}).setdefault(str(source), source)
+    others += tuple(next(iter(each.values())) for each in ways.values())
     if others:
         world.guard(changed.source, NotAliased(others))
+    for each in ways.values():
+        for way in list(each.values())[1:]:
+            world.guard(changed.source, NotAliased((way,)))
     for mine in _namespaces(changed):
         if not mine.changed:
             continue

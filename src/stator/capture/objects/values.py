@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextvars import Context
 from functools import partial
 from types import CellType, MappingProxyType, MethodType, SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from stator import contracts, objects
 from stator._native._core import is_python_class
@@ -62,11 +62,17 @@ _THROUGH: Final = TypeSet(itertools.chain, itertools.starmap)
 _ARGUMENTS: Final[Any] = objects.type_dict(BaseException)["args"]
 
 
+class Holds(Protocol):
+    """A set of types."""
+
+    holds: Callable[[type], bool]
+
+
 class Values:
     """Prepares arguments of C code."""
 
     def __init__(
-        self, world: World, known: TypeSet, numpy: TypeSet, lend: Callable[[Any], None]
+        self, world: World, known: Holds, numpy: TypeSet, lend: Callable[[Any], None]
     ) -> None:
         self.world = world
         self._lend = lend  # C code gets an array whose values are known

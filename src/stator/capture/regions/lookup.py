@@ -13,11 +13,11 @@ import torch
 
 from stator._native._core import Frame
 from stator.capture.regions.given import Given
-from stator.capture.regions.records import Argument, Made, RegionRecord, step
+from stator.capture.regions.records import Made, RegionRecord
+from stator.capture.regions.repeats import Repeat
+from stator.graph.fakes.inputs import empty_fake
 from stator.graph.recording import nested
-from stator.guards import Aliased, Guard, Source
-from stator.guards.sources import Missing
-from stator.guards.tensors import TensorMatch
+from stator.torchlib.fakes import FakeTensorMode
 from stator.torchlib.tensors import DisableTorchFunction
 from stator.world.store import ALL
 
@@ -38,34 +38,37 @@ def _raw(calls: "Calls", value: Any) -> Any:
     return value if known is None else known[0]
 
 
-def misfit(
+def fit(
     calls: "Calls", record: RegionRecord, given: Given, raws: tuple[Any, ...], state: Any
-) -> str | None:
-    """Why a record is not for a call; None if it is."""
+) -> Sequence[Any] | str:
+    """What is at the ways of a record, if it is for a call; else why it is not."""
     if record.key != given.key:
         return "its arguments are others (structure, constants, kinds of tensors)"
     if record.state != state:
         return "torch's state is another (grad mode, autocast …)"
     if record.bare is not None and record.bare != given.bare:
         return "its tensors come from elsewhere, which it asks for"
-    if not record.tree.check(raws, None):
-        return str(record.tree.explain(raws, None))
-    if calls.world.written != record.written and _is_written(calls, record, raws):
+    if record.repeat is None:
+        record.repeat = Repeat(calls, record)
+    values = record.repeat.values(raws)
+    if values is None:
+        return str(record.repeat.tree.explain(raws, None))
+    if calls.world.written != record.written and _is_written(calls, record, values):
         return "the call has written to what it reads"
-    return None
+    return values
 
 
-def _is_written(calls: "Calls", record: RegionRecord, raws: tuple[Any, ...]) -> bool:
+def _is_written(calls: "Calls", record: RegionRecord, values: Sequence[Any]) -> bool:
     world = calls.world
     touched: dict[object, set[Any]] = {}
     for (whose, part), when in world.writes.items():
         touched.setdefault(whose, set()).add(part)
         if when > record.written and _meet({part}, record.reads.get(whose)):
             return True
-    for path, value in _values(record, raws).items():
+    for path, value in zip(record.paths, values, strict=True):
         shadow = world.stand_ins.get(id(value))
         written = None if shadow is None else touched.get(id(shadow))
-        if written is not None and _meet(written, record.names.get(path, {ALL})):
+        if written is not None and _meet(written, record.names.get(id(path), {ALL})):
             return True
     return False
 
@@ -77,94 +80,38 @@ def _meet(written: set[Any], read: set[Any] | None) -> bool:
     return ALL in written or ALL in read or not written.isdisjoint(read)
 
 
-def _values(record: RegionRecord, raws: tuple[Any, ...]) -> dict[int, Any]:
-    """What is at each of the ways that the record has read, by id of the source."""
-    found: dict[int, Any] = {}
-    for source in record.paths:
-        if type(source) is Argument:
-            found[id(source)] = raws[source.index]
-            continue
-        base = None if source.base is None else found.get(id(source.base), _NOTHING)
-        try:
-            found[id(source)] = _NOTHING if base is _NOTHING else source.read(base, _CALL)
-        except Missing:
-            found[id(source)] = _NOTHING
-    return found
-
-
-class _Call:
-    locals = ()
-    function = None
-
-
-_CALL: Any = _Call()
-_NOTHING: Any = object()
-
-
-class _Rebase:
-    """Ways from an argument, as ways from the call that is traced."""
-
-    def __init__(self, roots: Sequence[Source]) -> None:
-        self._roots = roots
-        self._known: dict[int, Source] = {}
-
-    def of(self, source: Source) -> Source:
-        if type(source) is Argument:
-            return self._roots[source.index]
-        found = self._known.get(id(source))
-        if found is None:
-            base = source.base
-            if base is None:
-                return source
-            under = self.of(base)
-            if under is base:  # of the whole trace
-                return source
-            found = self._known[id(source)] = step(source, under)
-        return found
-
-
 def apply(
     calls: "Calls",
     frame: Frame,
     record: RegionRecord,
     given: Given,
-    raws: tuple[Any, ...],
+    values: Sequence[Any],
     trace: str | None,
 ) -> Any:
     """The result of a call for which the record fits."""
-    world, tensors = calls.world, calls.tensors
-    rebase = _Rebase([world.origins[id(each)] for each in given.world])
-    values = _values(record, raws)
-    for fact in record.facts:
-        assert fact.source is not None
-        source = rebase.of(fact.source)
-        check: Any = fact.check
-        if isinstance(check, TensorMatch):
-            world.wrap(values[id(fact.source)], source)
-            continue
-        if isinstance(check, Aliased):
-            check = type(check)(tuple(map(rebase.of, check.others)))
-        world.guards.append(Guard(source, check, fact.code, fact.unit))
-    for path in record.paths:
-        value = values[id(path)]
-        if value is not _NOTHING:
-            world.reached.append((value, rebase.of(path)))
-            if world.reads is not None:  # a region around this one reads what this one has read
-                shadow = world.stand_ins.get(id(value))
-                world.read(id(value) if shadow is None else id(shadow), ALL)
-    for whose, parts in record.reads.items() if world.reads is not None else ():
-        for part in parts:
-            world.read(whose, part)
+    world, tensors, repeat = calls.world, calls.tensors, record.repeat
+    assert repeat is not None
+    roots = tuple(world.origins[id(each)] for each in given.world)
+    sources, made = repeat.guarded(roots)
+    world.guards += made
+    wrapped: dict[int, torch.Tensor] = {}
+    for place, fact, model in repeat.tensors:
+        wrapped[place] = tensors.wrap_like(values[place], sources[place], fact, model)
+    world.reached += zip(values, sources, strict=True)
+    if world.reads is not None:  # a region around this one reads what this one has read
+        _note_reads(calls, record, values)
     operands: list[Any] = []
     for operand in record.operands:
         if operand.tensor is not None:
             operands.append(given.tensors[operand.tensor])
         elif operand.path is not None:
-            operands.append(world.wrap(values[id(operand.path)], rebase.of(operand.path)))
+            place = repeat.place(operand.path)
+            known = wrapped.get(place)
+            operands.append(world.wrap(values[place], sources[place]) if known is None else known)
         else:
             operands.append(operand.value)
-    with DisableTorchFunction(), tensors.graph.fake_mode:
-        outputs = _computed(record.outputs, operands)
+    with DisableTorchFunction():
+        outputs = _computed(tensors.graph.fake_mode, record.outputs, operands)
     node = nested.call(tensors.graph, record.name, operands, outputs, stack_trace=trace)
     body: Any = tensors.graph.regions[record.name]
     tensors.handled.region(frame, node, body.graph)
@@ -172,12 +119,24 @@ def apply(
     return _made(record.result, given, operands, outputs)
 
 
+def _note_reads(calls: "Calls", record: RegionRecord, values: Sequence[Any]) -> None:
+    world = calls.world
+    for value in values:
+        shadow = world.stand_ins.get(id(value))
+        world.read(id(value) if shadow is None else id(shadow), ALL)
+    for whose, parts in record.reads.items():
+        for part in parts:
+            world.read(whose, part)
+
+
 class _Computed(torch.autograd.Function):
     """Fakes as a body has computed them, which come from its operands for autograd."""
 
     @staticmethod
-    def forward(ctx: Any, like: Sequence[torch.Tensor], *operands: Any) -> Any:
-        made = [_like(each) for each in like]
+    def forward(
+        ctx: Any, mode: FakeTensorMode, like: Sequence[torch.Tensor], *operands: Any
+    ) -> Any:
+        made = [_like(mode, each) for each in like]
         ctx.mark_non_differentiable(
             *(each for each, model in zip(made, like, strict=True) if not model.requires_grad)
         )
@@ -188,16 +147,23 @@ class _Computed(torch.autograd.Function):
         raise AssertionError("the gradient of a fake is asked for")
 
 
-def _computed(like: Sequence[torch.Tensor], operands: Sequence[Any]) -> list[torch.Tensor]:
+def _computed(
+    mode: FakeTensorMode, like: Sequence[torch.Tensor], operands: Sequence[Any]
+) -> list[torch.Tensor]:
     if any(each.requires_grad for each in like):
-        return list(_Computed.apply(like, *operands))  # type: ignore[no-untyped-call]
-    return [_like(each) for each in like]
+        with mode:
+            return list(_Computed.apply(mode, like, *operands))  # type: ignore[no-untyped-call]
+    return [_like(mode, each) for each in like]
 
 
-def _like(tensor: torch.Tensor) -> torch.Tensor:
-    return torch.empty_strided(
-        tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
-    )
+def _like(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
+    made = empty_fake(mode, tensor)
+    if made is not None:
+        return made
+    with mode:
+        return torch.empty_strided(
+            tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device
+        )
 
 
 def _made(

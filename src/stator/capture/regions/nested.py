@@ -24,6 +24,7 @@ from stator.capture.calls.native_calls import callee
 from stator.capture.modules.module_calls import CALL
 from stator.capture.regions import lookup, purity
 from stator.capture.regions.given import Given, Unfit, given
+from stator.capture.regions.leaving import tensor_of
 from stator.capture.regions.records import RegionRecord, record_of
 from stator.capture.regions.repeated import Repeated
 from stator.contracts import Depth
@@ -36,7 +37,7 @@ from stator.graph.fakes.inputs import tensors_in
 from stator.graph.fakes.memory import storage_of
 from stator.graph.leaves.leaves import python_type
 from stator.graph.passes.ancestry import computed_from
-from stator.graph.passes.purity import KEEP, REFUSES, UNCOUNTED, WRITTEN
+from stator.graph.passes.purity import KEEP, REFUSES, UNCOUNTED, WRITTEN, answers_given
 from stator.graph.passes.retry import draws
 from stator.graph.recording import nested
 from stator.graph.recording.subgraph import Subgraph
@@ -73,7 +74,7 @@ class Regions:
         self.repeated = Repeated()
         self.open: list[types.CodeType] = []
         """The codes of those that are being traced."""
-        self.traced: list[types.CodeType] = []
+        self.traced: list[tuple[types.CodeType, Subgraph]] = []
         self.records: dict[Any, list[RegionRecord]] = {}
 
     def module(self, frame: Frame, args: list[Any], kwnames: tuple[str, ...] | None) -> Any:
@@ -121,19 +122,22 @@ class Regions:
             state = purity.state_of(calls)
             raws = lookup.raw_arguments(calls, found)
             for record in records:
-                why = lookup.misfit(calls, record, found, raws, state)
-                if why is None:
+                fitting = lookup.fit(calls, record, found, raws, state)
+                if type(fitting) is not str:
                     self.tell(frame, code, f"reused: {record.name}")
                     trace = calls.tracer.stack_trace(frame)
-                    return lookup.apply(calls, frame, record, found, raws, trace)
+                    return lookup.apply(calls, frame, record, found, fitting, trace)
+                why = fitting
         call = function, code, args, kwargs
         return self._traced(frame, call, said, (found, hashed), why, records)
 
     def inside(self, stopped: Break) -> tuple[types.CodeType, ...]:
         """What is to be no region, if the trace has ended for this reason."""
-        if not self.open and type(stopped) is RegionContents and "sideways" in stopped.reason:
-            return tuple(self.traced)  # a tensor of one of them is used outside
-        return tuple(self.open)
+        tensor = tensor_of(stopped)
+        if tensor is None or self.open:
+            return tuple(self.open)
+        made = [code for code, inner in self.traced if inner.arguments.is_made(tensor)]
+        return tuple(made or (code for code, _ in self.traced))
 
     def _not_here(self, code: types.CodeType | None) -> str | None:
         """Why a region can't be one where it is called."""
@@ -201,7 +205,7 @@ class Regions:
         was = purity.before(calls)
         state, looked = was.state, calls.tensors.grads.looked
         self.open.append(code)
-        self.traced.append(code)
+        self.traced.append((code, inner))
         # What goes wrong from here on leaves the region open: the next trace inlines it.
         with inner, purity.Watch(calls) as watch:
             try:
@@ -220,7 +224,7 @@ class Regions:
         assert reads is not None
         if outer_reads is not None:
             outer_reads |= reads
-        everything = list(inner.graph.nodes)
+        everything = [node for node in inner.graph.nodes if not answers_given(node)]
         try:
             body = inner.finish(tuple(outputs))
         except (RecordingError, UntrackedTensorError) as error:
@@ -245,7 +249,7 @@ class Regions:
                     assert again is not None
                     found.key = again.key
                 asked = calls.tensors.grads.looked != looked
-                values = inner.inputs, outputs, result
+                values = lookup.raw_arguments(calls, found), inner.inputs, outputs, result
                 made = record_of(calls, name, found, *values, reads, state, asked=asked)
                 records.append(made)
             except Unfit as unfit:

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 
-from stator import guards
 from stator.capture.numbers.scalars import SYMBOLS
 from stator.capture.regions.given import Given, Unfit
-from stator.guards import Aliased, Guard, GuardTree, Is, IsNot, Local, NotAliased, Source
+from stator.guards import Aliased, Guard, Is, IsNot, Local, NotAliased, Source
 from stator.guards.checks import Holds
 from stator.guards.tensors import TensorMatch, tensor_match
 from stator.torchlib.fakes import FakeTensor
@@ -31,6 +30,7 @@ from stator.world.store import ALL
 
 if TYPE_CHECKING:
     from stator.capture.calls.calls import Calls
+    from stator.capture.regions.repeats import Repeat
 
 _CONTAINERS: Final = (list, tuple, dict)
 
@@ -69,7 +69,10 @@ class RegionRecord:
     result: Made
     facts: list[Guard]
     """Relative to the arguments."""
-    tree: GuardTree
+    checks: list[Guard]
+    """What is asked of a further call's raw arguments: the facts, and who is who."""
+    raws: tuple[Any, ...]
+    """The arguments of the call that was traced."""
     reads: dict[object, set[Any]]
     """What of the world was read that does not start at an argument, by object."""
     written: int
@@ -82,6 +85,8 @@ class RegionRecord:
     """All ways from an argument that are read, each behind those that it starts with."""
     names: dict[int, set[Any]] = field(default_factory=dict)
     """By id of such a way: what of the object there is read."""
+    repeat: "Repeat | None" = None
+    """Of the facts, what a further call needs; made when there is one."""
 
 
 class Argument(Local):
@@ -153,6 +158,7 @@ def record_of(
     calls: "Calls",
     name: str,
     given: Given,
+    raws: tuple[Any, ...],
     inputs: Sequence[Any],
     outputs: list[torch.Tensor],
     result: Any,
@@ -182,7 +188,8 @@ def record_of(
         outputs,
         made,
         facts,
-        guards.compile(checks),
+        checks,
+        raws,
         by_object,
         calls.world.written,
         state,
@@ -202,6 +209,9 @@ def _paths(facts: Sequence[Guard], operands: Sequence[Operand]) -> list[Source]:
 
     for fact in facts:
         add(fact.source)
+        if isinstance(fact.check, Aliased):
+            for other in fact.check.others:
+                add(other)
     for operand in operands:
         add(operand.path)
     return list(found.values())

@@ -64,7 +64,7 @@ class LeafViews:
         results = list(tensors_in(list(outputs)))
         memory = [storage_of(each) for each in results]
         graph = tracer.tensors.graph
-        given = {storage_of(each.fake) for each in graph.fakes.inputs}
+        given = {storage_of(each) for each in graph.fakes.given_memory()}
         for out, own in zip(results, memory, strict=True):
             alone = not self._mode and memory.count(own) == 1 and own not in given
             if id(out) in self._made and not alone and not _is_made_again(graph, out):

@@ -26,12 +26,11 @@ from stator.capture.objects.c_fields import guard_mro
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import TensorSubclass
 from stator.graph.leaves import leaves
+from stator.graph.recording.function_modes import without_modes
 from stator.guards import Equal, State
 from stator.objects.types import module_of, name_of, qualname_of
-from stator.torchlib.modes import len_function_stack, pop_function_mode, push_function_mode
 from stator.torchlib.tensors import (
     DisableTorchFunction,
-    EnableTorchFunction,
     TensorBase,
     disabled_torch_function,
     is_torch_function_enabled,
@@ -458,16 +457,9 @@ def _restored(value: Any, originals: dict[int, Any]) -> Any:
 @contextlib.contextmanager
 def asking() -> Iterator[None]:
     """torch asks classes, as it does outside of a trace: there is no mode in its way."""
-    modes = []
-    with EnableTorchFunction(), warnings.catch_warnings():
+    with without_modes(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        while len_function_stack():
-            modes.append(pop_function_mode())
-        try:
-            yield
-        finally:
-            for mode in reversed(modes):
-                push_function_mode(mode)
+        yield
 
 
 def _empty(cls: type) -> torch.Tensor:

@@ -32,6 +32,7 @@ from stator.evaluator import PACKAGE
 from stator.evaluator.opcodes.exceptions import EXIT_AND_SELF
 from stator.graph import OutputGraph, Recorded
 from stator.graph.fakes.inputs import tensors_in
+from stator.graph.passes.left_out import without_result
 from stator.graph.passes.purity import REFUSES
 from stator.graph.passes.retry import Changes, Retry, undo_of
 from stator.graph.recording.operations import Operation
@@ -114,6 +115,16 @@ class Handled:
             step = frame.ops.steps - 1
             self._noted.append(_Noted("a region", node, step, "except" in kinds, stack(frame)))
 
+    def whole(self, frame: Frame, node: fx.Node, name: str) -> None:
+        """A Python function is called by the graph, and may raise anything."""
+        node.meta[REFUSES] = True
+        kinds = handlers(frame)
+        if not kinds:
+            self._loose.append(node)
+        else:
+            step = frame.ops.steps - 1
+            self._noted.append(_Noted(name, node, step, "except" in kinds, stack(frame)))
+
     def any(self) -> bool:
         """Whether there are such operators at all."""
         return bool(self._noted or self._loose)
@@ -124,7 +135,7 @@ class Handled:
         nodes = [each for node in noted for each in self._instead(node)]
         if not nodes:
             return []
-        dropped = self._graph.without_result(outputs)
+        dropped = without_result(self._graph, outputs)
         results = [_made_by(node) for node in nodes if node in dropped]
         return [tensor for result in results for tensor in [*tensors_in(result)][:1]]
 

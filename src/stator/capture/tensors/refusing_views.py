@@ -24,6 +24,7 @@ from stator.graph import OutputGraph, Recorded
 from stator.graph.fakes.inputs import FakeInput
 from stator.graph.fakes.memory import storage_of
 from stator.graph.fakes.views import MODES, USUAL, MadeView, view_kind
+from stator.graph.fakes.wrappers import is_wrapper
 from stator.graph.passes.ancestry import computed_from
 from stator.torchlib.tensors import DisableTorchFunction
 
@@ -67,7 +68,8 @@ class RefusingViews:
                 kind = view_kind(value)
                 if kind == USUAL:
                     continue
-                base = based_on(graph, value) if kind in MODES else None
+                known = kind in MODES and not is_wrapper(value)
+                base = based_on(graph, value) if known else None
                 if base is None and (kind in MODES or not value.requires_grad):
                     continue
                 self._check_usable(tracer, value)

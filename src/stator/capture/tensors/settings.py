@@ -4,6 +4,7 @@ In: what context managers of torch call. Out: answers, changes that the rest of 
 effects behind the graph, or a `Break` where a graph would be wrong.
 """
 
+import contextlib
 import types
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +18,8 @@ from stator.diagnostics.catalogue import FunctionMode, TorchState
 from stator.effects import Effect, Perform
 from stator.graph.leaves import leaves
 from stator.guards import Callback, Equal, Fixed, State
-from stator.torchlib.settings import FLAGS, c_function, profiler_enabled
+from stator.torchlib.fakes import FakeTensor
+from stator.torchlib.settings import ATTENTION, FLAGS, READERS, c_function, profiler_enabled
 
 if TYPE_CHECKING:
     from stator.capture.calls.calls import Calls
@@ -40,6 +42,8 @@ class Settings:
         """The names of all that were entered: a profiler is to see them."""
         self.modes: list[Any] = []
         """Function modes that are active: none but those under which indices are not read."""
+        self.keeps_indices = False
+        """Whether such an index stays in its node as it is, for an operator with that mode."""
         self._flags: dict[tuple[Any, ...], tuple[Any, Any]] = {}  # before and now, by getter
         self._told: set[tuple[Any, ...]] = set()  # what is guarded
 
@@ -55,14 +59,15 @@ class Settings:
             device = _DTYPES[id(function)] or args[0]
             if device in start.autocast:
                 self._guard_told(torch.get_autocast_dtype, (device,), start.autocast[device].dtype)
-        elif id(function) in _FLAGS:
-            self._guard_told(function, (), start.flags[_FLAGS[id(function)]])
+        elif id(function) in READERS:
+            name = READERS[id(function)]
+            self._guard_told(FLAGS[name].read, (), start.flags[name])
         elif not args and not kwargs and leaves.is_setting(function):
             self._guard_told(function, (), answer)
 
     def _guard_told(self, function: Any, args: tuple[Any, ...], value: Any) -> None:
         key = (id(function), *args)
-        if key in self._told or type(value) not in (bool, int, str, torch.dtype):
+        if key in self._told or type(value) not in (bool, int, str, tuple, torch.dtype):
             return
         self._told.add(key)
         text = f"{function.__name__}({', '.join(map(repr, args))})"
@@ -71,6 +76,14 @@ class Settings:
         else:
             check = Callback(lambda asked: bool(asked() == value), f"answers {value}")
             self._world.guard(Fixed(function, text), check)
+
+    def attended(self, query: Any) -> None:
+        """Attention is computed: which kernel does it, backends decide when they compile it."""
+        start = self._tensors.state.start
+        for name in ATTENTION:
+            # Elsewhere, there is one order.
+            if name != "sdp_order" or (type(query) is FakeTensor and query.device.type == "cuda"):
+                self._guard_told(FLAGS[name].read, (), start.flags[name])
 
     def autocast_cache(self, frame: Frame | None) -> bool:
         """`torch.is_autocast_cache_enabled`."""
@@ -186,6 +199,18 @@ class Settings:
             raise FunctionMode("a torch function mode is entered")
         self.modes.append(mode)
 
+    @contextlib.contextmanager
+    def indices_kept(self) -> Iterator[None]:
+        """Indices are not read, by an operator that sees to it when it runs (`flex_attention`)."""
+        before = self.keeps_indices
+        self.keeps_indices = True
+        self.modes.append(None)
+        try:
+            yield
+        finally:
+            self.modes.pop()
+            self.keeps_indices = before
+
     def leave_mode(self, frame: Frame | None) -> Any:
         if not self.modes:
             raise FunctionMode("a torch function mode is left that was entered before")
@@ -199,6 +224,11 @@ class Settings:
             node.op.startswith("call") for node in self._tensors.graph.graph.nodes
         ):
             self._without_profiler()  # there is no graph whose call would be the range
+        for name in ATTENTION:  # a graph sets them, but not once a backend has compiled it
+            flag = FLAGS[name]
+            setting = flag.read()
+            if setting != self._tensors.state.start.flags[name]:
+                yield Perform(Fixed(flag.write, f"set_{name}"), (setting,))
         for (getter, *which), (before, now) in self._flags.items():
             if now != before:
                 setter = next(name for name, read in _GETTERS.items() if read == getter)
@@ -211,7 +241,6 @@ _DTYPES: Final = {
     id(torch.get_autocast_cpu_dtype): "cpu",
     id(torch.get_autocast_gpu_dtype): "cuda",
 }
-_FLAGS: Final = {id(flag.read): name for name, flag in FLAGS.items()}
 _ANOMALY: Final = (torch.is_anomaly_enabled, torch.is_anomaly_check_nan_enabled)
 _GETTERS: Final[dict[str, str]] = {
     "_cuda_set_cudnn_benchmark_limit": "_cuda_get_cudnn_benchmark_limit",

@@ -5,7 +5,7 @@ inputs that lie in one memory (`graph.shared`), or a `Break`. A graph is right f
 as those of the trace did.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _BASE: Final = TensorBase.__dict__["_base"]
 _OVERLAPS: Final = 1  # as torch says it of strides that are 0
+_WRAPPED: Final = "one of them is in a tensor with `__torch_dispatch__`"
 _SHARED: Final = "an input is changed that shares its memory with another input"
 
 
@@ -49,9 +50,19 @@ def guard_changed(tracer: "Tracer", given: Sequence[FakeInput]) -> list[list[Fak
     sources = tracer.tensors.sources
     with DisableTorchFunction():
         written = tracer.tensors.graph.overwritten  # also through `.data`, which counts no version
+        for each in given:
+            follows = each.real.requires_grad and not each.real.is_leaf
+            if each.parts and follows and not each.untouched():
+                tracer.tensors.own.guard_leaf(each.fake)
+        parts = [part for each in given for part in each.in_memory()]
+        given = list({id(part.fake): part for part in parts}.values())
         changed = [
             each for each in given if not each.untouched() or storage_of(each.fake) in written
         ]
+        if len(given) < len(parts):
+            counts = Counter(id(part.fake) for part in parts)
+            if any(counts[id(each.fake)] > 1 for each in changed):
+                raise SharedMemory(f"{_SHARED}: {_WRAPPED}")
         if any(has_internal_overlap(each.real) == _OVERLAPS for each in changed):
             raise SharedMemory("an input is changed whose elements share memory (expand)")
         for each in changed:
@@ -95,6 +106,8 @@ def _guard_group(tracer: "Tracer", group: Sequence[FakeInput]) -> None:
             raise SharedMemory(_SHARED)
         if id(each.real) in tensors.subclasses.inputs or id(each.real) in tensors.arrays.inputs:
             raise SharedMemory(_SHARED)
+        if tensors.wrappers.is_part(each.real):
+            raise SharedMemory(f"{_SHARED}: {_WRAPPED}")
         for number in (*each.fake.shape, *each.fake.stride()):
             tensors.shapes.plain(None, number)
         tensors.shapes.begins(each.real, tensors.sources[id(each.real)])

@@ -21,11 +21,13 @@ from stator.diagnostics.catalogue import RegionContents, TensorDetail, TensorSub
 from stator.effects import CannotRebuild
 from stator.effects.model import Constant
 from stator.effects.steps import Call, Expr, Helper, Raw
+from stator.graph.fakes.wrappers import is_wrapper_class
 from stator.graph.leaves import leaves
 from stator.graph.recording.arguments import Arguments
 from stator.guards import Fixed, Source
 from stator.objects.attributes import is_data_descriptor, is_descriptor
 from stator.objects.types import Attribute, module_of
+from stator.torchlib.fakes import FakeTensor
 from stator.torchlib.tensors import DisableTorchFunction, TensorBase, disabled_torch_dispatch
 from stator.world import MISSING
 from stator.world.fields import same_names
@@ -35,9 +37,9 @@ if TYPE_CHECKING:
 
 _AS_SUBCLASS: Final = TensorBase.as_subclass
 _LAZY: Final = (torch.nn.parameter.UninitializedParameter, torch.nn.parameter.UninitializedBuffer)
-_NO_DISPATCH: Final = disabled_torch_dispatch
+NO_DISPATCH: Final = disabled_torch_dispatch
 # What a class may define without changing what operators and C code do with its instances.
-_HARMLESS: Final = frozenset(
+HARMLESS: Final = frozenset(
     {
         "__annotate_func__",
         "__annotations__",
@@ -111,7 +113,7 @@ class Subclasses:
 
     def holds(self, tensor: torch.Tensor) -> bool:
         """Whether it is of a subclass."""
-        return leaves.KIND in vars(tensor)
+        return type(tensor) is not FakeTensor or leaves.KIND in vars(tensor)
 
     def _admit(self, cls: type) -> None:
         """Whether tensors of a class can be in a trace."""
@@ -119,7 +121,7 @@ class Subclasses:
             return
         name, world = cls.__qualname__, self._world
         dispatch = world.class_attribute(cls, "__torch_dispatch__")
-        if dispatch is not None and dispatch.value is not _NO_DISPATCH:
+        if dispatch is not None and dispatch.value is not NO_DISPATCH:
             raise TensorSubclass(f"a tensor of class {name}, which has `__torch_dispatch__`")
         if any(objects.is_subtype(cls, lazy) for lazy in _LAZY):
             raise TensorSubclass(f"a tensor of class {name}, which has no data yet")
@@ -130,7 +132,7 @@ class Subclasses:
                 raise TensorSubclass(f"a tensor of class {name}, which is written in C")
             for special in objects.type_dict(owner):
                 named = type(special) is str and special.startswith("__")
-                if named and special.endswith("__") and special not in _HARMLESS:
+                if named and special.endswith("__") and special not in HARMLESS:
                     raise TensorSubclass(f"a tensor of class {name}, which has its own {special}")
         for check in ("__instancecheck__", "__subclasscheck__"):
             found = world.class_attribute(type(cls), check)
@@ -221,6 +223,8 @@ class Subclasses:
     def construct(self, frame: Frame, cls: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """`S(…)`: as `type.__call__`."""
         world, overrides = self._world, self._tensors.overrides
+        if self._tensors.wrappers.concerns(cls):
+            return self._tensors.wrappers.construct(frame, cls, args, kwargs)
         self._admit(cls)
         call = world.class_attribute(type(cls), "__call__")
         if call is None or is_python_class(call.owner):
@@ -277,7 +281,9 @@ class Subclasses:
         found = world.class_attribute(kind, name)
         if found is None:
             return self._own(obj, name)
-        if is_torchs(found.owner):
+        if type(found.value) is types.MemberDescriptorType:
+            return self._own(obj, name)
+        if is_torchs(found.owner) and not is_wrapper_class(found.owner):
             if name == "__class__":
                 return kind
             if is_data_descriptor(found.value):
@@ -329,6 +335,8 @@ class Subclasses:
         raise TensorDetail(f"super().{name} of a tensor, which nobody has")
 
     def _own(self, obj: torch.Tensor, name: str) -> Any:
+        if self._tensors.wrappers.holds(type(obj)):
+            return self._tensors.wrappers.attribute(obj, name)
         kept = self._tensors.own.attribute(obj, name)
         return self._tensors.attributes.own_attribute(obj, name) if kept is MISSING else kept
 
@@ -345,6 +353,8 @@ class Subclasses:
 
     def setattr(self, frame: Frame | None, obj: torch.Tensor, name: str, value: Any) -> bool:
         """Whether a property of the class, or the class itself, has dealt with it."""
+        if self._tensors.wrappers.holds(type(obj)):
+            self._tensors.wrappers.check_set(obj, name)
         found = self._world.class_attribute(leaves.python_type(obj), name)
         if found is None:
             return False

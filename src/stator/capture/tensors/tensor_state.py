@@ -104,6 +104,7 @@ class TensorState(AutogradLeaves):
         for value in args:
             if not self._tensors.holds(type(value)):
                 continue
+            self._tensors.wrappers.check_alone(value, action)
             if subclasses.holds(value) or subclasses.is_made(value) or subclasses.is_base(value):
                 raise TensorSubclass(f"{action.strip('_')} of a tensor of a subclass, or a base")
 
@@ -137,6 +138,8 @@ class TensorState(AutogradLeaves):
         if not self._tensors.holds(type(value)):
             user_call(_DATA.__set__, tensor, value)
             raise AssertionError("a value that is no tensor was assigned")
+        for each in (tensor, value):
+            self._tensors.wrappers.check_alone(each, "data")
         given = self._tensors.inputs.get(id(tensor))
         if given is None and tensor.requires_grad:
             raise TensorStateChanged("data of a tensor that requires grad is set")
@@ -248,7 +251,8 @@ class TensorState(AutogradLeaves):
 
     def grad(self, tensor: torch.Tensor) -> Any:
         """`t.grad`."""
-        if self._tensors.subclasses.holds(tensor):
+        wraps = self._tensors.wrappers.holds(type(tensor))
+        if self._tensors.subclasses.holds(tensor) and not wraps:
             raise TensorSubclass("the gradient of a tensor of a subclass is read")
         if id(tensor) in self._grads:
             return self._grads[id(tensor)]

@@ -32,8 +32,10 @@ from stator.capture.numbers import ranges
 from stator.capture.numbers.indexing import Indexing
 from stator.capture.numbers.scalars import SYMBOLS, Scalars, is_index
 from stator.capture.numbers.shapes import Shapes
+from stator.capture.objects import torch_values
 from stator.capture.objects.values import held, is_result_type
 from stator.capture.randomness.seeds import is_factory
+from stator.capture.regions.leaving import left
 from stator.capture.tensors.layouts import answered, check_layout
 from stator.capture.tensors.leaf_views import LeafViews
 from stator.capture.tensors.number_tensors import WRITTEN_OUT, written_out
@@ -41,10 +43,12 @@ from stator.capture.tensors.overrides import Overrides
 from stator.capture.tensors.refused_values import Handled
 from stator.capture.tensors.refusing_views import RefusingViews
 from stator.capture.tensors.state_changes import StateChanges
+from stator.capture.tensors.staying import is_held, is_static
 from stator.capture.tensors.strided import check_resized, check_strided, placing, sizes_before
 from stator.capture.tensors.subclasses import Subclasses
 from stator.capture.tensors.tensor_attributes import TensorAttributes
 from stator.capture.tensors.tensor_state import TensorState
+from stator.capture.tensors.wrappers import Types, Wrappers
 from stator.capture.texts.numbers_in_errors import settle_handled
 from stator.capture.texts.type_names import of_operands
 from stator.capture.trace.budget import Budget
@@ -54,7 +58,6 @@ from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import (
     BranchOnValues,
     NoGraphOperation,
-    RegionContents,
     TensorSubclass,
     UnusualTensor,
     ValueNeeded,
@@ -66,13 +69,14 @@ from stator.graph import (
     Unsupported,
     UntrackedTensorError,
 )
+from stator.graph.fakes.inputs import FakeInput, tensors_in
 from stator.graph.fakes.memory import storage_of
 from stator.graph.leaves import leaves
 from stator.graph.recording.errors import Apart
 from stator.graph.recording.operations import operation_of
 from stator.graph.recording.state import StateRecorder
 from stator.graph.unknown.scalars import take
-from stator.guards import Equal, Index, Is, Source, TypeIs
+from stator.guards import Equal, Guard, Index, Is, Source, TypeIs
 from stator.objects import TypeSet
 from stator.torchlib.fakes import FakeTensor
 from stator.torchlib.operators import (
@@ -84,7 +88,7 @@ from stator.torchlib.operators import (
 )
 from stator.torchlib.tensors import DisableTorchFunction, TensorBase
 from stator.world import MISSING, World
-from stator.world.kinds import CONSTANTS
+from stator.world.kinds import CONSTANTS, is_torch_value
 
 CONSTANT_TYPES: Final = (
     torch.dtype,
@@ -100,7 +104,6 @@ _DROPOUT: Final = frozenset(
 )
 _NARROW: Final = (torch.narrow, ("method", "narrow"))  # may read where to start from a tensor
 _NUMBERS: Final = TypeSet(int, float, bool, type(None), torch.dtype)
-_TENSORS: Final = TypeSet(FakeTensor, torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
 class RecordingMode(TorchFunctionMode):
@@ -120,8 +123,6 @@ core.mark_code(RecordingMode.__torch_function__.__code__, core.CODE_NATIVE)
 class Tensors:
     """The tensors of one trace, and the graph they are recorded in."""
 
-    types = _TENSORS
-
     def __init__(
         self, graph: OutputGraph, world: World, state: StateRecorder, wanted: Wanted | None = None
     ) -> None:
@@ -131,6 +132,8 @@ class Tensors:
         self.sources: dict[int, Source] = {}  # of inputs, by id of the real tensor
         self.inputs: dict[int, tuple[torch.Tensor, Source]] = {}  # by id of the fake
         self.state_changes = StateChanges(graph, world, state)
+        self.types = Types(FakeTensor, torch.SymInt, torch.SymFloat, torch.SymBool)
+        """Those that only a trace has; classes of wrappers come to it (docs/subclasses.md)."""
         self.attributes = TensorAttributes(self)
         self.grads = Grads()
         self.inside = Inside()
@@ -144,6 +147,8 @@ class Tensors:
         self.arrays = arrays.Arrays(self, world)
         self.overrides = Overrides(self)
         self.subclasses = Subclasses(self)
+        self.wrappers = Wrappers(self)
+        graph.admit = self.wrappers.admit_made
         self.foreign = Foreign(self)
         self.nodes = AutogradNodes(self)
         self.own = TensorState(self)
@@ -161,7 +166,7 @@ class Tensors:
     # ------------------------------------------------------------------ from the world
 
     def holds(self, cls: type) -> bool:
-        return cls is FakeTensor
+        return cls is FakeTensor or self.wrappers.holds(cls)
 
     def is_of_subclass(self, value: Any) -> bool:
         return self.holds(type(value)) and self.subclasses.holds(value)
@@ -174,14 +179,41 @@ class Tensors:
         with DisableTorchFunction():
             try:
                 dynamic = self.shapes.dynamic(raw, source)
-                fake: torch.Tensor = self.graph.add_input(str(source), given, dynamic=dynamic)
+                fake: torch.Tensor = self.graph.add_input(
+                    str(source),
+                    given,
+                    dynamic=dynamic,
+                    static=is_static(raw, source),
+                    lasting=is_held(source),
+                )
             except Unsupported as error:
                 raise UnusualTensor(error.reason).about(source) from None
             match = self.shapes.wrapped(raw, fake, source, dynamic)
+            match.wraps = self.wrappers.is_told(type(raw))
             self.world.guard(source, match if twin is not None else self.grads.wrapped(raw, match))
         self.sources[id(given)] = source
         self.inputs[id(fake)] = raw, source
         self.world.remember(raw, fake, source)
+        return fake
+
+    def wrap_like(
+        self, raw: torch.Tensor, source: Source, fact: Guard, model: FakeInput | None
+    ) -> torch.Tensor:
+        """The same of a tensor for which a guard is known to hold, as it does for another input."""
+        world = self.world
+        fake = None
+        if model is not None and id(raw) not in world.stand_ins and not objects.instance_dict(raw):
+            with DisableTorchFunction():
+                if self.shapes.dynamic(raw, source) is None:
+                    fake = self.graph.add_input_like(str(source), raw, model)
+        if fake is None:
+            made: torch.Tensor = world.wrap(raw, source)
+            return made
+        match = self.grads.wrapped(raw, core.slots_copied(fact.check))
+        world.guards.append(Guard(source, match, fact.code, fact.unit))
+        self.sources[id(raw)] = source
+        self.inputs[id(fake)] = raw, source
+        world.remember(raw, fake, source)
         return fake
 
     def _constant(self, raw: Any, source: Source) -> Any:
@@ -191,7 +223,11 @@ class Tensors:
 
     def _foreign(self, raw: Any, source: Source) -> Any:
         cls = type(raw)
+        if is_torch_value(cls):
+            return torch_values.wrap(self.world, raw, source)
         if objects.is_subtype(cls, TensorBase):
+            if self.wrappers.concerns(cls):
+                return self.wrappers.wrap(raw, source)
             return self.subclasses.wrap(raw, source)
         higher = objects.is_subtype(cls, HigherOrderOperator)
         if cls is OpOverload or cls is OpOverloadPacket or higher:
@@ -263,6 +299,8 @@ class Tensors:
                             check_resized(self, name, args, kwargs, sizes)
                 self.shapes.assumed.note(frame)
                 self.handled.note(frame, operation, args)
+                if operation.attends:
+                    self.own.settings.attended(next(iter(tensors_in((args, kwargs))), None))
                 self.leaf_views.note(frame, result)
                 if type(result) is tuple or type(result) is list:
                     self.refusing_views.note(frame, result)
@@ -284,8 +322,8 @@ class Tensors:
                 if known is not None:
                     return self.record(frame, target, tuple(known[0]), known[1])
                 raise failure.cause(failure.reason, whole=failure.whole) from None
-            except UntrackedTensorError:
-                raise RegionContents("a tensor has left a region sideways, and is used") from None
+            except UntrackedTensorError as error:
+                raise left(error, "and is used") from None
         return self.refuse(error)
 
     def _are_plain(self, args: tuple[Any, ...]) -> bool:
@@ -454,7 +492,7 @@ class Tensors:
             kind = type(item)
             if SYMBOLS.holds(kind):
                 return True
-            known = CONSTANTS.holds(kind) or kind is FakeTensor
+            known = CONSTANTS.holds(kind) or self.holds(kind)
             if depth is Depth.DEEP and not known and id(item) not in seen:
                 seen.add(id(item))
                 if kind is torch.Size:
@@ -471,7 +509,7 @@ class Tensors:
         odd = None
         for value in operands:
             cls = type(value)
-            if cls is FakeTensor or SYMBOLS.holds(cls) or _OPERANDS.holds(cls):
+            if self.holds(cls) or SYMBOLS.holds(cls) or _OPERANDS.holds(cls):
                 continue
             if not self._is_number(cls) and not self.arrays.is_number(cls):
                 odd = cls
@@ -484,7 +522,7 @@ class Tensors:
             raise TensorSubclass(
                 f"an operator between a tensor and an object of type {odd.__qualname__}"
             )
-        if type(operands[0]) is not FakeTensor:
+        if not self.holds(type(operands[0])):
             # What is changed "in place" is no tensor: a graph can't write `0 += x`.
             function = NOT_IN_PLACE.get(function, function)
         return self.record(frame, function, operands)

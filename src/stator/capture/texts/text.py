@@ -122,7 +122,7 @@ class Texts:
     def holds(self, value: Any) -> bool:
         """Whether the text of a value is not known while tracing."""
         cls = type(value)
-        return cls is FakeTensor or cls is Text or SYMBOLS.holds(cls)
+        return cls is Text or SYMBOLS.holds(cls) or self.tracer.tensors.holds(cls)
 
     def text(self, parts: Sequence[Part], frame: Frame | None) -> Text:
         made = Text(tuple(parts), () if frame is None else stack(frame))

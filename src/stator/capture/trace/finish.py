@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from stator.capture.calls.caches import check_answers
+from stator.capture.communication.works import check_waited
 from stator.capture.objects.identities import guard_nans
 from stator.capture.objects.weak_references import check_split
 from stator.capture.tensors.shared_inputs import guard_changed, shared_inputs
@@ -45,6 +46,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
     """What a program comes to that has returned, has raised, or is to be split here."""
     _check_ended(tracer)
     guard_nans(tracer.world)
+    check_waited(tracer.calls)
     if raised and result is tracer.tensors.refusal:
         # What a fake kernel says need not be what the real one does: the program itself will tell.
         shapes = tracer.tensors.shapes
@@ -239,7 +241,7 @@ def _made_otherwise(tracer: Tracer, outputs: Sequence[Any]) -> Iterator[tuple[in
         found = [(i, each) for i, each in found if _is_plain(each)]
         if not found:
             return
-        given = {storage_of(each.fake) for each in tracer.tensors.graph.fakes.inputs}
+        given = {storage_of(each) for each in tracer.tensors.graph.fakes.given_memory()}
         for position, value in found:
             if storage_of(value) not in given:  # a view is what its base is
                 yield position, not mode

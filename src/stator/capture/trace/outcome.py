@@ -16,6 +16,7 @@ from stator import objects
 from stator._native._core import NULL
 from stator.capture.autograd.autograd_nodes import refuse
 from stator.capture.calls.caches import asked, keep
+from stator.capture.communication.works import Pending
 from stator.capture.numbers.scalars import SYMBOLS
 from stator.capture.numbers.shapes import has_value
 from stator.capture.objects.addresses import check_told
@@ -98,6 +99,10 @@ class Resolver:
             raise CannotRebuild("the number of characters that were written")
         if cls is Handle:
             raise CannotRebuild("the function that torch.func.vjp has returned")
+        if cls is Pending:
+            left = CannotRebuild("the handle of a collective")
+            left.value = value
+            raise left
         if cls is Mention:
             return self._mention(value)
         source = self._world.origins.get(id(value))

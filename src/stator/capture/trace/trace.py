@@ -19,6 +19,8 @@ from stator.capture.calls.python_calls import note, ours
 from stator.capture.calls.replaced_functions import replaced
 from stator.capture.modules.module_hooks import Hooks
 from stator.capture.objects.passed_strings import Held
+from stator.capture.regions.leaving import left
+from stator.capture.tensors.annotations import noted
 from stator.capture.tensors.tensors import RecordingMode, Tensors
 from stator.capture.trace.blame import blame
 from stator.capture.trace.budget import Budget
@@ -34,7 +36,6 @@ from stator.diagnostics.breaks import Break, Failed, failures_are_raised
 from stator.diagnostics.catalogue import (
     FunctionMode,
     NoGraphOperation,
-    RegionContents,
     Transform,
 )
 from stator.diagnostics.places import shown
@@ -92,6 +93,7 @@ def trace(task: Task, limit: int = sys.maxsize) -> Trace:
             tensors = Tensors(graph, world, state, task.wanted)
             tracer = Tracer(tensors, world)
             tracer.limit = limit
+            graph.annotations = noted(world)
             if config.side_effect_policy != "silent":
                 tracer.writes = Writes(world, task)
             tracer.noted = logs.on("dynamo", task.place, verbose=True)
@@ -138,8 +140,8 @@ def _trace(tracer: Tracer, task: Task, start: list[Guard]) -> Trace:
             raise tracer.stopped
         try:
             return finish(tracer, graph, result, raised)
-        except UntrackedTensorError:
-            raise RegionContents("a tensor has left a region sideways, and is kept") from None
+        except UntrackedTensorError as error:
+            raise left(error, "and is kept") from None
     except Break as signal:
         return _broken_off(tracer, task, tracer.stopped or signal)
     except RecursionError:
@@ -178,7 +180,7 @@ def _broken_off(tracer: Tracer, task: Task, stopped: Break) -> Trace:
             operators_of(tracer.tensors.graph) if tracer.operators is None else tracer.operators
         ),
         looked=frozenset(tracer.world.looked),
-        regions=tracer.calls.regions.inside(stopped),
+        regions=(*tracer.calls.regions.inside(stopped), *tracer.calls.whole_calls.open),
         shapes=tracer.tensors.shapes,
     )
 

@@ -32,6 +32,7 @@ from stator.diagnostics.catalogue.objects import (
 )
 from stator.diagnostics.catalogue.output import Output, WarningControl
 from stator.diagnostics.catalogue.pages import render
+from stator.diagnostics.catalogue.processes import Communication
 from stator.diagnostics.catalogue.recompiles import (
     RecompileReason,
     all_recompile_reasons,
@@ -78,6 +79,7 @@ __all__ = [
     "BranchOnValues",
     "ClassChanged",
     "Clock",
+    "Communication",
     "Finalizer",
     "FunctionDisabled",
     "FunctionMode",
@@ -170,6 +172,7 @@ _REASONS: Final[tuple[type[Break], ...]] = (
     LoopUnrolled,
     ImpureRegion,
     TooManyRegions,
+    Communication,
 )
 _BY_ID: Final = {reason.id: reason for reason in _REASONS}
 

@@ -9,16 +9,19 @@ class TensorSubclass(Break):
     id = "SB0024"
     title = "a subclass of Tensor, or an object that acts like one, is used in a special way"
     what = (
-        "Tensors of subclasses are captured, with their `__torch_function__`. Not captured are: "
-        "classes with `__torch_dispatch__`, or with operators of their own (`__add__`, `__len__` "
-        "…); printing or copying such tensors, changing their `requires_grad`, `data` or sizes, "
-        "reading their `grad`; and an operator between a tensor and an object that torch might "
+        "Tensors of subclasses are captured, with their `__torch_function__`; so are tensors with "
+        "`__torch_dispatch__` that say what they are made of (`__tensor_flatten__`). Not captured "
+        "are: other classes with `__torch_dispatch__`, and those whose code changes or reads what "
+        "can't be guarded, such as a list of calls; classes with operators of their own "
+        "(`__add__`, `__len__` …); printing or copying such tensors, changing their "
+        "`requires_grad`, `data` or sizes, reading their `grad`; and an operator between a tensor and an object that torch might "
         "take for one, or for a number (`__torch_function__`, `__array__`, `__float__` …)."
     )
     why = (
         "The graph holds operations of torch on plain tensors. They get the class back behind "
         "it, and what is done to more than their values would be lost. `__torch_dispatch__` is "
-        "asked by the kernels themselves."
+        "called by torch while a graph is made, and not again when it runs: what it does besides "
+        "would happen at the wrong time."
     )
     fix = "use `__torch_function__`, or a plain tensor, such as x.as_subclass(torch.Tensor)"
     example = """\

@@ -13,6 +13,7 @@ import torch
 
 from stator.graph.fakes.direct import direct
 from stator.graph.fakes.layouts import FORGOTTEN, laid_out, rule_of, scattered
+from stator.graph.fakes.wrappers import is_wrapper_class
 from stator.torchlib.fakes import FakeTensor, FakeTensorMode, disable_fake_tensor_cache
 from stator.torchlib.transforms import pytree
 from stator.torchlib.versions import SCATTERS_UNPLACED
@@ -34,6 +35,8 @@ def fake_mode(shape_env: Any) -> FakeTensorMode:
     ) -> Any:
         own = found()
         assert own is not None
+        if _has_wrapper(types):  # its own code is asked, which comes back here
+            return FakeTensorMode.dispatch(own, func, types, args, kwargs or {})
         made: Any = direct(own, func, args, kwargs or {})
         if made is not NotImplemented:
             return made
@@ -51,6 +54,10 @@ def fake_mode(shape_env: Any) -> FakeTensorMode:
 
     mode.dispatch = dispatch  # type: ignore[method-assign]
     return mode
+
+
+def _has_wrapper(types: Sequence[type]) -> bool:
+    return any(cls is not FakeTensor and is_wrapper_class(cls) for cls in types)
 
 
 def _has_float(values: Iterable[Any]) -> bool:

@@ -20,7 +20,9 @@ from torch.fx.experimental.symbolic_shapes import (
 )
 
 from stator.graph.fakes.fake_mode import fake_mode
-from stator.graph.fakes.memory import expression
+from stator.graph.fakes.memory import expression, storage_of
+from stator.graph.fakes.wrapped_inputs import Opened, fake_wrapper
+from stator.graph.fakes.wrappers import is_wrapper, parts_of, plain_parts
 from stator.graph.recording.errors import Unsupported
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.unknown.environment import Environment
@@ -32,6 +34,7 @@ from stator.torchlib.fakes import (
     Source,
     UnsupportedFakeTensorException,
 )
+from stator.torchlib.modes import len_dispatch_stack
 from stator.torchlib.shapes import ValueRanges
 from stator.torchlib.tensors import DisableTorchFunction
 
@@ -72,10 +75,16 @@ class Dynamic:
     """Sizes that must not become numbers."""
     unbacked: Collection[int] = ()
     """Sizes whose value nobody knows while recording."""
+    parts: Mapping[str, "Dynamic"] = field(default_factory=dict)
+    """What is symbolic of the tensors that it holds, if it is a wrapper."""
 
 
 def _symbolic_context(
-    tensor: torch.Tensor, dynamic: Dynamic, source: InputSource, env: ShapeEnv
+    tensor: torch.Tensor,
+    dynamic: Dynamic,
+    source: InputSource,
+    env: ShapeEnv,
+    known: Mapping[str, Any] | None = None,
 ) -> StatefulSymbolicContext:
     """Symbols for the dynamic dimensions, numbers for the others.
 
@@ -85,6 +94,7 @@ def _symbolic_context(
     dims = range(tensor.dim())
     strides = dynamic.strides
     begin = {f"{source.name}.storage_offset()": sympy.Integer(tensor.storage_offset())}
+    begin.update(known or {})
     return StatefulSymbolicContext(
         dynamic_sizes=[_kind(i, dynamic) for i in dims],
         dynamic_strides=[
@@ -93,6 +103,11 @@ def _symbolic_context(
         tensor_source=source,
         shape_env_to_source_to_symbol_cache={id(env): begin},
     )
+
+
+def _opened(dynamic: Dynamic) -> Opened:
+    parts = {name: _opened(part) for name, part in dynamic.parts.items()}
+    return Opened(dynamic.sizes, parts)
 
 
 def _kind(dim: int, dynamic: Dynamic) -> DimDynamic:
@@ -108,7 +123,7 @@ class FakeInput:
     real: torch.Tensor
     fake: torch.Tensor
     source: InputSource
-    context: StatefulSymbolicContext | None
+    context: StatefulSymbolicContext | Opened | None
     version: int | None
     requires_grad: bool
     starts_with_grad: bool = False
@@ -117,6 +132,8 @@ class FakeInput:
     """The shape it is given before the graph."""
     layout: tuple[Any, ...] = ()
     """Its sizes, strides and bytes as it was made."""
+    parts: tuple["FakeInput", ...] = ()
+    """The plain tensors in it, if it is a wrapper."""
 
     def lies_as_made(self) -> bool:
         """Whether it still has the sizes, strides and memory it began with; assumes nothing."""
@@ -134,7 +151,12 @@ class FakeInput:
             self.version is not None
             and version(self.fake) == self.version
             and self.fake.requires_grad == self.requires_grad
+            and all(part.untouched() for part in self.parts)
         )
+
+    def in_memory(self) -> "tuple[FakeInput, ...]":
+        """What of it lies in memory: the tensor itself, or the parts of a wrapper."""
+        return self.parts or (self,)
 
 
 def version(tensor: torch.Tensor) -> int | None:
@@ -157,23 +179,100 @@ class Fakes:
         self.mode = fake_mode(self.shape_env)
         self.modes = [self.mode]
         self.inputs: list[FakeInput] = []
+        self._memory: dict[int, FakeInput] = {}
+        """By storage of the real tensor: an input that looks into it."""
+        self._alike: set[int] = set()
+        """Those of them whose fakes torch's converter has not made."""
         self.touched = False  # set by whoever changes a fake in a way its version does not show
 
     def add(self, name: str, real: torch.Tensor, dynamic: Dynamic | None) -> FakeInput:
         source = InputSource(name)
-        context = None
-        if dynamic is not None:
+        context: StatefulSymbolicContext | Opened | None = None
+        for part in plain_parts(real):
+            if (memory := storage_of(part)) in self._alike:
+                self._tell_converter(self._memory[memory])
+        if is_wrapper(real):
+            context = Opened(()) if dynamic is None else _opened(dynamic)
+        elif dynamic is not None:
             context = _symbolic_context(real, dynamic, source, self.shape_env)
-        fake = _fake(self.mode, real, source, context)
+        fake = self._fake(self.mode, real, source, context)
         for dim, bounds in ({} if dynamic is None else dynamic.bounds).items():
             if dim < fake.dim():
                 self.bound(fake.shape[dim], *bounds)
         made = FakeInput(real, fake, source, context, version(fake), fake.requires_grad)
         made.layout = _layout(fake)
+        if is_wrapper(fake):
+            made.parts = tuple(_parts_of(real, fake, source))
         if context is not None:
             self.shape_env.pending_fresh_unbacked_symbols.clear()  # the input itself tells them
         self.inputs.append(made)
+        for each in made.parts or (made,):
+            self._memory.setdefault(storage_of(each.real), each)
         return made
+
+    def add_like(self, name: str, real: torch.Tensor, model: FakeInput) -> FakeInput | None:
+        """The same for a tensor that is known to be as another input: type, dispatch keys, dtype,
+        device, sizes, strides, and whether it requires grad. None if there may be more to it.
+        """
+        memory = storage_of(real)
+        plain = (
+            memory not in self._memory
+            and not is_wrapper(real)
+            and model.context is None
+            and model.untouched()
+            and _owns_its_memory(real)
+            and real.grad is None
+            and not torch.is_inference_mode_enabled()
+        )
+        fake = empty_fake(self.mode, real) if plain else None
+        if fake is None or fake.untyped_storage().nbytes() != real.untyped_storage().nbytes():
+            return None
+        if real.requires_grad:
+            fake.requires_grad = True
+        if type(real) is torch.nn.Parameter:
+            fake._is_param = True
+        source = InputSource(name)
+        made = FakeInput(real, fake, source, None, 0, real.requires_grad, layout=model.layout)
+        self.inputs.append(made)
+        self._memory[memory] = made
+        self._alike.add(memory)
+        return made
+
+    def _tell_converter(self, made: FakeInput) -> None:
+        """Another tensor has the same memory: its fake must have that of the one that is there."""
+        self._alike.discard(storage_of(made.real))
+        converter: Any = self.mode.fake_tensor_converter
+        converter.set_tensor_memo(made.real, made.fake)
+        inner = converter.meta_converter
+        number = inner.describer.get_storage_id(made.real.untyped_storage())
+        inner.storage_memo[number] = made.fake.untyped_storage()
+
+    def _fake(
+        self,
+        mode: FakeTensorMode,
+        real: torch.Tensor,
+        source: InputSource,
+        context: StatefulSymbolicContext | Opened | None,
+    ) -> torch.Tensor:
+        if not isinstance(context, Opened):
+            return _fake(mode, real, source, context)
+
+        def plain(tensor: torch.Tensor, name: str, context: Any) -> torch.Tensor:
+            return _fake(mode, tensor, InputSource(name), context)
+
+        def symbolic(
+            tensor: torch.Tensor, name: str, sizes: Collection[int], known: Mapping[str, Any]
+        ) -> StatefulSymbolicContext:
+            dynamic, source = Dynamic(sizes), InputSource(name)
+            return _symbolic_context(tensor, dynamic, source, self.shape_env, known)
+
+        try:
+            return fake_wrapper(real, source.placeholder, context, mode, plain, symbolic)
+        except Exception as error:
+            if is_interrupt(error) or isinstance(error, Unsupported):
+                raise
+            text = f"no fake tensor can stand for a {type(real).__name__}: {error}"
+            raise Unsupported(text) from error
 
     def bound(self, number: torch.SymInt | int, least: int | None, most: int | None) -> None:
         """A symbol lies between two numbers, which is an assumption like others."""
@@ -199,7 +298,7 @@ class Fakes:
         # All of them, so that inputs that share memory still do.
         mode = fake_mode(self.shape_env)
         self.modes.append(mode)
-        fakes = [_fake(mode, i.real, i.source, i.context) for i in self.inputs]
+        fakes = [self._fake(mode, i.real, i.source, i.context) for i in self.inputs]
         for made, fake in zip(self.inputs, fakes, strict=True):
             if made.starts_with_grad:
                 fake.requires_grad_()
@@ -207,6 +306,12 @@ class Fakes:
                 with mode:
                     fake.resize_(made.starts_with_shape)
         return mode, fakes
+
+    def given_memory(self) -> Iterator[torch.Tensor]:
+        """The fakes of all memory that comes from outside."""
+        for made in self.inputs:
+            yield made.fake
+            yield from (part.fake for part in made.parts)
 
     def release(self) -> None:
         """Drops torch's weak references to real tensors, which programs can see.
@@ -246,6 +351,39 @@ def _fake(
         # It asserts that the fake is alike: that of a view with new data (`v.data = …`) is not.
         what = f"{type(real).__name__} with layout {real.layout}"
         raise Unsupported(f"no fake tensor can stand for a {what}: {error}") from error
+
+
+def _owns_its_memory(real: torch.Tensor) -> bool:
+    """Whether it is a leaf, and no part of another tensor."""
+    if not real.is_leaf or real._is_view() or real.storage_offset():
+        return False
+    return not real.requires_grad or getattr(real, "grad_dtype", real.dtype) == real.dtype
+
+
+def empty_fake(mode: FakeTensorMode, like: torch.Tensor) -> torch.Tensor | None:
+    """A fake tensor with memory of its own that lies as another one does; None if that takes more.
+
+    Made without the fake mode, and without its kernels: a model has many parameters.
+    """
+    sizes, strides = like.shape, like.stride()
+    if len_dispatch_stack() or not all(type(each) is int for each in (*sizes, *strides)):
+        return None
+    device = like.device
+    if device.type == "meta" or like.is_conj() or like.is_neg():
+        return None
+    data = torch.empty_strided(sizes, strides, dtype=like.dtype, device="meta")
+    return FakeTensor(mode, data, device)
+
+
+def _parts_of(real: torch.Tensor, fake: torch.Tensor, source: InputSource) -> Iterator[FakeInput]:
+    """The plain tensors in a wrapper, with their fakes."""
+    for (name, part), (_, made) in zip(parts_of(real), parts_of(fake), strict=True):
+        if is_wrapper(part):
+            yield from _parts_of(part, made, source)
+        else:
+            where = InputSource(f"{source.placeholder}.{name}")
+            grad = made.requires_grad
+            yield FakeInput(part, made, where, None, version(made), grad, layout=_layout(made))
 
 
 def _layout(fake: torch.Tensor) -> tuple[Any, ...]:

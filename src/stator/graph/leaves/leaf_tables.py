@@ -80,7 +80,7 @@ AROUND_OPERATORS: Final[frozenset[str]] = frozenset(
 )
 # The operators themselves that are captured, with what they are given as graphs of their own.
 CAPTURED_OPERATORS: Final[frozenset[str]] = frozenset(
-    {"associative_scan", "cond", "map_impl", "scan", "while_loop"}
+    {"associative_scan", "cond", "flex_attention", "map_impl", "scan", "while_loop"}
 )
 
 # Modules whose functions do something that can't be part of a trace; the reason is shown.
@@ -209,8 +209,11 @@ CONSTANT: Final[tuple[str, ...]] = (
     "torch.cuda.is_available",
     "torch.cuda.is_bf16_supported",
     "torch.cuda.is_initialized",
-    "torch.distributed.get_rank",
-    "torch.distributed.get_world_size",
+    "torch.distributed.ProcessGroup.group_desc.fget",
+    "torch.distributed.ProcessGroup.group_name.fget",
+    "torch.distributed.ProcessGroup.name",
+    "torch.distributed.ProcessGroup.rank",
+    "torch.distributed.ProcessGroup.size",
     "torch.distributed.is_available",
     "torch.distributed.is_initialized",
     "torch.finfo",
@@ -253,8 +256,6 @@ CONSTANT: Final[tuple[str, ...]] = (
 TOLD: Final[tuple[str, ...]] = (
     "torch.cuda.current_device",
     "torch.cuda.is_initialized",
-    "torch.distributed.get_rank",
-    "torch.distributed.get_world_size",
     "torch.distributed.is_initialized",
 )
 

@@ -18,6 +18,7 @@ from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import NoGraphOperation
 from stator.graph.leaves import leaf_tables as tables
 from stator.graph.recording.output import Target
+from stator.torchlib.fakes import FakeTensor
 from stator.torchlib.operators import (
     HigherOrderOperator,
     OpOverload,
@@ -367,6 +368,8 @@ def constant_attribute(fake: torch.Tensor, name: str) -> Any:
 
 def python_type(fake: torch.Tensor) -> type:
     """What `type(x)` answers for a traced tensor: never `FakeTensor`."""
+    if type(fake) is not FakeTensor:
+        return type(fake)  # a wrapper: its fake is of its own class
     kind: type | None = vars(fake).get(KIND)
     if kind is not None:
         return kind

@@ -20,6 +20,7 @@ COMPUTES: Final = "stator_computes"  # attribute of functions of ours that call 
 KEEP: Final = "stator_keep"  # in node.meta: the recorder saw an effect
 WRITTEN: Final = "stator_written"  # in node.meta: storages of the tensors that a call has changed
 DRAWS: Final = "stator_draws"  # in node.meta: how many operators draw in the body that it calls
+ONCE: Final = "stator_once"  # in node.meta: what it does can't be undone
 REFUSES: Final = "stator_refuses"  # in node.meta: it may refuse the values that it gets
 
 # They advance the random number generator. The names are those of functions and methods; a test
@@ -155,11 +156,22 @@ def may_write(name: str, kwargs: Mapping[str, Any]) -> bool:
     return "out" in kwargs or has_effect(name)
 
 
+def answers_given(node: fx.Node) -> bool:
+    """Whether an operator has done nothing, and answered its argument: `dropout` with `p=0`."""
+    first = node.args[0] if node.args else None
+    made = node.meta.get("example_value")
+    same = isinstance(first, fx.Node) and made is first.meta.get("example_value")
+    operates = node.op.startswith("call_") and (
+        node.op == "call_method" or is_torch_function(node.target)
+    )
+    return same and made is not None and operates and not node.meta.get(WRITTEN)
+
+
 def may_drop(node: fx.Node) -> bool:
     """Whether a node without users can be erased."""
     if KEEP in node.meta or node.op in {"placeholder", "output"}:
         return False
-    if node.op == "get_attr":
+    if node.op == "get_attr" or answers_given(node):
         return True
     target = node.target
     if isinstance(target, str):

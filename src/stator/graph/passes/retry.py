@@ -19,11 +19,13 @@ import torch.fx as fx
 
 from stator.graph.fakes.inputs import FakeInput
 from stator.graph.fakes.memory import storage_of
+from stator.graph.passes.drawing import is_switched_off, nodes_of
 from stator.graph.passes.preflight import preflight
 from stator.graph.passes.purity import (
     DRAWS,
     EFFECTS,
     KEEP,
+    ONCE,
     RANDOM,
     UNCOUNTED,
     is_torch_function,
@@ -212,7 +214,9 @@ def changes_of(graph: OutputGraph, recorded: Recorded) -> Changes:
     # What is written through `.data` counts no version of the input.
     counted = {graph.node(each.fake) for each in graph.fakes.inputs if not each.untouched()}
     overwritten = [
-        each for each in graph.fakes.inputs if storage_of(each.fake) in graph.overwritten
+        each
+        for each in graph.fakes.inputs
+        if any(storage_of(part.fake) in graph.overwritten for part in each.in_memory())
     ]
     changed = {*counted, *(graph.node(each.fake) for each in overwritten)}
     nodes = list(nodes_of(recorded.module))
@@ -263,13 +267,6 @@ def _placeholders(recorded: Recorded) -> list[fx.Node]:
     return [node for node in recorded.module.graph.nodes if node.op == "placeholder"]
 
 
-def nodes_of(module: torch.nn.Module) -> Iterator[fx.Node]:
-    """The nodes of a graph, and of the regions in it."""
-    for part in module.modules():
-        if isinstance(part, fx.GraphModule):
-            yield from part.graph.nodes
-
-
 def _name(node: fx.Node) -> str:
     if isinstance(node.target, OpOverload):
         return str(node.target._schema.name.partition("::")[2])
@@ -278,6 +275,8 @@ def _name(node: fx.Node) -> str:
 
 def _may_run_twice(node: fx.Node, name: str) -> bool:
     """Whether all that a node does is to change tensors, random numbers or torch's state."""
+    if ONCE in node.meta:
+        return False
     if node.op == "call_function":
         if id(node.target) in _STATES:
             return True
@@ -290,16 +289,18 @@ def _may_run_twice(node: fx.Node, name: str) -> bool:
 
 def draws(node: fx.Node) -> bool:
     """Whether a node draws random numbers, or calls a body that does."""
-    if DRAWS in node.meta:
+    if node.meta.get(DRAWS):
         return True
     name = _name(node)
     if isinstance(node.target, OpOverload):
         return torch.Tag.nondeterministic_seeded in node.target.tags
-    return name.strip("_") in RANDOM or name in RANDOM
+    return (name.strip("_") in RANDOM or name in RANDOM) and not is_switched_off(node)
 
 
 def _is_restorable(given: FakeInput) -> bool:
     """Whether only the values of an input are changed, not what it is."""
+    if given.parts:
+        return False
     fake, real = given.fake, given.real
     began = fake.requires_grad and not real.requires_grad and not real._is_view()
     return (began or not fake.requires_grad) and given.lies_as_made()

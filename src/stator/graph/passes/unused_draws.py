@@ -13,7 +13,8 @@ import torch.fx as fx
 from stator.graph.fakes.inputs import tensors_in
 from stator.graph.fakes.memory import storage_of
 from stator.graph.passes.ancestry import computed_from
-from stator.graph.passes.retry import draws, nodes_of
+from stator.graph.passes.drawing import nodes_of
+from stator.graph.passes.retry import draws
 from stator.graph.recording.output import OutputGraph
 
 
@@ -25,7 +26,7 @@ def unused_draws(graph: OutputGraph, outputs: Sequence[Any]) -> list[torch.Tenso
     results = list(tensors_in(list(outputs)))
     used = set(computed_from(map(graph.node, results)))
     kept = {storage_of(each) for each in results}
-    kept.update(storage_of(each.fake) for each in graph.fakes.inputs)
+    kept.update(map(storage_of, graph.fakes.given_memory()))
     unused = [node for node in drawing if node not in used]
     made = [next(iter(tensors_in(node.meta.get("example_value"))), None) for node in unused]
     # What is drawn into memory that somebody sees, is seen.

@@ -4,7 +4,7 @@ The side table of the graph lives here: the node of each fake tensor, by identit
 """
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -14,6 +14,7 @@ import torch.fx as fx
 from stator import objects
 from stator.diagnostics.catalogue import NoGraphOperation, TensorSubclass
 from stator.graph.fakes.memory import storage_of
+from stator.graph.fakes.wrappers import is_wrapper, parts_of
 from stator.graph.recording.errors import Unsupported, UntrackedTensorError
 from stator.graph.recording.origins import note_origin
 from stator.graph.unknown.symbols import SymbolicNumber, Symbols
@@ -33,6 +34,14 @@ class Item:
 
     parent: "fx.Node | Item"
     key: int | str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A tensor that a wrapper holds as an attribute, not yet in the graph."""
+
+    holder: torch.Tensor
+    name: str
 
 
 # Written into the graph as they are; compared by exact type, since a subclass may print otherwise.
@@ -70,11 +79,11 @@ class Arguments:
     def __init__(self, graph: fx.Graph, symbols: Symbols) -> None:
         self._graph = graph
         self._symbols = symbols
-        self._nodes: dict[int, fx.Node | Item] = {}
+        self._nodes: dict[int, fx.Node | Item | Part] = {}
         self._alive: list[torch.Tensor] = []  # an id in the table is never that of a dead tensor
         self._handles: list[Handle] = []
 
-    def bind(self, result: Any, node: fx.Node | Item) -> None:
+    def bind(self, result: Any, node: fx.Node | Item | Part) -> None:
         """Notes that the tensors in `result` come from `node`.
 
         A tensor that is known already stays what it was: `x.add_(1)` and `x.contiguous()` may
@@ -86,11 +95,20 @@ class Arguments:
                 kept: list[Any] = self._alive if isinstance(result, torch.Tensor) else self._handles
                 kept.append(result)
         elif isinstance(result, list | tuple):
+            assert not isinstance(node, Part)
             for index, item in enumerate(result):
                 self.bind(item, Item(node, index))
         elif isinstance(result, dict):
+            assert not isinstance(node, Part)
             for key, item in result.items():
                 self.bind(item, Item(node, key))
+
+    def bind_parts(self, wrapper: torch.Tensor) -> None:
+        """Notes that what a wrapper holds comes from there, as far as it has no other node."""
+        for name, part in parts_of(wrapper):
+            self.bind(part, Part(wrapper, name))
+            if is_wrapper(part):
+                self.bind_parts(part)
 
     def bind_numbers(self, result: Any, node: fx.Node | Item) -> None:
         """Notes that the symbolic numbers in `result`, read from a tensor, come from `node`."""
@@ -113,7 +131,9 @@ class Arguments:
         others = (other for other in self._alive if other is not tensor)
         return any(storage_of(other) == memory for other in others)
 
-    def rebind(self, tensor: torch.Tensor, node: fx.Node, old: fx.Node | None = None) -> None:
+    def rebind(
+        self, tensor: torch.Tensor, node: fx.Node | Item, old: fx.Node | None = None
+    ) -> None:
         """From now on the graph has another node for a tensor (if it still has the old one)."""
         if old is None or self._nodes[id(tensor)] is old:
             self._nodes[id(tensor)] = node
@@ -131,16 +151,28 @@ class Arguments:
         if found is None:
             shape = f" of shape {tuple(tensor.shape)}" if isinstance(tensor, torch.Tensor) else ""
             kind = f"{type(tensor).__name__}{shape}"
-            raise UntrackedTensorError(f"a {kind} was not made by the graph that uses it")
-        if isinstance(found, Item):
+            text = f"a {kind} was not made by the graph that uses it"
+            raise UntrackedTensorError(text, tensor)
+        if isinstance(found, Part):
+            found = self._nodes[id(tensor)] = self._take_part(found)
+        elif isinstance(found, Item):
             found = self._nodes[id(tensor)] = self._take(found)
         return found
+
+    def _take_part(self, part: Part) -> fx.Node:
+        parent = self.node(part.holder)
+        node = self._graph.call_function(getattr, (parent, part.name))
+        node.meta["example_value"] = getattr(part.holder, part.name)
+        note_origin(node, parent.meta.get("nn_module_stack", {}), parent.meta.get("stack_trace"))
+        return node
 
     def _take(self, item: Item) -> fx.Node:
         parent = self._take(item.parent) if isinstance(item.parent, Item) else item.parent
         node = self._graph.call_function(operator.getitem, (parent, item.key))
         node.meta["example_value"] = parent.meta["example_value"][item.key]
         note_origin(node, parent.meta.get("nn_module_stack", {}), parent.meta.get("stack_trace"))
+        if "custom" in parent.meta:
+            node.meta["custom"] = parent.meta["custom"]
         return node
 
     def number(self, number: SymbolicNumber) -> fx.Node | int | float | bool:
@@ -219,3 +251,21 @@ def _plain(base: type, value: Any) -> Any:
         str: str.__str__,
     }
     return converters[base](value)
+
+
+def graphs_in(value: Any) -> Iterator[fx.GraphModule]:
+    """The graphs among the arguments of an operator, those in tuples, too."""
+    if isinstance(value, fx.GraphModule):
+        yield value
+    elif type(value) is tuple:
+        for part in value:
+            yield from graphs_in(part)
+
+
+def with_graphs(value: Any, other: _Convert, graph: _Convert) -> Any:
+    """Arguments of an operator, its graphs converted by one function, the others by another."""
+    if isinstance(value, fx.GraphModule):
+        return graph(value)
+    if type(value) is tuple and any(True for _ in graphs_in(value)):
+        return tuple(with_graphs(part, other, graph) for part in value)
+    return other(value)

@@ -45,4 +45,11 @@ class Apart(Unsupported):
 
 
 class UntrackedTensorError(AssertionError):
-    """A tensor reached the graph that no placeholder, constant or node has produced: our bug."""
+    """A tensor reached the graph that no placeholder, constant or node has produced: our bug.
+
+    Or it was made in a region, which is a graph of its own, and has left it not as a result.
+    """
+
+    def __init__(self, reason: str, tensor: object = None) -> None:
+        super().__init__(reason)
+        self.tensor = tensor

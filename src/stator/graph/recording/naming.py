@@ -38,3 +38,7 @@ class Names:
             name = f"{stem}_{number}"
         self._taken.add(name.lower())
         return name
+
+    def free(self, name: str) -> None:
+        """A name that was handed out, and is not used."""
+        self._taken.discard(name.lower())

@@ -130,16 +130,19 @@ def as_modules(module: fx.GraphModule) -> bool:
     """
     found = False
     for part in list(module.modules()):
-        if not isinstance(part, fx.GraphModule):
-            continue
-        calls = list(calls_of(part.graph))
-        for node in calls:
-            with part.graph.inserting_before(node):
-                made = part.graph.call_module(str(node.args[1]), tuple(node.args[2:]))
-            made.meta.update(node.meta)
-            node.replace_all_uses_with(made)
-            _erase(node)
-        if calls:
+        if isinstance(part, fx.GraphModule) and modules_in(part.graph):
             found = True
             part.recompile()
     return found
+
+
+def modules_in(graph: fx.Graph) -> bool:
+    """The same in one graph, whose code is still to be made."""
+    calls = list(calls_of(graph))
+    for node in calls:
+        with graph.inserting_before(node):
+            made = graph.call_module(str(node.args[1]), tuple(node.args[2:]))
+        made.meta.update(node.meta)
+        node.replace_all_uses_with(made)
+        _erase(node)
+    return bool(calls)

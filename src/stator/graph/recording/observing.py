@@ -19,13 +19,16 @@ import torch
 import torch.fx as fx
 
 from stator.graph.fakes.memory import storage_of
+from stator.graph.passes.drawing import nodes_of
 from stator.graph.passes.prologue import same_leaf
-from stator.graph.passes.purity import is_torch_function
+from stator.graph.passes.purity import DRAWS, is_torch_function
 from stator.graph.recording.errors import Unsupported
+from stator.graph.recording.function_modes import without_modes
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.output import OutputGraph
 from stator.graph.recording.state import State
 from stator.torchlib.modes import disable_current_modes
+from stator.torchlib.operators import HigherOrderOperator
 from stator.torchlib.tensors import DisableTorchFunction
 
 _MOST_MEMORY: Final = 2 << 30  # bytes of results that are kept
@@ -123,7 +126,15 @@ class Observer:
             # Each input is copied by itself: what one shares with another would be lost.
             if any(memory[storage_of(given.fake)] > 1 for given in changed):
                 return False
-        return not self._graph.fakes.touched and all(map(_only_computes, new))
+        return not self._graph.fakes.touched and all(map(self._only_computes, new))
+
+    def _only_computes(self, node: fx.Node) -> bool:
+        if node.op != "call_module":
+            return _only_computes(node)
+        region = self._graph.regions[str(node.target)]
+        if not getattr(region, "computes", False) or node.meta.get(DRAWS, 1):
+            return False
+        return all(_only_computes(each) or each.op == "call_module" for each in nodes_of(region))
 
     def _new(self) -> list[fx.Node]:
         """The nodes behind the last one that was computed, in their order.
@@ -166,7 +177,13 @@ class Observer:
             self._values[node] = held.clone() if isinstance(held, torch.Tensor) else held
             return
         args, kwargs = fx.node.map_arg((node.args, node.kwargs), lambda n: self._value(n, given))
-        if node.op == "call_method":
+        if node.op == "call_module":
+            with without_modes():
+                result = self._graph.regions[str(node.target)](*args, **kwargs)
+        elif isinstance(node.target, HigherOrderOperator):
+            with without_modes():
+                result = node.target(*args, **kwargs)
+        elif node.op == "call_method":
             result = getattr(args[0], str(node.target))(*args[1:], **kwargs)
         else:
             result = node.target(*args, **kwargs)  # type: ignore[operator]

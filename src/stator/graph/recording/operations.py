@@ -10,13 +10,15 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
+import torch
+
 from stator.graph.fakes.layouts import REWRITTEN
 from stator.graph.fakes.packed import PACKED
 from stator.graph.fakes.recurrent import RECURRENT
 from stator.graph.fakes.resizing import RESIZED_AS, RESIZING
 from stator.graph.leaves.uncounted_lists import may_change_lists
 from stator.graph.passes.purity import UNCOUNTED, has_effect, is_torch_function
-from stator.torchlib.operators import OpOverload, OpOverloadPacket
+from stator.torchlib.operators import HigherOrderOperator, OpOverload, OpOverloadPacket
 
 Target: TypeAlias = Callable[..., Any] | tuple[str, str]  # a function, or ("method", name)
 
@@ -25,12 +27,14 @@ class Operation:
     """One operation. Operations are compared by identity, and those of torch live for ever."""
 
     __slots__ = (
+        "attends",
         "copies",
         "effect",
         "is_method",
         "is_overload",
         "lists",
         "name",
+        "nested",
         "packed",
         "recurrent",
         "resized_as",
@@ -56,7 +60,9 @@ class Operation:
         self.copies = name in REWRITTEN  # it works on a copy, if its tensor lies otherwise
         self.resized_as = name in RESIZED_AS
         self.recurrent = name in RECURRENT
+        self.attends = name.partition(".")[0] in _ATTENDING
         self.packed = name in PACKED
+        self.nested = isinstance(target, torch.nn.Module | HigherOrderOperator)  # of graphs
 
     def __repr__(self) -> str:
         return f"<operation {self.shown}>"
@@ -66,6 +72,15 @@ class Operation:
         return run_target(self.target, args, kwargs)
 
 
+# What computes attention by one of several kernels.
+_ATTENDING: Final = frozenset(
+    {
+        "_native_multi_head_attention",
+        "_transformer_encoder_layer_fwd",
+        "multi_head_attention_forward",
+        "scaled_dot_product_attention",
+    }
+)
 _KNOWN: Final[dict[int, Operation]] = {}  # by id of a function of torch, which it holds
 _METHODS: Final[dict[str, Operation]] = {}
 _MOST_METHODS: Final = 5000

@@ -9,11 +9,9 @@ node of each; tensors inside a tuple or list get a `getitem` node when they are 
 """
 
 import functools
-import operator
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar
+from contextlib import contextmanager, nullcontext
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import torch
 import torch.fx as fx
@@ -26,17 +24,17 @@ from torch.fx.experimental.symbolic_shapes import (
 
 from stator.diagnostics.catalogue import (
     RegionContents,
-    SharedMemory,
     TensorStateChanged,
+    TensorSubclass,
     ValueNeeded,
 )
 from stator.graph.fakes.inputs import (
     Dynamic,
+    FakeInput,
     Fakes,
     InputSource,
     are_empty,
     changed_since,
-    differentiable,
     operands_of,
     tensors_in,
     version,
@@ -44,25 +42,30 @@ from stator.graph.fakes.inputs import (
 )
 from stator.graph.fakes.layouts import is_identity, is_new
 from stator.graph.fakes.memory import storage_of
-from stator.graph.fakes.overlaps import Answer, Overlap, is_elementwise, is_in_place, overlap_of
+from stator.graph.fakes.overlaps import overlap_of
 from stator.graph.fakes.packed import packed_results
 from stator.graph.fakes.recurrent import recurrent_results
-from stator.graph.fakes.resizing import Outs
-from stator.graph.fakes.views import IN_INFERENCE, view_kind
-from stator.graph.leaves.uncounted_lists import changed_lists, count_changes
-from stator.graph.passes.ancestry import computed_from
+from stator.graph.fakes.wrappers import is_wrapper, plain_parts, with_parts
+from stator.graph.leaves.uncounted_lists import count_changes
+from stator.graph.passes.drawing import draws_of
 from stator.graph.passes.named_sizes import name_sizes
 from stator.graph.passes.overwritten import keep_what_is_read
 from stator.graph.passes.purity import KEEP, WRITTEN, may_drop
-from stator.graph.recording.arguments import Arguments, Item
+from stator.graph.recording.admission import (
+    apply_default_device,
+    check_capturable,
+    check_written,
+    refuse_wrapper,
+)
+from stator.graph.recording.arguments import Arguments, Item, graphs_in, with_graphs
+from stator.graph.recording.asking import ask_of_nothing, ask_of_outs, ask_of_overlap
 from stator.graph.recording.errors import (
     Apart,
     DataDependent,
-    OperatorError,
-    RecordingError,
     Unsupported,
 )
-from stator.graph.recording.failures import failure_of, quiet, refusal_of_nothing
+from stator.graph.recording.failures import failure_of, quiet
+from stator.graph.recording.function_modes import without_modes
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.naming import Names
 from stator.graph.recording.operations import (
@@ -73,6 +76,8 @@ from stator.graph.recording.operations import (
     run_target,
 )
 from stator.graph.recording.origins import ModuleStack, note_origin
+from stator.graph.recording.recorded import Input, Recorded, Taken
+from stator.graph.recording.wrapped import WRAPPERS_IN_REGIONS, Wrapped
 from stator.graph.unknown.checks import insert_checks
 from stator.graph.unknown.kernels import Kernels, is_symbolic
 from stator.graph.unknown.questions import Asker
@@ -84,46 +89,14 @@ from stator.torchlib.fakes import (
     FakeTensorMode,
     disable_fake_tensor_cache,
 )
-from stator.torchlib.modes import default_device, device_constructors, enable_python_dispatcher
+from stator.torchlib.modes import default_device, enable_python_dispatcher
 from stator.torchlib.tensors import DisableTorchFunction
-from stator.torchlib.transforms import is_functorch_wrapped_tensor
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
+LASTING: Final = "lasting"  # of a placeholder that the graph writes to, and the program holds
 _TENSOR_TYPES: Final = frozenset({torch.Tensor, torch.nn.Parameter})
-
-
-@dataclass(frozen=True)
-class Input:
-    """A placeholder: its name, and the value it stood for while recording."""
-
-    name: str
-    value: torch.Tensor | int = field(repr=False)
-
-    @property
-    def identity(self) -> object:
-        """An object of its own: the tensor, but ints that are equal may be one object."""
-        return self if type(self.value) is int else self.value
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """A finished graph, as a backend gets it."""
-
-    module: fx.GraphModule
-    inputs: list[Input]
-    example_inputs: list[Any]
-    fake_mode: FakeTensorMode
-
-
-class Taken(NamedTuple):
-    """What a tensor of one bool was taken to be."""
-
-    tensor: torch.Tensor
-    answer: bool
-    place: object
-    """Where the program has asked."""
 
 
 def _unseen(
@@ -154,6 +127,7 @@ class OutputGraph:
         self.apart = False  # whether sizes that depend on values are to be inputs
         self.default_device: torch.device | None = None  # set by a mode that is not seen here
         self.modules: ModuleStack = {}  # the calls of modules that are under way
+        self.annotations: Callable[[], dict[str, Any]] = dict  # what the program notes on nodes
         self._names = Names()
         self._inputs: dict[int, torch.Tensor] = {}  # id of a real tensor -> its fake
         self._placeholders: list[tuple[fx.Node, Input, torch.SymInt | int | None]] = []
@@ -162,9 +136,11 @@ class OutputGraph:
         self.regions: dict[str, torch.nn.Module] = {}  # by name: what nodes of the graph call
         self.inlined: dict[fx.Node, list[fx.Node]] = {}  # a call of a body: what refuses, instead
         self._real: list[torch.Tensor] = []  # ids in _inputs stay taken
+        self._lasting: list[tuple[fx.Node, torch.Tensor]] = []
         self._writes: dict[fx.Node, set[int]] = {}  # which storages a node changes
         self.written: set[int] = set()  # storages of tensors that may have been changed in place
         self.overwritten: set[int] = set()  # of those that were, also through `.data`
+        self.admit: Callable[[torch.Tensor], None] = refuse_wrapper  # one that an operation made
 
     def close(self) -> None:
         """Lets go of the program's tensors, and of all that leads back here."""
@@ -191,21 +167,25 @@ class OutputGraph:
         dynamic: Dynamic | None = None,
         within: int | None = None,
         static: bool = False,
+        lasting: bool = False,
     ) -> Any:
         """A placeholder for a real tensor or an int; the fake tensor or SymInt that stands for it.
 
         The same tensor twice is one placeholder. An int input is always symbolic: one that should
         be a constant is no input. It lies between `-within` and `within`. `static` says that the
         tensor's memory stays where it is between calls, as parameters' does (CUDA graphs need not
-        copy it): give it for buffers.
+        copy it): give it for buffers. `lasting` says that it may be expected to if the graph writes
+        to it, since an object of the program's holds it.
         """
         if type(value) is int:
             return self._add_int(name, value, within)
-        if type(value) not in _TENSOR_TYPES:
+        wraps = is_wrapper(value)
+        if type(value) not in _TENSOR_TYPES and not wraps:
             kind = f"{type(value).__module__}.{type(value).__qualname__}"
             raise Unsupported(f"{kind} can't be a graph input: only plain tensors and ints can")
         assert isinstance(value, torch.Tensor)
-        _check_capturable(value)
+        for part in plain_parts(value):
+            check_capturable(part)
         known = self._inputs.get(id(value))
         if known is not None:
             return known
@@ -213,11 +193,36 @@ class OutputGraph:
         if dynamic is None and dynamic_dims:
             dynamic = Dynamic(dynamic_dims)
         made = self.fakes.add(unique, value, dynamic)
-        node = self._placeholder(unique, type(value))
+        node = self._placeholder(unique, torch.Tensor if wraps else type(value))
         node.meta["example_value"] = made.fake
-        static = static or type(value) is torch.nn.Parameter
+        static = static or isinstance(value, torch.nn.Parameter)
         node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"} if static else {}
+        if lasting and not static:
+            self._lasting.append((node, made.fake))
         self.symbols.define_tensor(made.fake, node)
+        self._outermost.bind(made.fake, node)
+        if wraps:
+            self._outermost.bind_parts(made.fake)
+        self._inputs[id(value)] = made.fake
+        self._real.append(value)
+        self._placeholders.append((node, Input(unique, value), None))
+        return made.fake
+
+    def add_input_like(
+        self, name: str, value: torch.Tensor, model: FakeInput
+    ) -> torch.Tensor | None:
+        """The same for a tensor that is as another input but for its values; None if that is not
+        certain. No function mode may be active.
+        """
+        unique = self._names.unique(name)
+        made = self.fakes.add_like(unique, value, model)
+        if made is None:
+            self._names.free(unique)
+            return None
+        node = self._placeholder(unique, type(value))
+        static = type(value) is torch.nn.Parameter
+        node.meta["example_value"] = made.fake
+        node.meta["tensor_dict"] = {"_dynamo_static_input_type": "unguarded"} if static else {}
         self._outermost.bind(made.fake, node)
         self._inputs[id(value)] = made.fake
         self._real.append(value)
@@ -295,32 +300,39 @@ class OutputGraph:
             )
         device = self.default_device or default_device()
         if device is not None:
-            _apply_default_device(device, target, kwargs)
+            apply_default_device(device, target, kwargs)
         node_args, node_kwargs = self.arguments.of_call(target, args, kwargs)
         operands = operands_of(args, kwargs)
+        wrapped = Wrapped.among(operands)
+        if wrapped is not None:
+            wrapped.check(operation, self)
+            operands = with_parts(operands)
         before = versions(operands)
         if operation.resizes is not None and operation.resizes(args, kwargs):
             text = f"{operation.shown} gives its arguments another size"
             raise Unsupported(text, TensorStateChanged, whole=True)
         writes = operation.effect or "out" in kwargs
-        overlap = overlap_of(operands) if writes else None
-        result = self._run(operation, args, kwargs)
+        overlap = overlap_of(operands) if writes and wrapped is None else None
+        result = self.run(operation, args, kwargs, wrapped=wrapped is not None)
         if operation.lists:
             given = zip(map(id, operands), before, strict=True)
             count_changes(operation.name, args, kwargs, dict(given))
         if kwargs and operation.is_overload:
-            self._ask_of_outs(operation, args, kwargs)
-        if torch.is_inference_mode_enabled():
+            ask_of_outs(self, operation, args, kwargs)
+        if torch.is_inference_mode_enabled() and wrapped is None:
             detaches = operation.name == "detach" or args[1:] == ("data",)
             if not detaches:
                 result = self._as_view(result, operands)
-        if operands and are_empty(operands):
-            self._ask_of_nothing(operation, operands, args, kwargs)
+        if operands and wrapped is None and are_empty(operands):
+            ask_of_nothing(self, operation, operands, args, kwargs)
         written = changed_since(operands, before, operation.effect)
+        if written and wrapped is not None:  # what is below a wrapper counts no versions
+            wrapped.check_unchanged(operation)
+            written = with_parts(written)
         if written:
             if overlap is not None:
-                self._ask_of_overlap(overlap, written, operation, args, kwargs)
-            _check_written(operation, written)
+                ask_of_overlap(self, overlap, written, operation, args, kwargs)
+            check_written(operation, written)
             self.overwritten.update(map(storage_of, written))
         uncounted = operation.uncounted
         if written or uncounted:
@@ -334,10 +346,15 @@ class OutputGraph:
             return result
         if self.apart and pending:
             self._refuse_unknown(operation, result, operands)
+        wrappers: list[torch.Tensor] = []
         for tensor in produced:
-            if not isinstance(tensor, FakeTensor):
-                text = f"{operation.shown} makes a tensor that can't be followed while tracing"
-                raise Unsupported(text)
+            if type(tensor) is not FakeTensor:
+                self._admit_made(operation, tensor)
+                wrappers.append(tensor)
+        if wrapped is not None and pending and (produced or read):
+            forget(self.shape_env, operands)
+            text = f"{operation.shown} of a tensor of a subclass depends on values"
+            raise Unsupported(text, TensorSubclass)
         node = self._record(target, node_args, node_kwargs, result, stack_trace)
         if written or result is None:
             node.meta[KEEP] = True
@@ -349,9 +366,21 @@ class OutputGraph:
         if target is setattr:
             self.fakes.touched = True
         self.arguments.bind(result, node)
+        for tensor in wrappers:
+            self.arguments.bind_parts(tensor)
         if pending:
             self._bind_symbols(node, result, produced)
         return result
+
+    def _admit_made(self, operation: Operation, tensor: torch.Tensor) -> None:
+        """A wrapper is the result of an operation."""
+        parts = list(plain_parts(tensor)) if is_wrapper(tensor) else []
+        if not parts or any(type(part) is not FakeTensor for part in parts):
+            text = f"{operation.shown} makes a tensor that can't be followed while tracing"
+            raise Unsupported(text)
+        if type(self.arguments) is not Arguments:
+            raise Unsupported(WRAPPERS_IN_REGIONS, RegionContents)
+        self.admit(tensor)
 
     @contextmanager
     def outside_of_regions(self) -> Iterator[None]:
@@ -399,10 +428,18 @@ class OutputGraph:
         for tensor in produced:
             self.symbols.define_result(tensor, self.arguments.node(tensor))
 
-    def _run(self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def run(
+        self,
+        operation: Operation,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        wrapped: bool = False,
+    ) -> Any:
+        """Carries an operation out on fakes; a wrapper may be among its operands (`wrapped`)."""
         quiet.depth += 1
         try:
-            with self.fakes.mode:
+            with self.fakes.mode, without_modes() if operation.nested else nullcontext():
                 if operation.recurrent:
                     with self.shape_env.questions.by(Asker.KERNEL):
                         found = recurrent_results(operation.target, args, kwargs)
@@ -411,6 +448,9 @@ class OutputGraph:
                 elif operation.packed:
                     with self.shape_env.questions.by(Asker.KERNEL):
                         return packed_results(operation.name, self.shape_env, args, kwargs)
+                if wrapped:
+                    with enable_python_dispatcher(), disable_fake_tensor_cache(self.fakes.mode):
+                        return run_target(operation.target, args, kwargs)
                 plain = not self.symbols or not is_symbolic((args, kwargs))
                 if plain or is_identity(operation.name, args, kwargs):
                     try:
@@ -437,7 +477,7 @@ class OutputGraph:
                 error,
                 operation.shown,
                 operation.run,
-                operation.torchs,
+                operation.torchs and not wrapped,
                 args,
                 kwargs,
             ) from error
@@ -464,82 +504,6 @@ class OutputGraph:
                         return torch.as_strided(given, *place)
         return result
 
-    def _ask_of_nothing(
-        self,
-        operation: Operation,
-        operands: Sequence[torch.Tensor],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> None:
-        """Raises what eager does, if it refuses tensors without values that a fake kernel takes."""
-        refusal = refusal_of_nothing(operation.run, operation.torchs, args, kwargs)
-        if refusal is None:
-            return
-        forget(self.shape_env, operands)
-        if self.symbols:  # it may depend on them, and nobody has asked about their values
-            text = f"{operation.shown} refuses an empty tensor, which may depend on open sizes"
-            raise Unsupported(text)
-        raise refusal
-
-    def _ask_of_outs(
-        self, operation: Operation, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
-        """Refuses an operator that resizes `out=` arguments where its fake kernel does not."""
-        target: Any = operation.target
-        outs = Outs.of(target, kwargs)
-        if outs is None:
-            return
-        wanted = None
-        if outs.twin is not None:
-            left = {name: value for name, value in kwargs.items() if name not in outs.names}
-            wanted = list(tensors_in(self._run(operation_of(outs.twin), args, left)))
-        if wanted is None or not outs.fit(wanted, kwargs):
-            forget(self.shape_env, tensors_in((args, kwargs)))
-            text = f"{operation.shown} gives its arguments another size"
-            raise Unsupported(text, TensorStateChanged)
-
-    def _ask_of_overlap(
-        self,
-        overlap: Overlap,
-        written: Sequence[torch.Tensor],
-        operation: Operation,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-    ) -> None:
-        """Raises what eager does, if it refuses to write to memory that the call also reads."""
-        name = operation.name
-        with DisableTorchFunction():
-            if not operation.torchs:
-                found: Answer | OperatorError = Answer.MIXED
-            elif name in ("setitem", "__setitem__"):
-                found = overlap.answer_of_items(operation.run, args, self._part(*args[:2]))
-            else:
-                lists = changed_lists(name, args, kwargs)
-                even = is_elementwise(name) or is_in_place(name, args, kwargs)
-                found = overlap.answer(
-                    operation.run, args, kwargs, written, lists, elementwise=even
-                )
-        if found is Answer.FINE:
-            return
-        forget(self.shape_env, tensors_in((args, kwargs)))
-        if found is Answer.MIXED or self.symbols:  # it may depend on open sizes, as above
-            text = f"{operation.shown} writes to memory that it also reads"
-            raise Unsupported(text, SharedMemory)
-        raise found
-
-    def _part(self, tensor: torch.Tensor, key: Any) -> torch.Tensor | None:
-        """The part of a tensor that an assignment to items writes to, if it is a view."""
-        if key is Ellipsis:
-            return tensor
-        try:
-            part = self._run(operation_of(operator.getitem), (tensor, key), {})
-        except RecordingError:
-            return None
-        shared = isinstance(part, torch.Tensor) and storage_of(part) == storage_of(tensor)
-        if not shared:
-            forget(self.shape_env, [tensor])
-        return part if shared else None
-
     def _record(
         self,
         target: Target,
@@ -553,50 +517,83 @@ class OutputGraph:
         else:
             node = self.graph.create_node("call_function", target, args, kwargs)
         note_origin(node, self.modules, stack_trace)
+        self._annotate(node)
         if result is not None:
             node.meta["example_value"] = result
         return node
 
+    def _annotate(self, node: fx.Node) -> None:
+        """What the program notes on the nodes that it makes now."""
+        found = self.annotations()
+        if found:
+            node.meta["custom"] = found
+
     @_unseen
     def call_region(
-        self, name: str, module: torch.nn.Module, args: Sequence[Any], *, stack_trace: str | None
+        self,
+        name: str,
+        module: torch.nn.Module,
+        args: Sequence[Any],
+        *,
+        stack_trace: str | None,
+        rule: torch.nn.Module | None = None,
+        results: Sequence[torch.Tensor] | None = None,
+        renewed: Collection[int] = (),
     ) -> Any:
-        """Calls a module that holds a subgraph; one `call_module` node."""
+        """Calls a module that holds a subgraph; one `call_module` node.
+
+        `rule` answers for it on fake tensors, if there is something easier to run. If the program
+        has its `results` already, these are the tensors that stand for them. Those `renewed` are
+        tensors that it is given: from here on, they are its results.
+        """
         unique = f"{name}_{len(self.regions)}"
         node_args = self.arguments.of(tuple(args))
-        result = self._run(operation_of(module), tuple(args), {})
+        result = self.run(operation_of(rule or module), tuple(args), {})
+        if results is not None:
+            result = tuple(results)
         self.regions[unique] = module
         node = self.graph.create_node("call_module", unique, node_args)
+        node.meta.update(
+            draws_of(each for each in module.modules() if isinstance(each, fx.GraphModule))
+        )
         node.meta["example_value"] = result
         note_origin(node, self.modules, stack_trace)
+        self._annotate(node)
         self.keep(node)
         self.arguments.bind(result, node)
+        for place in renewed:
+            self.arguments.rebind(result[place], Item(node, place))
         return result
 
     @_unseen
     def call_operator(
-        self, operator: Any, args: Sequence[Any], *, names: Sequence[str], stack_trace: str | None
+        self,
+        operator: Any,
+        args: Sequence[Any],
+        *,
+        names: Sequence[str],
+        stack_trace: str | None,
+        rule: Callable[..., Any] | None = None,
     ) -> Any:
         """Calls an operator that takes graphs; they are attributes of the graph module.
 
-        `names` are those of the graphs, in their order among the arguments.
+        `names` are those of the graphs, in their order among the arguments. `rule` answers for the
+        operator on fake tensors, if its own rule is not to.
         """
         number = len(self.regions)
-        rest = iter(names)
-        bodies = {
-            f"{next(rest)}_{number}": given for given in args if isinstance(given, fx.GraphModule)
-        }
+        graphs = list(graphs_in(args))
+        bodies = {f"{name}_{number}": body for name, body in zip(names, graphs, strict=True)}
         held = {id(body): name for name, body in bodies.items()}
-        places = [None if id(given) in held else self.arguments.of(given) for given in args]
+        places = with_graphs(args, self.arguments.of, lambda body: body)
         operands = list(tensors_in(args))
         before = [version(tensor) for tensor in operands]
-        result = self._run(operation_of(operator), tuple(args), {})
+        result = self.run(operation_of(rule or operator), tuple(args), {})
         self.regions.update(bodies)
-        node_args = tuple(
-            self.graph.get_attr(held[id(given)]) if id(given) in held else place
-            for given, place in zip(args, places, strict=True)
+        node_args = with_graphs(
+            places, lambda place: place, lambda body: self.graph.get_attr(held[id(body)])
         )
         node = self._record(operator, node_args, {}, result, stack_trace)
+        node.meta.update(draws_of(graphs))
         written = [
             tensor for old, tensor in zip(before, operands, strict=True) if old != version(tensor)
         ]
@@ -657,6 +654,9 @@ class OutputGraph:
             if self.symbols.unbacked:
                 name_sizes(self.graph, self.shape_env.backed_var_to_val)
         self._protect_constants(outputs)
+        for node, fake in self._lasting:
+            if storage_of(fake) in self.overwritten:
+                node.meta[LASTING] = True
         mode, fakes = self.fakes.pristine()
         tensors = iter(fakes)
         inputs: list[Input] = []
@@ -668,7 +668,7 @@ class OutputGraph:
                 examples.append(example)
             else:
                 self.graph.erase_node(node)
-        attributes = self._attributes_in_use()
+        attributes = self.attributes_of(self.graph)
         module = fx.GraphModule(attributes, self.graph)
         # With these, AOTAutograd reads the placeholders' sources and which of them are static.
         module.meta["dynamo_compile_id"] = None
@@ -678,24 +678,6 @@ class OutputGraph:
         forget_bindings(self.graph, self.shape_env)
         self.shape_env.handed_over = True
         return Recorded(module, inputs, examples, mode)
-
-    def without_result(self, outputs: Sequence[Any]) -> set[fx.Node]:
-        """The nodes that need not be computed for these results and for what becomes of inputs.
-
-        A backend may leave them out, also where the program changes tensors that it has made.
-        """
-        given = {storage_of(each.fake) for each in self.fakes.inputs}
-        left = [self.arguments.node(tensor) for tensor in tensors_in(list(outputs))]
-        for node in self.graph.nodes:
-            if KEEP not in node.meta:
-                continue
-            written = node.meta.get(WRITTEN)
-            if written is None:  # it may be any
-                operands = (each.meta.get("example_value") for each in node.all_input_nodes)
-                written = {storage_of(each) for each in operands if isinstance(each, torch.Tensor)}
-            if not given.isdisjoint(written):
-                left.append(node)
-        return set(self.graph.nodes).difference(computed_from(left))
 
     def _drop_unused(self) -> None:
         for node in reversed(self.graph.nodes):
@@ -728,44 +710,11 @@ class OutputGraph:
             for node, fake, made in self._constants
         )
 
-    def _attributes_in_use(self) -> dict[str, Any]:
-        return self.attributes_of(self.graph)
-
     def attributes_of(self, graph: fx.Graph) -> dict[str, Any]:
         """The constants and regions that a graph mentions."""
         names = {node.target for node in graph.nodes if node.op in ("get_attr", "call_module")}
         held = {**self._attributes, **self.regions}
         return {name: value for name, value in held.items() if name in names}
-
-
-def _apply_default_device(device: torch.device, target: Target, kwargs: dict[str, Any]) -> None:
-    """What torch's function mode for `torch.set_default_device` would do, were it active."""
-    wanted = kwargs.get("device") is None and not isinstance(target, tuple)
-    if wanted and target in device_constructors():
-        kwargs["device"] = device
-
-
-def _check_written(operation: Operation, written: Sequence[torch.Tensor]) -> None:
-    """Refuses a change that real kernels or autograd refuse, and those of fakes may not."""
-    if any(each.requires_grad and not differentiable(each) for each in written):
-        text = f"{operation.shown} puts a result that requires grad into a tensor of integers"
-        raise Unsupported(text)
-    if not torch.is_inference_mode_enabled() and any(
-        view_kind(each) == IN_INFERENCE and not each.is_inference() for each in written
-    ):
-        text = f"{operation.shown} changes a view that was made in inference mode"
-        raise Unsupported(text, TensorStateChanged)
-
-
-def _check_capturable(tensor: torch.Tensor) -> None:
-    """Only plain memory with strides is followed."""
-    if tensor.layout is not torch.strided or tensor.is_nested:
-        kind = "a nested tensor" if tensor.is_nested else f"a tensor with layout {tensor.layout}"
-        raise Unsupported(f"{kind} can't be a graph input")
-    if tensor.is_quantized:
-        raise Unsupported("a quantized tensor can't be a graph input")
-    if is_functorch_wrapped_tensor(tensor):
-        raise Unsupported("a tensor inside vmap or grad can't be a graph input")
 
 
 __all__ = ["Input", "Item", "OutputGraph", "Recorded", "Target"]

@@ -37,6 +37,11 @@ class InnerArguments(Arguments):
     def tracks(self, value: object) -> bool:
         return super().tracks(value) or self._outer.tracks(value)
 
+    def is_made(self, value: object) -> bool:
+        """Whether the region itself has made something."""
+        given = any(each is value for each, _ in self.inputs)
+        return super().tracks(value) and not given
+
     def is_outer(self, value: object) -> bool:
         """Whether something was there before the region."""
         return self._outer.tracks(value)

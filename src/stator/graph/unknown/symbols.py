@@ -17,6 +17,7 @@ import torch.fx as fx
 from torch.fx.proxy import GraphAppendingTracer
 
 from stator.diagnostics.catalogue import RegionContents
+from stator.graph.fakes.wrappers import is_wrapper, parts_of
 from stator.graph.recording.errors import Unsupported
 from stator.torchlib.operators import sym_log2
 from stator.torchlib.shapes import PythonAnalysis, sympy_interp
@@ -76,6 +77,8 @@ class Origin:
     placeholder: fx.Node
     method: str | None = None
     args: tuple[int, ...] = ()
+    path: tuple[str, ...] = ()
+    """To what the input holds, if it is a wrapper."""
 
     @property
     def input(self) -> str:
@@ -83,11 +86,13 @@ class Origin:
 
     def read(self, value: Any) -> int:
         """The number, given the value of the input."""
+        for name in self.path:
+            value = getattr(value, name)
         return int(value if self.method is None else getattr(value, self.method)(*self.args))
 
     def __str__(self) -> str:
         call = f".{self.method}({', '.join(map(str, self.args))})" if self.method else ""
-        return f"{self.input}{call}"
+        return f"{'.'.join((self.input, *self.path))}{call}"
 
 
 @dataclass(frozen=True)
@@ -214,13 +219,18 @@ class Symbols:
             if isinstance(number.node.expr, sympy.Symbol):
                 self._defined.setdefault(number.node.expr, fact)
 
-    def define_tensor(self, fake: torch.Tensor, placeholder: fx.Node) -> None:
+    def define_tensor(
+        self, fake: torch.Tensor, placeholder: fx.Node, path: tuple[str, ...] = ()
+    ) -> None:
         """Notes the sizes, strides and the offset of an input."""
         for dim, size in enumerate(fake.shape):
-            self.define(size, Origin(placeholder, "size", (dim,)))
+            self.define(size, Origin(placeholder, "size", (dim,), path))
         for dim, stride in enumerate(fake.stride()):
-            self.define(stride, Origin(placeholder, "stride", (dim,)))
-        self.define(fake.storage_offset(), Origin(placeholder, "storage_offset"))
+            self.define(stride, Origin(placeholder, "stride", (dim,), path))
+        self.define(fake.storage_offset(), Origin(placeholder, "storage_offset", (), path))
+        if is_wrapper(fake):
+            for name, part in parts_of(fake):
+                self.define_tensor(part, placeholder, (*path, name))
 
     def argument(self, number: SymbolicNumber) -> fx.Node | int | float | bool:
         """A symbolic number as the argument of a node: another node, or what it always is."""
@@ -287,8 +297,14 @@ class Symbols:
         origin = fact.origin
         if origin.method is None:
             return origin.placeholder
-        with self.graph.inserting_after(self._last_placeholder()):
-            node = self.graph.call_method(origin.method, (origin.placeholder, *origin.args))
+        holder, last = origin.placeholder, self._last_placeholder()
+        for name in origin.path:
+            with self.graph.inserting_after(last):
+                holder = last = self.graph.call_function(getattr, (holder, name))
+            holder.meta["source_fn_stack"] = [(holder.name, getattr)]
+            holder.meta["example_value"] = getattr(holder.args[0].meta["example_value"], name)  # type: ignore[union-attr]
+        with self.graph.inserting_after(last):
+            node = self.graph.call_method(origin.method, (holder, *origin.args))
         node.meta["source_fn_stack"] = [(node.name, origin.method)]
         node.meta["example_value"] = fact.number
         return node

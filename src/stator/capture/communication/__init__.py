@@ -1,0 +1,1 @@
+"""Other processes: groups of them, and collectives as nodes of the graph."""

@@ -1,0 +1,79 @@
+"""Operations on wrappers (docs/subclasses.md): what they may not do to them.
+
+In: the operands of a call. Out: nothing, or `Unsupported`. The classes' own code runs on fakes, as
+a kernel does; afterwards each wrapper must still hold the same parts, or nobody would know what its
+attributes are.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from stator.diagnostics.catalogue import RegionContents, TensorSubclass
+from stator.graph.fakes.wrappers import flattened, is_wrapper, parts_of
+from stator.graph.recording.arguments import Arguments
+from stator.graph.recording.errors import Unsupported
+from stator.graph.recording.operations import Operation
+from stator.torchlib.fakes import FakeTensor
+
+if TYPE_CHECKING:
+    from stator.graph.recording.output import OutputGraph
+
+WRAPPERS_IN_REGIONS = "a tensor with `__torch_dispatch__` inside of a region of the graph"
+
+
+@dataclass(frozen=True)
+class Held:
+    """A wrapper, with what it holds before an operation."""
+
+    tensor: torch.Tensor
+    parts: tuple[tuple[str, torch.Tensor], ...]
+    context: Any
+
+    @classmethod
+    def of(cls, tensor: torch.Tensor) -> "Held":
+        _, context = flattened(tensor)
+        return cls(tensor, tuple(parts_of(tensor)), context)
+
+    def still_holds(self) -> bool:
+        """Whether it holds the same tensors, and is otherwise equal to what it was."""
+        now = Held.of(self.tensor)
+        if [name for name, _ in now.parts] != [name for name, _ in self.parts]:
+            return False
+        same = all(a is b for (_, a), (_, b) in zip(self.parts, now.parts, strict=True))
+        return same and (now.context is self.context or bool(now.context == self.context))
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """The wrappers among the operands of a call."""
+
+    held: tuple[Held, ...]
+
+    @classmethod
+    def among(cls, operands: Sequence[torch.Tensor]) -> "Wrapped | None":
+        """None if there are none."""
+        for each in operands:
+            if type(each) is not FakeTensor and is_wrapper(each):
+                break
+        else:
+            return None
+        return cls(tuple(Held.of(each) for each in operands if is_wrapper(each)))
+
+    def check(self, operation: Operation, graph: "OutputGraph") -> None:
+        """Whether the operation can be recorded at all."""
+        if type(graph.arguments) is not Arguments:
+            raise Unsupported(WRAPPERS_IN_REGIONS, RegionContents)
+        if operation.uncounted or operation.resized_as or operation.resizes is not None:
+            text = f"{operation.shown} of a tensor with `__torch_dispatch__`"
+            raise Unsupported(text, TensorSubclass)
+
+    def check_unchanged(self, operation: Operation) -> None:
+        """Something was written to: each holds the same tensors as before."""
+        for each in self.held:
+            if not each.still_holds():
+                kind = type(each.tensor).__qualname__
+                text = f"{operation.shown} gives a {kind} other tensors to hold"
+                raise Unsupported(text, TensorSubclass)

@@ -1,0 +1,106 @@
+"""What the cache serves, without the compiler: nothing of it is loaded, and it can take over."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = """
+import sys
+import time
+import torch
+import stator
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = torch.nn.Linear(4, 4)
+        self.calls = 0
+
+    def forward(self, x):
+        self.calls += 1
+        return torch.relu(self.a(x))
+
+def broken(x, n):
+    y = x.sin() * n
+    time.sleep(0)
+    return y.cos()
+
+torch.manual_seed(0)
+model, x = Model(), torch.randn(2, 4)
+compiled = stator.compile(model, backend=BACKEND)
+with torch.no_grad():
+    assert torch.allclose(compiled(x), torch.relu(model.a(x)), atol=1e-6)
+assert model.calls == 1
+split = stator.compile(broken, backend=BACKEND)
+for n in (2, 3):
+    assert torch.allclose(split(x, n), (x.sin() * n).cos(), atol=1e-6)
+heavy = ("stator.driver.compiler", "stator.capture", "sympy", "torch._dynamo", "torch._inductor")
+print([name for name in heavy if name in sys.modules])
+if len(sys.argv) > 1:  # what is not stored: the compiler takes over
+    assert torch.allclose(split(x[:1], 2), (x[:1].sin() * 2).cos(), atol=1e-6)
+    with torch.no_grad():
+        assert torch.allclose(compiled(x[:1]), torch.relu(model.a(x[:1])), atol=1e-6)
+    assert torch.allclose(split(x, 2), (x.sin() * 2).cos(), atol=1e-6)
+    print(stator.counters()["loaded"], stator.counters()["compiles"] > 0)
+"""
+RAISES = """
+import sys
+import torch
+import stator
+
+def program(x, i):
+    return x[i].sin()
+
+compiled = stator.compile(program, backend="eager")
+x = torch.ones(3)
+compiled(x, torch.tensor([0, 1]))
+try:
+    compiled(x, torch.tensor([0, 9]))
+except IndexError as error:
+    print(type(error).__name__, error.__traceback__.tb_next.tb_frame.f_code.co_name)
+"""
+
+
+def run(tmp_path: Path, source: str, *arguments: str) -> str:
+    path = tmp_path / "program.py"
+    path.write_text(source)
+    environment = {**os.environ, "STATOR_CACHE": "1", "STATOR_CACHE_DIR": str(tmp_path / "cache")}
+    ran = subprocess.run(
+        [sys.executable, str(path), *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.strip()
+
+
+def test_nothing_else_is_loaded(tmp_path: Path) -> None:
+    source = PROGRAM.replace("BACKEND", "'eager'")
+    assert "stator.driver.compiler" in run(tmp_path, source)
+    assert run(tmp_path, source) == "[]"
+
+
+def test_the_compiler_takes_over(tmp_path: Path) -> None:
+    source = PROGRAM.replace("BACKEND", "'eager'")
+    run(tmp_path, source)
+    told = run(tmp_path, source, "more").splitlines()
+    assert any(line == "[]" for line in told)
+    loaded, compiled = told[-1].split()[-2:]
+    assert int(loaded) >= 3
+    assert compiled == "True"
+
+
+def test_kernels_without_inductor(tmp_path: Path) -> None:
+    source = PROGRAM.replace("BACKEND", "'inductor'")
+    assert "torch._inductor" in run(tmp_path, source)
+    assert run(tmp_path, source) == "[]"
+
+
+def test_errors_of_graphs(tmp_path: Path) -> None:
+    first = run(tmp_path, RAISES)
+    assert first == "IndexError program"
+    assert run(tmp_path, RAISES) == first

@@ -1,0 +1,403 @@
+"""Whatever changes between two processes: what was stored is never used where it would be wrong.
+
+The second process is a second import: the program's module is executed anew, so all its functions,
+classes and modules are other objects; stator has forgotten everything but the folder.
+"""
+
+import os
+import sys
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import stator
+from stator.driver import loading
+
+PROGRAM = """
+import os
+import enum
+import torch
+from torch import nn
+
+SCALE = 2.0
+TABLE = {"bias": 0.5, "names": ["a", "b"]}
+SIZES = (3, 4)
+
+class Kind(enum.Enum):
+    UP = 1
+    DOWN = -1
+
+KIND = Kind.UP
+
+def decorated(function):
+    def inner(x):
+        return function(x) + 1
+    return inner
+
+@decorated
+def shifted(x):
+    return x * 3
+
+def helper(x, power=2, *, sign=1):
+    return sign * x ** power
+
+def maker(n):
+    def add(x):
+        return x + n
+    return add
+
+added = maker(10)
+
+class Base:
+    factor = 2
+
+    @property
+    def double(self):
+        return self.factor * 2
+
+    @staticmethod
+    def static(x):
+        return x - 1
+
+    @classmethod
+    def of(cls, x):
+        return x * cls.factor
+
+    def method(self, x):
+        return x + self.double
+
+class Thing(Base):
+    def __init__(self):
+        self.own = 4
+
+    def method(self, x):
+        return super().method(x) * self.own
+
+THING = Thing()
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4)
+        self.b = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+        self.flag = True
+        self.register_buffer("c", torch.ones(4))
+
+    def forward(self, x):
+        y = self.b(self.a(x)) + self.c
+        return y if self.flag else -y
+
+def program(model, x):
+    y = helper(x) * SCALE + TABLE["bias"] + len(TABLE["names"])
+    y = shifted(y) + added(y)
+    y = THING.method(y) + Thing.static(y) + Thing.of(y)
+    y = y * KIND.value + sum(SIZES)
+    if os.environ.get("PROGRAM_MODE") == "other":
+        y = y * 100
+    y = model(y)
+    return [torch.nn.functional.gelu(y) if torch.is_grad_enabled() else y, y.dtype, x.shape]
+"""
+
+
+def replaced(old: str, new: str) -> Callable[[str], str]:
+    def change(source: str) -> str:
+        assert old in source
+        return source.replace(old, new, 1)
+
+    return change
+
+
+EDITS: dict[str, Callable[[str], str]] = {
+    "a callee": replaced("sign * x ** power", "sign * x ** power + 1"),
+    "a default": replaced("power=2", "power=3"),
+    "a keyword default": replaced("sign=1", "sign=-1"),
+    "a constant": replaced("SCALE = 2.0", "SCALE = 2.5"),
+    "the type of a constant": replaced("SCALE = 2.0", "SCALE = 2"),
+    "a value in a dict": replaced('"bias": 0.5', '"bias": 1.5'),
+    "a list in a dict": replaced('["a", "b"]', '["a", "b", "c"]'),
+    "a tuple": replaced("SIZES = (3, 4)", "SIZES = (3, 5)"),
+    "which enum member": replaced("KIND = Kind.UP", "KIND = Kind.DOWN"),
+    "the value of an enum member": replaced("UP = 1", "UP = 7"),
+    "a decorator": replaced("function(x) + 1", "function(x) + 2"),
+    "a decorated function": replaced("return x * 3", "return x * 4"),
+    "no decorator": replaced("@decorated\ndef shifted", "def shifted"),
+    "a closure variable": replaced("maker(10)", "maker(11)"),
+    "a function in a function": replaced("return x + n", "return x - n"),
+    "a class attribute": replaced("factor = 2", "factor = 3"),
+    "a class attribute of a subclass": replaced(
+        "class Thing(Base):\n", "class Thing(Base):\n    factor = 5\n"
+    ),
+    "a property": replaced("return self.factor * 2", "return self.factor * 3"),
+    "a property that is a value": replaced(
+        "    @property\n    def double(self):\n        return self.factor * 2\n", "    double = 9\n"
+    ),
+    "a static method": replaced("return x - 1", "return x - 2"),
+    "a class method": replaced("return x * cls.factor", "return x * cls.factor * 2"),
+    "a method of a base": replaced("return x + self.double", "return x - self.double"),
+    "a method": replaced("super().method(x) * self.own", "super().method(x) / self.own"),
+    "no override": replaced(
+        "    def method(self, x):\n        return super().method(x) * self.own\n", ""
+    ),
+    "the bases": replaced(
+        "class Thing(Base):\n",
+        "class Other(Base):\n    @property\n    def double(self):\n        return 0\n\n"
+        "class Thing(Other):\n",
+    ),
+    "an attribute of an instance": replaced("self.own = 4", "self.own = 5"),
+    "an attribute that hides a method": replaced(
+        "self.own = 4", "self.own = 4\n        self.method = lambda x: x"
+    ),
+    "__getattribute__": replaced(
+        "class Thing(Base):\n",
+        "class Thing(Base):\n    def __getattribute__(self, name):\n"
+        "        found = object.__getattribute__(self, name)\n"
+        "        return 40 if name == 'own' else found\n\n",
+    ),
+    "__getattr__ for what is missing": replaced(
+        "self.own = 4",
+        "pass\n\n    def __getattr__(self, name):\n        return 6",
+    ),
+    "the forward of a module": replaced("+ self.c", "- self.c"),
+    "a submodule": replaced("nn.ReLU()", "nn.Tanh()"),
+    "a flag of a module": replaced("self.flag = True", "self.flag = False"),
+    "a buffer's size": replaced("torch.ones(4)", "torch.ones(1)"),
+    "a module's size": replaced("nn.Linear(4, 4), nn.ReLU()", "nn.Linear(4, 6), nn.Linear(6, 4)"),
+    "a hook": replaced(
+        'self.register_buffer("c", torch.ones(4))',
+        'self.register_buffer("c", torch.ones(4))\n'
+        "        self.a.register_forward_hook(lambda m, a, out: out * 2)",
+    ),
+    "the order of statements": replaced(
+        "y = shifted(y) + added(y)\n    y = THING",
+        "y = added(y)\n    y = shifted(y)\n    y = THING",
+    ),
+    "a global that hides a builtin": replaced(
+        "KIND = Kind.UP", "KIND = Kind.UP\nlen = lambda x: 9"
+    ),
+    "a replaced function of torch": replaced(
+        "KIND = Kind.UP",
+        "KIND = Kind.UP\nimport types as _types\n"
+        "torch = _types.SimpleNamespace(**{**vars(torch), 'is_grad_enabled': lambda: False})",
+    ),
+    "lines moved": replaced("SCALE = 2.0", "\n\n\nSCALE = 2.0"),
+    "the name of the program's parameter": replaced(
+        "def program(model, x)", "def program(model, z, x=None)"
+    ),
+}
+EDITS["the name of the program's parameter"] = lambda source: source.replace(
+    "def program(model, x):\n", "def program(model, z):\n    x = z + 1\n"
+)
+
+
+@contextmanager
+def environment(**values: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def default_dtype() -> Iterator[None]:
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@contextmanager
+def precision() -> Iterator[None]:
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
+def deterministic() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@contextmanager
+def patched_gelu() -> Iterator[None]:
+    functional: Any = torch.nn.functional
+    before = functional.gelu
+    functional.gelu = lambda x: x * 1000
+    try:
+        yield
+    finally:
+        functional.gelu = before
+
+
+@contextmanager
+def patched_linear() -> Iterator[None]:
+    linear: Any = torch.nn.Linear
+    before = linear.forward
+    linear.forward = lambda self, x: before(self, x) * 2
+    try:
+        yield
+    finally:
+        linear.forward = before
+
+
+@contextmanager
+def patched_call() -> Iterator[None]:
+    hook = torch.nn.modules.module.register_module_forward_hook(lambda m, a, out: out + 1)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def setting(name: str, value: Any) -> Callable[[], Any]:
+    return lambda: stator.config.patch(**{name: value})
+
+
+WORLDS: dict[str, Callable[[], Any]] = {
+    "an environment variable": lambda: environment(PROGRAM_MODE="other"),
+    "inference": torch.inference_mode,
+    "no grad": torch.no_grad,
+    "autocast": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "the default dtype": default_dtype,
+    "matmul precision": precision,
+    "deterministic algorithms": deterministic,
+    "a function of torch": patched_gelu,
+    "a method of torch": patched_linear,
+    "a global hook": patched_call,
+    "a setting of stator": setting("torch_kernels", False),
+    "a setting of Inductor": lambda: environment(TORCHINDUCTOR_FREEZING="1"),
+}
+
+
+def imported(source: str) -> types.ModuleType:
+    """The program, as a new process would import it."""
+    module = types.ModuleType("cached_program")
+    module.__file__ = "cached_program.py"
+    sys.modules["cached_program"] = module
+    exec(compile(source, "cached_program.py", "exec"), vars(module))
+    return module
+
+
+def process(source: str, x: Any, *, change: Callable[[Any], object] | None = None) -> int:
+    """One process; how much it has loaded."""
+    stator.reset()
+    module = imported(source)
+    torch.manual_seed(0)
+    model = module.Model().to(x.dtype)
+    if change is not None:
+        change(model)
+    before = stator.counters()
+    expected = outcome(module.program, model, x)
+    found = outcome(stator.compile(module.program, backend="eager"), model, x)
+    assert len(expected) == len(found)
+    for one, other in zip(expected, found, strict=True):
+        same = torch.equal(one, other) if isinstance(one, torch.Tensor) else one == other
+        assert same, (expected, found)
+        if isinstance(one, torch.Tensor):
+            assert one.requires_grad == other.requires_grad
+            assert one.dtype == other.dtype
+    after = stator.counters()
+    return int(after["loaded"] - before["loaded"])
+
+
+def outcome(function: Callable[..., Any], model: Any, x: Any) -> list[Any]:
+    try:
+        return list(function(model, x))
+    except Exception as error:
+        return [type(error), str(error)]
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    yield
+    sys.modules.pop("cached_program", None)
+
+
+X = torch.arange(8.0).reshape(2, 4) / 8
+
+
+def test_nothing_changed(cache: Path) -> None:
+    assert process(PROGRAM, X) == 0
+    assert process(PROGRAM, X) == 1
+    assert process(PROGRAM, X + 1) == 1
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_edited(cache: Path, name: str) -> None:
+    process(PROGRAM, X)
+    edited = EDITS[name](PROGRAM)
+    process(edited, X)
+    assert process(PROGRAM, X) == 1  # the old one is still there, and right
+    process(edited, X)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_another_world(cache: Path, name: str) -> None:
+    process(PROGRAM, X)
+    with WORLDS[name]():
+        process(PROGRAM, X)
+    process(PROGRAM, X)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [X.double(), X[:1], X[:, ::1].t().contiguous().t(), X.clone().requires_grad_(), X.half()],
+    ids=["dtype", "size", "strides", "requires_grad", "half"],
+)
+def test_another_tensor(cache: Path, x: torch.Tensor) -> None:
+    process(PROGRAM, X)
+    process(PROGRAM, x)
+
+
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "other weights": lambda m: m.a.weight.data.add_(1),
+    "frozen": lambda m: m.requires_grad_(False),
+    "evaluated": lambda m: m.eval(),
+    "double": lambda m: m.double(),
+    "a tied weight": lambda m: setattr(m.b[0], "weight", m.a.weight),
+    "another flag": lambda m: setattr(m, "flag", False),
+    "a replaced layer": lambda m: m.b.__setitem__(1, torch.nn.Sigmoid()),
+    "no bias": lambda m: setattr(m.a, "bias", None),
+    "a method of the instance": lambda m: setattr(m, "forward", lambda x: x),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_another_model(cache: Path, name: str) -> None:
+    process(PROGRAM, X)
+    process(PROGRAM, X, change=CHANGES[name])
+
+
+@pytest.mark.parametrize("name", ["python", "torch", "stator", "cpu", "platform", "asserts"])
+def test_another_version(
+    cache: Path, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    process(PROGRAM, X)
+    module: Any = loading
+    real = module.world
+    monkeypatch.setattr(module, "world", lambda **k: {**real(**k), name: "another"})
+    log = tmp_path / "log"
+    stator.set_logs("cache", out=str(log))
+    try:
+        assert process(PROGRAM, X) == 0
+    finally:
+        stator.set_logs()
+    assert f"{name} was " in log.read_text()

@@ -1,0 +1,1 @@
+"""More than one process: real ones, over gloo on this machine."""
