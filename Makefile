@@ -88,6 +88,7 @@ stress: $(READY)
 	    tests/capture/test_numbers_of_tensors.py tests/capture/test_shared_inputs.py)
 	$(if $(WITH_TORCH),STATOR_PROGRAMS=20000 $(BIN)/python -m pytest \
 	    tests/unknown/test_generated.py)
+	$(if $(WITH_TORCH),STATOR_HOSTILE=all $(BIN)/python -m pytest tests/hostile)
 
 # A break at 20,000 places of random programs; every construct, kind of break and depth.
 # More ranks, faults and the long checks of several processes (docs/distributed.md).

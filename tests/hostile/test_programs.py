@@ -1,4 +1,4 @@
-"""Each program in two modes; in all six with STATOR_HOSTILE=all."""
+"""Each program in one mode, by its name; in all six with STATOR_HOSTILE=all."""
 
 # mypy: ignore-errors
 
@@ -17,6 +17,9 @@ ALL = [
 
 @pytest.mark.parametrize("program", ALL)
 def test_as_in_eager(program):
-    chosen = MODES if os.environ.get("STATOR_HOSTILE") else (MODES[0], MODES[4])
+    one = MODES[
+        3 + len(program.name) % 2
+    ]  # aot_eager, with sizes that are left open late, or early
+    chosen = MODES if os.environ.get("STATOR_HOSTILE") else (one,)
     for backend, dynamic in chosen:
         assert not list(differences(program, backend, dynamic))

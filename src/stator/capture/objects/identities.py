@@ -107,7 +107,7 @@ class _Holding:
 
 def _nans(container: Any) -> Iterator[Any]:
     """The nans that are in a constant, in a dict as keys, or in a set."""
-    base = layout_base(type(container))
+    base: Any = layout_base(type(container))
     for item in base.__iter__(container):
         cls = type(item)
         if cls is float or cls is complex:
