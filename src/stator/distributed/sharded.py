@@ -15,14 +15,14 @@ from typing import Any, Final
 
 from torch import nn
 
-from stator.torchlib import hooks
+from stator.torchlib import distributed, hooks
 
 _MODULE: Final = "torch.distributed.fsdp"
 
 
 def in_use() -> bool:
-    """Whether there may be sharded modules at all."""
-    return _MODULE in sys.modules
+    """Whether there may be sharded modules: libraries load that part of torch for good measure."""
+    return _MODULE in sys.modules and distributed.default_group() is not None
 
 
 def is_sharded(module: object) -> bool:

@@ -10,12 +10,12 @@ class RegionContents(Break):
     title = "a region does more than compute tensors from tensors"
     what = (
         "The backward of a `torch.autograd.Function`, or a checkpointed function, changes what is "
-        "outside of it, hands a tensor out sideways, uses random state or options that a region does "
-        "not have, or contexts other than those of selective checkpointing. Or a backward reads what "
-        "may be different when the gradient is computed: a global, an attribute, a list. A "
-        "function of `torch.cond` or a loop also must not raise, change anything, or return its "
-        "own arguments; branches must return the same kinds of tensors, and loops what they are "
-        "given."
+        "outside of it, hands a tensor out sideways, uses random state or options that a region "
+        "does not have, or contexts other than those of selective checkpointing. Or a backward "
+        "reads what may be different when the gradient is computed: a global, an attribute, a "
+        "list. A function of `torch.cond` or a loop also must not raise, change anything, or "
+        "return its own arguments; branches must return the same kinds of tensors, and loops what "
+        "they are given."
     )
     why = (
         "A region is a graph of its own inside of one node, and may run more than once, and later "

@@ -115,16 +115,16 @@ class MarkMisfit(Break):
     title = "what was said about a function does not fit the call"
     what = (
         "A function is marked, and called in a way that the mark does not cover: one with "
-        "`assume_constant_result` gets a tensor or another object, one with a substitute is called "
-        "by C code, `error_on_graph_break` gets something else than True or False. A function that is "
-        "to be one node (`allow_in_graph`, `nonstrict_trace`, `leaf_function`) gets an object that is "
-        "no tree of tensors and constants, returns one, or fails on tensors without values; a leaf "
-        "has no `register_fake`, or changes its arguments."
+        "`assume_constant_result` gets a tensor or another object, one with a substitute is "
+        "called by C code, `error_on_graph_break` gets something else than True or False. A "
+        "function that is to be one node (`allow_in_graph`, `nonstrict_trace`, `leaf_function`) "
+        "gets an object that is no tree of tensors and constants, returns one, or fails on "
+        "tensors without values; a leaf has no `register_fake`, or changes its arguments."
     )
     why = (
         "A constant result is asked for once, while tracing. If it could depend on an object that "
-        "is known at run time only, the answer would be a guess. A node of a graph gets tensors and "
-        "numbers; all else must be the same in each call."
+        "is known at run time only, the answer would be a guess. A node of a graph gets tensors "
+        "and numbers; all else must be the same in each call."
     )
     fix = "call the marked function with constants only, or trees of tensors, and directly"
     example = """\

@@ -14,8 +14,9 @@ class TensorSubclass(Break):
         "are: other classes with `__torch_dispatch__`, and those whose code changes or reads what "
         "can't be guarded, such as a list of calls; classes with operators of their own "
         "(`__add__`, `__len__` …); printing or copying such tensors, changing their "
-        "`requires_grad`, `data` or sizes, reading their `grad`; and an operator between a tensor and an object that torch might "
-        "take for one, or for a number (`__torch_function__`, `__array__`, `__float__` …)."
+        "`requires_grad`, `data` or sizes, reading their `grad`; and an operator between a tensor "
+        "and an object that torch might take for one, or for a number (`__torch_function__`, "
+        "`__array__`, `__float__` …)."
     )
     why = (
         "The graph holds operations of torch on plain tensors. They get the class back behind "
