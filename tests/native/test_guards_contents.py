@@ -1,5 +1,6 @@
 """Checks on attributes, slots and deques: what an instance holds, without asking its class."""
 
+import weakref
 from collections import OrderedDict, deque
 from types import SimpleNamespace
 from typing import Any
@@ -222,3 +223,16 @@ def test_paths_read_as_programs_do() -> None:
 def test_words(check: G.Check, value: Any, text: str) -> None:
     failure = G.compile([G.Guard(X, check)]).explain((value,), None)
     assert str(failure) == f"guard 0: x: {text}"
+
+
+def test_members_of_c_types_that_are_nothing() -> None:
+    """C says None for them; a slot of a class that holds None is no empty one."""
+    callback: Any = weakref.ref.__dict__["__callback__"]
+    target = Plain()
+    assert holds(G.SlotEmpty(callback), weakref.ref(target))
+    assert not holds(G.SlotEmpty(callback), weakref.ref(target, print))
+    slot: Any = Slotted.__dict__["a"]
+    made = Slotted()
+    assert holds(G.SlotEmpty(slot), made)
+    made.a = None
+    assert not holds(G.SlotEmpty(slot), made)

@@ -28,6 +28,7 @@ from .sources import Source
 from .text import show
 
 CHECKS: Final = {name: number for number, name in enumerate(_core.GUARD_CHECKS)}
+_HEAP_TYPE: Final = 1 << 9  # of a type's __flags__: made by a class statement
 EXPRS: Final = {name: number for number, name in enumerate(_core.GUARD_EXPRS)}
 
 Reader = Callable[[Source], Any]
@@ -343,13 +344,15 @@ class SlotEmpty(Check):
     descriptor: MemberDescriptorType
 
     def holds(self, value: Any, read: Reader) -> bool:
-        if self.descriptor.__objclass__ not in type(value).__mro__:
+        owner = self.descriptor.__objclass__
+        if owner not in type(value).__mro__:
             return False
         try:
-            self.descriptor.__get__(value)
+            found = self.descriptor.__get__(value)
         except AttributeError:
             return True
-        return False
+        # C types may say None for nothing; a slot that a class has made holds it.
+        return found is None and not owner.__flags__ & _HEAP_TYPE
 
     def actual(self, value: Any) -> str:
         return "one"
