@@ -11,7 +11,7 @@ from torch import nn
 from torch._compile import _disable_dynamo
 
 import stator
-from stator.capture.calls import controls
+from stator.diagnostics.break_errors import WANTED
 from stator.testing import compilations, count
 
 from .tools import Recording
@@ -54,7 +54,7 @@ class TestErrorOnGraphBreak:
         assert torch.equal(told.result, function(X))
         assert told.graph_count == graphs
         assert told.eager == ()
-        assert not controls.WANTED.get()
+        assert not WANTED.get()
 
     def test_block(self) -> None:
         def function(x: torch.Tensor) -> torch.Tensor:
@@ -130,11 +130,11 @@ class TestErrorOnGraphBreak:
             assert torch.equal(call(X), breaks(X))
             with stator.error_on_graph_break(True), pytest.raises(stator.CaptureError):
                 call(X)
-            assert not controls.WANTED.get()
+            assert not WANTED.get()
         with stator.error_on_graph_break(True):
             with stator.error_on_graph_break(False):
                 assert torch.equal(call(X), breaks(X))
-            assert controls.WANTED.get()
+            assert WANTED.get()
         assert count(call).compiles == 1
 
     def test_what_is_captured_whole_does_not_depend_on_it(self) -> None:

@@ -145,12 +145,12 @@ class Compiler:
         self._forced: dict[object, CompiledFunction] = {}  # the same with other backends
 
     def __call__(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
+        if TRACING.now or another_traces():
+            return CALL_ORIGINAL  # called from what a trace runs for real, perhaps on fake tensors
         if builtins_are_replaced():
             if self.options.fullgraph:
                 raise CaptureError.of(self.label.name, InterpreterState(_REPLACED))
             return CALL_ORIGINAL
-        if TRACING.now or another_traces():
-            return CALL_ORIGINAL  # called from what a trace runs for real, perhaps on fake tensors
         taken = stance.current()
         if taken.name == "eager_on_recompile":
             announcements.declined(self.label, Why.STANCE)
