@@ -5,6 +5,7 @@ A few files by default; all of them with STATOR_TEST_CACHE=all, which takes minu
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,11 @@ def process(out: Path, cache: Path, names: list[str]) -> dict[str, Any]:
     return found
 
 
+def texts(guards: dict[str, list[str]]) -> list[list[str]]:
+    """What they say; an object has another address in another process."""
+    return [[re.sub(r"0x[0-9a-f]+", "…", each) for each in those] for those in guards.values()]
+
+
 def test_the_second_process(tmp_path: Path) -> None:
     names = [] if os.environ.get("STATOR_TEST_CACHE") == "all" else FILES
     first = process(tmp_path / "first.json", tmp_path / "cache", names)
@@ -35,8 +41,10 @@ def test_the_second_process(tmp_path: Path) -> None:
         assert len(after["wrong"]) <= len(before["wrong"]), name  # some differ from eager anyway
         if after["compiles"] == 0:
             warm += 1
-            assert after["loaded"] == before["compiles"], name
+            # One with an open size may have been stored last, and serves all of them now.
+            assert 0 < after["loaded"] <= before["compiles"], name
             guards = [each.removesuffix(" ") for each in before["guards"]]
-            assert guards == [each.removesuffix(" cached") for each in after["guards"]], name
-            assert list(before["guards"].values()) == list(after["guards"].values()), name
+            assert {each.removesuffix(" cached") for each in after["guards"]} <= {*guards}, name
+            known = texts(before["guards"])
+            assert all(each in known for each in texts(after["guards"])), name
     assert warm > 0.7 * len(first)

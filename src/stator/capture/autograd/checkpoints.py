@@ -107,7 +107,7 @@ def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: An
             region,
             inner.inputs,
             stack_trace=trace,
-            rule=body,
+            rule=body if selected is None else None,  # a policy is asked while it runs
             results=None if reentrant else outputs,
         )
         if selected is not None:
