@@ -45,6 +45,6 @@ def test_the_second_process(tmp_path: Path) -> None:
             assert 0 < after["loaded"] <= before["compiles"], name
             guards = [each.removesuffix(" ") for each in before["guards"]]
             assert {each.removesuffix(" cached") for each in after["guards"]} <= {*guards}, name
-            known = texts(before["guards"])
-            assert all(each in known for each in texts(after["guards"])), name
+            if before["compiles"] == 1:  # entries of one function have one name
+                assert texts(before["guards"]) == texts(after["guards"]), name
     assert warm > 0.7 * len(first)
