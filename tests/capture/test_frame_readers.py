@@ -120,4 +120,5 @@ def test_variables_of_the_caller(make):
     expected = plain(function(x()))
     for _ in range(3):
         assert plain(compiled(x())) == expected
-    assert ["mul"] in [graph[:1] for graph in backend.graphs]
+    if make is not of_a_closure:  # which goes on with that dict: it is split nowhere
+        assert ["mul"] in [graph[:1] for graph in backend.graphs]

@@ -20,8 +20,10 @@ def keeps_names(frame: Frame | None) -> bool:
     while frame is not None:
         if frame.code.co_flags & _OPTIMIZED:
             names = frame.namespace
+            # What lies on the stack lies on that of the continuation, the dict itself.
+            held = sum(each is names for each in frame.stack)
             if type(names) is dict and (
-                sys.getrefcount(names) > _ALONE
+                sys.getrefcount(names) > _ALONE + held
                 or not dict.keys(names) <= set(decode(frame.code).localsplus)
             ):
                 return True
