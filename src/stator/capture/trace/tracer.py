@@ -232,6 +232,7 @@ class Tracer(Attributes):
 
     def suspend(self, frame: Frame) -> BaseException:
         """The instructions have run out: the trace ends here."""
+        kept = keeps_names(frame)  # before anything else refers to what is on the stack
         try:
             self.calls.abandoned.settle(frame)
             self.hold_generators()
@@ -242,7 +243,7 @@ class Tracer(Attributes):
         if self.calls.abandoned.outlive(frame):
             lost = "a generator that is given up behind a graph break would be closed too late"
             return self.stop(frame, Finalizer(lost, whole=True))
-        if keeps_names(frame):
+        if kept:
             lost = "a function goes on with the dict that `locals()` has answered"
             return self.stop(frame, InterpreterState(lost, whole=True))
         pending = self.calls.abandoned.pending()
