@@ -70,7 +70,7 @@ STAGES = {
         lambda old: fault(when=lambda *args: "neg" in str(args[1]), otherwise=old),
     ),
     "a kernel": (
-        "stator.graph.recording.output.OutputGraph._run",
+        "stator.graph.recording.output.OutputGraph.run",
         lambda old: sympy_error(when=lambda *args: "neg" in str(args[1]), otherwise=old),
     ),
     "comparing sizes": (
