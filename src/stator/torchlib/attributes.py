@@ -17,6 +17,8 @@ OF_TENSORS: Final[dict[str, str]] = {
 }
 OF_OPERATORS: Final[dict[str, str]] = {
     "_schema": "what an operator takes, returns and writes",
+    "_overloadname": "which overload it is, by which it is found again",
+    "_qualified_op_name": "the operator that it is one of",
 }
 OF_AUTOGRAD: Final[dict[str, str]] = {
     "_backward_cls": "the class behind the node of a `torch.autograd.Function`",
@@ -40,6 +42,10 @@ OF_GRAPHS: Final[dict[str, str]] = {
 OF_MODULES: Final[dict[str, str]] = {
     "_call_impl": "what `module(x)` does",
     "_compiled_call_impl": "what it does after `module.compile()`",
+    "_forward_hooks": "what it does behind `forward`",
+    "_forward_hooks_with_kwargs": "which of these take keyword arguments",
+    "_forward_pre_hooks": "what it does before `forward`",
+    "_forward_pre_hooks_with_kwargs": "which of these take keyword arguments",
     "_internal": "torch's own logging, inside of the package for it",
 }
 OF_REPLICAS: Final[dict[str, str]] = {

@@ -1,9 +1,11 @@
 """Operators as objects, and operators whose names are private."""
 
+from typing import Final
+
 import torch
 from torch.fx.node import has_side_effect
 
-from .door import needed
+from .door import needed, optional
 
 with needed("an operator: `torch.ops.aten.add.Tensor`"):
     from torch._ops import OpOverload
@@ -61,11 +63,19 @@ with needed("operators that run a function over and over"):
     SCAN = torch.ops.higher_order.scan
     WHILE_LOOP = torch.ops.higher_order.while_loop
 
-with needed("operators that show something, in order"):
-    from torch._higher_order_ops import effects
+_AS_RECORDED: Final = "a backend may choose another order than the one of the graph"
+_register_effectful: Final = optional(
+    "torch._higher_order_ops.effects._register_effectful_op",
+    "operators that do something, in order",
+    _AS_RECORDED,
+)
+_EffectType: Final = optional(
+    "torch._higher_order_ops.effects._EffectType", "which order that is", _AS_RECORDED
+)
 
 
 def keep_in_order(operator: OpOverload) -> None:
     """Says of an operator that it is called for what it does, and in order."""
-    effects._register_effectful_op(operator, effects._EffectType.ORDERED)
+    if _register_effectful is not None and _EffectType is not None:
+        _register_effectful(operator, _EffectType.ORDERED)
     has_side_effect(operator)
