@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 import torch.fx as fx
 
-from stator.graph.recording.nested import is_call
+from stator.graph.recording.nested import calls_of
 from stator.torchlib.modes import dispatch_mode_stack
 from stator.torchlib.operators import INVOKE_SUBGRAPH
 
@@ -20,7 +20,7 @@ _REAL: Final = (torch.Tensor, torch.nn.Parameter)
 def run_bodies(module: fx.GraphModule) -> None:
     """Makes the code of a graph module, and of the graphs in it, call bodies as functions."""
     for part in module.modules():
-        if isinstance(part, fx.GraphModule) and any(map(is_call, part.graph.nodes)):
+        if isinstance(part, fx.GraphModule) and calls_of(part.graph):
             function: Any = type(part).forward
             function.__globals__["torch"] = _TORCH
 

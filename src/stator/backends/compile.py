@@ -19,7 +19,7 @@ from stator.graph.fakes.inputs import tensors_in
 from stator.graph.fakes.wrappers import asks, is_wrapper_class
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.modes import interruptible
-from stator.graph.recording.nested import as_modules, is_call, modules_in
+from stator.graph.recording.nested import as_modules, calls_of, modules_in
 from stator.graph.recording.state import preserved
 from stator.torchlib.backends import TracingContext, tracing
 from stator.torchlib.backends import functorch_config as aot_settings
@@ -95,8 +95,13 @@ def asks_classes(module: fx.GraphModule) -> bool:
 
     They have been asked when the graph was recorded: what it holds is what they made of the calls.
     """
-    values = (each.meta.get("example_value") for each in module.graph.nodes)
-    classes = {type(tensor) for value in values for tensor in tensors_in(value)}
+    classes = set()
+    for node in module.graph.nodes:
+        value = node.meta.get("example_value")
+        if isinstance(value, torch.Tensor):
+            classes.add(type(value))
+        else:
+            classes.update(map(type, tensors_in(value)))
     return any(is_wrapper_class(cls) and asks(cls) for cls in classes)
 
 
@@ -110,13 +115,13 @@ def _unasked(compiled: Compiled) -> Compiled:
 
 def as_it_is(module: fx.GraphModule) -> Compiled:
     """The graph, if the backend runs it as it is: whoever has seen it keeps what it was."""
-    if not any(map(is_call, module.graph.nodes)):
+    if not calls_of(module.graph):
         return module.forward
     graph = _AsGiven(module.graph).graph()
     modules_in(graph)
     found = fx.GraphModule(module, graph)
     for name, part in found.named_children():
-        if isinstance(part, fx.GraphModule) and any(map(is_call, part.graph.nodes)):
+        if isinstance(part, fx.GraphModule) and calls_of(part.graph):
             copied = copy.deepcopy(part)
             as_modules(copied)
             setattr(found, name, copied)
@@ -155,7 +160,7 @@ def _settings(module: fx.GraphModule) -> dict[str, Any]:
         settings.update(_OF_OPEN)
     if not config.donated_buffers:  # nobody knows yet how the backward will be called
         settings["donated_buffer"] = False
-    if any("recompute" in node.meta for node in module.graph.nodes):
+    if _is_noted(module, "recompute"):
         settings["enable_autograd_cache"] = False  # which does not look at these marks
     return settings
 
@@ -175,7 +180,15 @@ def _patched(settings: Mapping[str, Any]) -> Iterator[None]:
 
 def depends_on_values(module: fx.GraphModule) -> bool:
     """Whether there are sizes or numbers in a graph that only a run knows."""
-    return any("unbacked_bindings" in node.meta for node in module.graph.nodes)
+    return _is_noted(module, "unbacked_bindings")
+
+
+def _is_noted(module: fx.GraphModule, name: str) -> bool:
+    """Whether something is in the meta of a node."""
+    for node in module.graph.nodes:  # noqa: SIM110  (a generator is called for each)
+        if name in node.meta:
+            return True
+    return False
 
 
 def has_open_sizes(module: fx.GraphModule) -> bool:

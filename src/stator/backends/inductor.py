@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch.fx as fx
 
-from stator.graph.recording.nested import is_call
+from stator.graph.recording.nested import calls_of
 from stator.torchlib import inductor as torch_inductor
 
 from . import certain_dropout, packed_operator, recurrent, reshaped, vector_instructions
@@ -33,7 +33,7 @@ def inductor(
     `patches` are settings of ours; the user's mode and options overrule them, `overrules` those.
     """
     settings = {**(patches or {}), **config_patches(mode, options), **(overrules or {})}
-    if any(map(is_call, module.graph.nodes)):
+    if calls_of(module.graph):
         settings.update(_OF_REGIONS)
     recurrent.as_operators(module)
     packed_operator.as_operators(module)

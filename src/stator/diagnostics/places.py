@@ -4,6 +4,7 @@ Stage: diagnostics. In: frames under evaluation. Out: `Place`s, and lines of tex
 code at the innermost one, and who called it, with the frames of libraries taken together.
 """
 
+import functools
 import linecache
 import sysconfig
 from collections.abc import Iterator, Sequence
@@ -36,11 +37,11 @@ class Place(NamedTuple):
 
 def place(frame: Frame) -> Place:
     """Where a frame is."""
-    whole = _line(frame)
+    whole = line_of(frame)
     return whole._replace(columns=_columns(frame.code, frame.info.unit(frame.ip - 1), whole.line))
 
 
-def _line(frame: Frame) -> Place:
+def line_of(frame: Frame) -> Place:
     """The same, without columns: to find them takes longer than all the rest."""
     code = frame.code
     return Place(code.co_filename, frame.info.line(code, frame.ip - 1), code.co_qualname)
@@ -62,7 +63,7 @@ def stack(frame: Frame) -> tuple[Place, ...]:
 
 def lines(frame: Frame) -> tuple[Place, ...]:
     """The same, without columns."""
-    return tuple(map(_line, _frames(frame)))
+    return tuple(map(line_of, _frames(frame)))
 
 
 def _frames(frame: Frame) -> list[Frame]:
@@ -80,18 +81,26 @@ def _frames(frame: Frame) -> list[Frame]:
 
 def library(place: Place) -> str:
     """The file inside of an installed library that a place is in; empty for the user's own."""
+    return _library(place.file)
+
+
+@functools.lru_cache(1000)
+def _library(file: str) -> str:
     for folder in _INSTALLED:
-        _, found, rest = place.file.partition(folder)
+        _, found, rest = file.partition(folder)
         if found:
             return rest
-    if place.file.startswith(_STANDARD):
-        return place.file.removeprefix(_STANDARD)
-    return place.file if place.file.startswith("<frozen ") else ""
+    if file.startswith(_STANDARD):
+        return file.removeprefix(_STANDARD)
+    return file if file.startswith("<frozen ") else ""
 
 
 def users_own(places: Sequence[Place]) -> Place:
     """The innermost place that is in no library; the innermost one at all, if all are."""
-    return next((each for each in reversed(places) if not library(each)), places[-1])
+    for each in reversed(places):
+        if not _library(each.file):
+            return each
+    return places[-1]
 
 
 def source_line(place: Place) -> str:

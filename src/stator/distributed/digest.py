@@ -110,7 +110,8 @@ def exchanges_of(module: fx.GraphModule) -> dict[str, list[Exchange]]:
 def groups_of(graph: fx.Graph) -> list[Any]:
     """The process groups that the operators of a graph name."""
     found: dict[str, Any] = {}
-    for node in graph.nodes:
+    nodes = [each for each in graph.nodes if isinstance(each.target, OpOverload | OpOverloadPacket)]
+    for node in nodes:
         if _name(node) is not None:
             for each in node.args:
                 if type(each) is str and (group := distributed.group_of(each)) is not None:

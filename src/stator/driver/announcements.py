@@ -264,8 +264,9 @@ def generated(label: Label, number: int, seconds: float) -> None:
 
 def operators(module: fx.GraphModule) -> tuple[str, ...]:
     """What a graph calls, in order, by the names that a user knows."""
-    calls = (node for node in module.graph.nodes if node.op.startswith("call_"))
-    return tuple(map(name, calls))
+    calls = [node for node in module.graph.nodes if node.op.startswith("call_")]
+    names = {id(node.target): name(node) for node in calls}
+    return tuple([names[id(node.target)] for node in calls])
 
 
 def _titled(label: Label, title: str, lines: Any) -> str:

@@ -16,8 +16,8 @@ import torch
 import torch.fx as fx
 
 from stator.diagnostics.artefacts import Title
-from stator.diagnostics.places import Place, source_line
-from stator.driver.naming import Lines, lines_of, own_place
+from stator.diagnostics.places import Place, source_line, users_own
+from stator.driver.naming import Lines, lines_of
 from stator.driver.rerun import Rerun
 from stator.effects.exits import Entry
 from stator.emit.traceback import chain
@@ -82,7 +82,7 @@ class Failures:
         return ()
 
     def _note(self, error: BaseException) -> None:
-        places = dict.fromkeys(own_place(places) for places in self._lines.values() if places)
+        places = dict.fromkeys(users_own(places) for places in self._lines.values() if places)
         lines = [f"This happened in {self._title.graph}, which computes"]
         for place in list(places)[:_MOST]:
             lines.append(f"  {place.file}:{place.line}: {source_line(place).strip()}")

@@ -6,13 +6,12 @@ is; and, for each line of it, the frames of the program.
 """
 
 import linecache
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch.fx as fx
 
 from stator.diagnostics.artefacts import Title, publish, when_gone
-from stator.diagnostics.places import Place, library
+from stator.diagnostics.places import Place, users_own
 from stator.driver.records import places_in
 from stator.torchlib.tracers import forget_source
 
@@ -39,19 +38,18 @@ def lines_of(module: fx.GraphModule) -> Lines:
     lines = module.code.splitlines()
     first = next((n for n, line in enumerate(lines, 1) if line.startswith("def ")), 0)
     known: dict[str, list[Place]] = {}  # by line: deep programs have many, most of them the same
-
-    def places(text: str) -> Iterator[Place]:
-        for line in text.splitlines():
+    made: Lines = {}
+    for number, index in numbers.items():
+        if index is None or index >= len(nodes):
+            continue
+        places: list[Place] = []
+        for line in (nodes[index].stack_trace or "").splitlines():
             found = known.get(line)
             if found is None:
                 found = known[line] = places_in(line)
-            yield from found
-
-    return {
-        first + line: tuple(places(nodes[index].stack_trace or ""))
-        for line, index in numbers.items()
-        if index is not None and index < len(nodes)
-    }
+            places += found
+        made[first + number] = tuple(places)
+    return made
 
 
 def _annotated(code: str, places: Lines, title: Title) -> str:
@@ -59,7 +57,7 @@ def _annotated(code: str, places: Lines, title: Title) -> str:
     lines = code.splitlines()
     for number, found in places.items():
         if found and number <= len(lines) and lines[number - 1].strip():
-            lines[number - 1] += f"  # {own_place(found)}"
+            lines[number - 1] += f"  # {users_own(found)}"
     if lines and not lines[0].strip():
         lines[0] = f"# {title.graph}"
     return "\n".join([*lines, ""])
@@ -73,8 +71,3 @@ def _forget_with(module: fx.GraphModule, file: str) -> None:
 def _forget(file: str) -> None:
     linecache.cache.pop(file, None)
     forget_source(file)
-
-
-def own_place(places: Sequence[Place]) -> Place:
-    """The innermost frame that is not a library's, if there is one."""
-    return next((place for place in reversed(places) if not library(place)), places[-1])

@@ -21,7 +21,7 @@ import torch.fx as fx
 from stator.diagnostics.artefacts import Title, publish
 from stator.driver import graph_keys
 from stator.graph.passes.purity import KEEP, WRITTEN
-from stator.graph.recording.nested import CONFIG, is_call
+from stator.graph.recording.nested import CONFIG, calls_of, is_call
 from stator.torchlib.tensors import DisableTorchFunction
 
 _LEAST: Final = 4  # calls that are saved; for fewer, more pieces to compile cost more
@@ -90,7 +90,7 @@ class Pieces:
 
 def taken_apart(module: fx.GraphModule, examples: Sequence[Any]) -> Pieces | None:
     """The pieces of a graph; None if it is to stay whole."""
-    calls = [node for node in module.graph.nodes if is_call(node)]
+    calls = calls_of(module.graph)
     bodies = {str(node.args[1]) for node in calls}
     if len(calls) - len(bodies) < _LEAST:
         return None

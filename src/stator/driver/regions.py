@@ -9,7 +9,7 @@ from typing import Final
 
 import torch.fx as fx
 
-from stator.driver.naming import own_place
+from stator.diagnostics.places import users_own
 from stator.driver.records import name, places_of
 
 _SHOWN: Final = 6  # operators of a region that are named
@@ -21,7 +21,7 @@ def described(module: fx.GraphModule, depth: int = 0) -> Iterator[str]:
         bodies = dict(_bodies(module, node)) if node.op.startswith("call_") else {}
         if bodies:
             places = places_of(node)
-            where = f" at {own_place(places)}" if places else ""
+            where = f" at {users_own(places)}" if places else ""
             yield f"{'  ' * depth}{name(node)}{where}"
         for title, body in bodies.items():
             yield f"{'  ' * (depth + 1)}{title}: {_contents(body)}"

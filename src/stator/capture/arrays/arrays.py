@@ -55,6 +55,11 @@ _INDICES: Final[tuple[set[type], ...]] = ({int}, {bool})
 _COPY_HINT: Final = "return a copy of the array, or make the array before the compiled function"
 
 
+def converts(function: Any) -> bool:
+    """Whether a function of torch makes tensors of arrays, or arrays of tensors."""
+    return id(function) in _CONVERSIONS or getattr(function, "__name__", "") == "numpy"
+
+
 class Shared(NamedTuple):
     """A known array whose memory a tensor of the graph has, too."""
 

@@ -39,6 +39,7 @@ from stator.capture.calls.native_calls import (
 from stator.capture.calls.python_calls import evaluate, stand_in, standing
 from stator.capture.calls.scripts import SCRIPT, scripted_behind
 from stator.capture.calls.single_dispatch import implementation, is_dispatch, registry
+from stator.capture.calls.straight import Straight
 from stator.capture.calls.wrapped_functions import cached_behind, compiled_behind
 from stator.capture.communication.groups import Groups
 from stator.capture.iterators.abandoned_generators import Abandoned
@@ -110,6 +111,7 @@ class Calls:
         self.pending: list[Any] = []  # handles of collectives that were begun
         self.whole = False  # there is to be one graph: a break is an error
         self._rules: dict[int, leaves.Rule | None] = {}
+        self._straight = Straight(tracer.tensors)
         self.contracts: dict[int, Contract | None] = {}
         self.called: set[int] = set()  # ids of functions about which all is guarded
         self.made_caches: set[int] = set()  # ids of what `functools.lru_cache` made in the trace
@@ -137,6 +139,9 @@ class Calls:
         self, frame: Frame, callable: Any, args: list[Any], kwnames: tuple[str, ...] | None
     ) -> Any:
         while True:
+            result = self._straight.call(frame, callable, args, kwnames)
+            if result is not MISSING:
+                return result
             mark = marks.of(callable)
             if mark is not None:
                 return self.marked(frame, mark, callable, args, kwnames)
@@ -326,6 +331,8 @@ class Calls:
         if rule is not None and rule.kind is not leaves.Kind.EVALUATE:
             if rule.kind is leaves.Kind.FORBIDDEN and compiles_itself(frame, callable, args):
                 return args[0]
+            if rule.kind is leaves.Kind.RECORD:
+                self._straight.learn(callable)
             return self.tensors.apply(frame, rule, callable, *split(args, kwnames))
         handler = HANDLERS.get(id(callable))
         if handler is not None:

@@ -83,15 +83,20 @@ def put(callable: Any, mark: Mark) -> None:
     _slots[key] = _Slot(holder, mark)
 
 
+def is_marked(callable: Any) -> bool:
+    """Whether it was marked by us; torch's own marks are attributes."""
+    return id(callable) in _slots
+
+
 def of(callable: Any) -> Mark | None:
     """The mark of a callable. Never runs code of the program."""
     slot = _slots.get(id(callable))
     if slot is not None:
         return slot.mark
-    return _left_by_torch(callable) if type(callable) is FunctionType else None
+    return left_by_torch(callable) if type(callable) is FunctionType else None
 
 
-def _left_by_torch(function: FunctionType) -> Mark | None:
+def left_by_torch(function: FunctionType) -> Mark | None:
     """`torch.compiler.disable` and `torch._dynamo.disable` leave attributes on what they return.
 
     `allow_in_graph`, `nonstrict_trace` and `leaf_function` enter what they return in tables.

@@ -63,14 +63,18 @@ class ModuleCalls:
                 call = self._last.get(id(each.f_locals.get("self")))
                 if call is not None:
                     found.append(call)
-        return {call.key: (call.path, call.cls) for call in reversed(found)}
+        modules: dict[str, tuple[str, type]] = {}
+        for call in reversed(found):
+            modules[call.key] = call.path, call.cls
+        return modules
 
     def _under_way(self, innermost: Frame | None) -> list[_Call]:
         """The innermost first."""
         found: list[_Call] = []
         frame = innermost
-        while frame is not None:
-            if _is_call(frame.code):
+        while frame is not None:  # often deep: no call for each
+            code = frame.code
+            if code.co_name == _NAME and code.co_filename == _FILE:
                 if id(frame) not in self._entered:  # the trace began with it, or in the middle
                     self.entered(frame)
                 call = self._entered[id(frame)]

@@ -24,7 +24,8 @@ from stator.world.kinds import CONSTANTS
 if TYPE_CHECKING:
     from stator.capture.tensors.tensors import Tensors
 
-_FACTORIES: Final = frozenset(map(id, (torch.rand, torch.randn, torch.randint, torch.randperm)))
+FACTORIES: Final = frozenset({"rand", "randint", "randn", "randperm"})
+_FACTORIES: Final = frozenset(id(getattr(torch, name)) for name in FACTORIES)
 _OPTIONS: Final = frozenset({"size", "low", "high", "n", "dtype", "device", "layout"})
 MOST_BYTES: Final = 1 << 24  # of one constant
 _CPU: Final = torch.device("cpu")

@@ -43,12 +43,12 @@ class LeafViews:
     """Those of one trace."""
 
     def __init__(self) -> None:
-        self._mode = torch.is_grad_enabled()
+        self.mode = torch.is_grad_enabled()
         self._made: dict[int, _Made] = {}
 
     def note(self, frame: Frame | None, result: Any) -> None:
-        """An operator was recorded."""
-        if torch.is_grad_enabled() is self._mode or frame is None or frame.finished:
+        """An operator was recorded, in another mode than the one of the beginning."""
+        if frame is None or frame.finished:
             return
         with DisableTorchFunction():
             views = [each for each in tensors_in(result) if each.requires_grad and each._is_view()]
@@ -66,11 +66,11 @@ class LeafViews:
         graph = tracer.tensors.graph
         given = {storage_of(each) for each in graph.fakes.given_memory()}
         for out, own in zip(results, memory, strict=True):
-            alone = not self._mode and memory.count(own) == 1 and own not in given
+            alone = not self.mode and memory.count(own) == 1 and own not in given
             if id(out) in self._made and not alone and not _is_made_again(graph, out):
                 _refuse(tracer, self._made[id(out)])
             start = history(out)
-            if self._mode and start is not None and not paths.leaves(start):
+            if self.mode and start is not None and not paths.leaves(start):
                 _refuse(tracer, next(iter(self._made.values())))
 
 

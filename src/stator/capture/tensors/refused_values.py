@@ -218,11 +218,21 @@ def _asked(name: str) -> _Asked:
     return _Asked.SOME if refuses else _Asked.NONE
 
 
+@functools.lru_cache(10_000)
+def may_refuse(operation: Operation) -> bool:
+    """Whether one of torch's operations refuses some arguments by their values."""
+    return _asked_by(operation) is not _Asked.NONE
+
+
+def _asked_by(operation: Operation) -> _Asked:
+    name = operation.shown.rpartition(".")[2] if operation.is_overload else operation.name
+    return _asked(name)
+
+
 def _may_refuse(operation: Operation, args: Any) -> bool:
     if not operation.torchs:
         return True
-    name = operation.shown.rpartition(".")[2] if operation.is_overload else operation.name
-    match _asked(name):
+    match _asked_by(operation):
         case _Asked.NONE:
             return False
         case _Asked.ITEMS:

@@ -26,6 +26,10 @@ _FUNCTIONS: Final = {
     for function in (getattr(torch, name, None), getattr(torch.ops.aten, name).default)
 }
 
+PLACING: Final = frozenset(
+    f"{name}{overload}" for name in (*_STRIDED, *_RESIZING) for overload in ("", ".default")
+)  # the names of such operators
+
 
 def placing(target: Any) -> str:
     """The name of such an operator; empty for others."""

@@ -7,7 +7,7 @@ needed. A torch function mode catches the calls that C code makes on its own (`s
 import operator
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NoReturn
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -34,17 +34,23 @@ from stator.capture.numbers.scalars import SYMBOLS, Scalars, is_index
 from stator.capture.numbers.shapes import Shapes
 from stator.capture.objects import torch_values
 from stator.capture.objects.values import held, is_result_type
-from stator.capture.randomness.seeds import is_factory
+from stator.capture.randomness.seeds import FACTORIES, is_factory
 from stator.capture.regions.leaving import left
 from stator.capture.tensors.layouts import answered, check_layout
 from stator.capture.tensors.leaf_views import LeafViews
 from stator.capture.tensors.number_tensors import WRITTEN_OUT, written_out
 from stator.capture.tensors.overrides import Overrides
-from stator.capture.tensors.refused_values import Handled
+from stator.capture.tensors.refused_values import Handled, may_refuse
 from stator.capture.tensors.refusing_views import RefusingViews
 from stator.capture.tensors.state_changes import StateChanges
 from stator.capture.tensors.staying import is_held, is_static
-from stator.capture.tensors.strided import check_resized, check_strided, placing, sizes_before
+from stator.capture.tensors.strided import (
+    PLACING,
+    check_resized,
+    check_strided,
+    placing,
+    sizes_before,
+)
 from stator.capture.tensors.subclasses import Subclasses
 from stator.capture.tensors.tensor_attributes import TensorAttributes
 from stator.capture.tensors.tensor_state import TensorState
@@ -103,7 +109,10 @@ _DROPOUT: Final = frozenset(
     for end in ("", "_", "2d", "3d")
 )
 _NARROW: Final = (torch.narrow, ("method", "narrow"))  # may read where to start from a tensor
-_NUMBERS: Final = TypeSet(int, float, bool, type(None), torch.dtype)
+_LOOKED_AT: Final = _DROPOUT | WRITTEN_OUT | FACTORIES | PLACING | {"narrow", "pad"}  # by name
+_NUMBERS: Final = TypeSet(
+    int, float, bool, type(None), torch.dtype, torch.device, torch.layout, torch.memory_format
+)
 
 
 class RecordingMode(TorchFunctionMode):
@@ -258,22 +267,23 @@ class Tensors:
                 return gathered
         if kwargs and type(kwargs.get("generator")) is torch.Generator:
             return self.own.draws.operator(frame, target, args, kwargs)
-        if is_factory(target):
+        looked_at = operation.name in _LOOKED_AT
+        if looked_at and is_factory(target):
             if self.own.draws.seeded.handles(target):
                 return self.own.draws.seeded.draw(frame, target, args, kwargs or {})
             if self.own.draws.forked.handles(target, args, kwargs or {}):
                 return self.own.draws.forked.draw(frame, target, args, kwargs or {})
-        if kwargs or not self._are_plain(args):
+        if not (self._are_plain(args) and (not kwargs or self._are_plain(kwargs.values()))):
             self.ready((args, kwargs), Depth.DEEP)
             args, kwargs = self.arrays.numbers((args, kwargs), target)
-            if kwargs and kwargs.get("requires_grad") is True:
-                made = self.record(frame, target, args, {**kwargs, "requires_grad": False})
-                return self.own.requires_grad_(frame, made)
-        if operation.name in WRITTEN_OUT:
+        if kwargs and kwargs.get("requires_grad") is True:
+            made = self.record(frame, target, args, {**kwargs, "requires_grad": False})
+            return self.own.requires_grad_(frame, made)
+        if looked_at and operation.name in WRITTEN_OUT:
             written = written_out(self, frame, target, args, kwargs)
             if written is not MISSING:
                 return written
-        narrows = target in _NARROW
+        narrows = looked_at and target in _NARROW
         if target is pad:
             args = (args[0], self.scalars.numbers(frame, args[1]), *args[2:])
         elif operation.name in _DROPOUT and self.graph.symbols:  # 0 and 1 are made in another way
@@ -289,7 +299,7 @@ class Tensors:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                name = placing(target)
+                name = placing(target) if looked_at else ""
                 sizes = sizes_before(name, args, kwargs) if name or kwargs else None
                 result = self.graph.call(target, args, kwargs, stack_trace=trace)
                 if name or sizes is not None:
@@ -298,10 +308,12 @@ class Tensors:
                         if sizes is not None:
                             check_resized(self, name, args, kwargs, sizes)
                 self.shapes.assumed.note(frame)
-                self.handled.note(frame, operation, args)
+                if not operation.torchs or may_refuse(operation):
+                    self.handled.note(frame, operation, args)
                 if operation.attends:
                     self.own.settings.attended(next(iter(tensors_in((args, kwargs))), None))
-                self.leaf_views.note(frame, result)
+                if torch.is_grad_enabled() is not self.leaf_views.mode:
+                    self.leaf_views.note(frame, result)
                 if type(result) is tuple or type(result) is list:
                     self.refusing_views.note(frame, result)
                 return result
@@ -326,7 +338,7 @@ class Tensors:
                 raise left(untracked, "and is used") from None
         return self.refuse(error)
 
-    def _are_plain(self, args: tuple[Any, ...]) -> bool:
+    def _are_plain(self, args: Iterable[Any]) -> bool:
         """Whether there is nothing in arguments that C code would look into, or that is numpy's."""
         opaque = self.world.opaque
         for value in args:

@@ -223,8 +223,8 @@ def _retry(
 
 def operators_of(graph: OutputGraph) -> tuple[Any, ...]:
     """Those of the program, in its order."""
-    nodes = (n for n in graph.graph.nodes if n.op != "placeholder" and not reads_size(n))
-    return tuple((node.op, str(node.target)) for node in nodes)
+    nodes = [node for node in graph.graph.nodes if node.op != "placeholder"]
+    return tuple([(node.op, str(node.target)) for node in nodes if not reads_size(node)])
 
 
 def _positions(recorded: Recorded, tensors: Container[int]) -> Iterator[int]:

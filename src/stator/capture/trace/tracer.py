@@ -44,7 +44,7 @@ from stator.capture.trace.writes import Write, Writes
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break, Failed, Place
 from stator.diagnostics.catalogue import Finalizer, InterpreterState, ValueNeeded
-from stator.diagnostics.places import lines
+from stator.diagnostics.places import line_of
 from stator.effects import Perform
 from stator.effects.texts import Text
 from stator.evaluator import PACKAGE, Abort
@@ -128,6 +128,7 @@ class Tracer(Attributes):
         self.resumed: tuple[Sequence[Point], Sequence[Any]] = ((), ())  # where the trace begins
         self._held: list[Any] = []
         world.evaluated = self._run_ours
+        self._shown: dict[tuple[int, int], tuple[types.CodeType, str]] = {}  # lines, by place
         self.depth = 0  # frames that C code has started, the first one included
 
     # ------------------------------------------------------------------ frames
@@ -587,11 +588,25 @@ class Tracer(Attributes):
         """The user's lines, as FX prints them; the next node is noted as of the modules there."""
         below = surrounding() if self.depth > 1 else []
         self.tensors.graph.modules = self.modules.at(frame, below)
-        outer = [
-            Place(each.f_code.co_filename, each.f_lineno, each.f_code.co_qualname)
-            for each in reversed(below)
-        ]
-        return "\n".join(map(_shown, (*outer, *lines(frame))))
+        known = self._shown
+        texts: list[str] = []
+        step: Frame | None = frame
+        while step is not None:  # often deep: no call for what was shown before
+            code = step.code
+            at = id(code), step.ip
+            found = known.get(at)
+            if found is None:
+                ours = code.co_filename.startswith(PACKAGE)
+                found = known[at] = code, "" if ours else _shown(line_of(step))
+            if found[1]:
+                texts.append(found[1])
+            step = step.caller
+        for each in below:
+            texts.append(
+                _shown(Place(each.f_code.co_filename, each.f_lineno, each.f_code.co_qualname))
+            )
+        texts.reverse()
+        return "\n".join(texts)
 
 
 @functools.lru_cache(10_000)

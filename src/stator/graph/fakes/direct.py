@@ -134,13 +134,14 @@ def _elementwise(
 
 def _iterated(mode: Any, operands: Sequence[Any], result: torch.dtype | None) -> Any:
     first = operands[0]
-    shape = first.shape
-    if any(each.shape != shape for each in operands[1:]):
-        broadcast = _broadcast([each.shape for each in operands])
+    shapes = [each.shape for each in operands]
+    shape: Sequence[int] = shapes[0]
+    if len(operands) > 1 and shapes.count(shapes[0]) != len(operands):
+        broadcast = _broadcast(shapes)
         if broadcast is None:
             return NotImplemented
         shape = broadcast
-    if all(is_new(each) for each in operands) and 0 not in shape:
+    if False not in map(is_new, operands) and 0 not in shape:
         return _new(mode, first, shape, dtype=result)
     if not _on_cpu(first):
         return NotImplemented

@@ -35,8 +35,10 @@ def fake_mode(shape_env: Any) -> FakeTensorMode:
     ) -> Any:
         own = found()
         assert own is not None
-        if _has_wrapper(types):  # its own code is asked, which comes back here
-            return FakeTensorMode.dispatch(own, func, types, args, kwargs or {})
+        for cls in types:
+            if cls is not FakeTensor and is_wrapper_class(cls):
+                # Its own code is asked, which comes back here.
+                return FakeTensorMode.dispatch(own, func, types, args, kwargs or {})
         made: Any = direct(own, func, args, kwargs or {})
         if made is not NotImplemented:
             return made
@@ -54,10 +56,6 @@ def fake_mode(shape_env: Any) -> FakeTensorMode:
 
     mode.dispatch = dispatch  # type: ignore[method-assign]
     return mode
-
-
-def _has_wrapper(types: Sequence[type]) -> bool:
-    return any(cls is not FakeTensor and is_wrapper_class(cls) for cls in types)
 
 
 def _has_float(values: Iterable[Any]) -> bool:

@@ -431,6 +431,14 @@ def changed_since(
     return found
 
 
+def requires_grad(tensors: Sequence[torch.Tensor]) -> bool:
+    """Whether one of them does."""
+    for tensor in tensors:  # noqa: SIM110  (a generator is called for each)
+        if tensor.requires_grad:
+            return True
+    return False
+
+
 def are_empty(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether all have no values, for any size that is open."""
     for tensor in tensors:

@@ -145,9 +145,13 @@ def _compared(a: int, b: int, seen: Sequence[Sequence[int]], shape: Sequence[int
 
 def is_new(tensor: torch.Tensor) -> bool:
     """Whether it lies as a new tensor does: `is_contiguous` leaves out sizes of 1."""
-    if not tensor._has_symbolic_sizes_strides:
-        return tensor.stride() == contiguous(tensor.shape)
     step: Any = 1
+    if not tensor._has_symbolic_sizes_strides:
+        for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
+            if stride != step:
+                return False
+            step *= size or 1
+        return True
     for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride()), strict=True):
         if expression(stride) != step:
             return False

@@ -4,7 +4,7 @@ In: a graph that is being recorded. Out: how many of its operators draw, perhaps
 counts as often as its body draws (`DRAWS`, in the node's meta).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 import torch
@@ -68,8 +68,10 @@ def is_switched_off(node: fx.Node) -> bool:
     return type(given) is type(off) and given == off
 
 
-def nodes_of(module: torch.nn.Module) -> Iterator[fx.Node]:
+def nodes_of(module: torch.nn.Module) -> list[fx.Node]:
     """The nodes of a graph, and of the regions in it."""
+    found: list[fx.Node] = []
     for part in module.modules():
         if isinstance(part, fx.GraphModule):
-            yield from part.graph.nodes
+            found += part.graph.nodes
+    return found

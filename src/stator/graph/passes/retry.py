@@ -219,8 +219,15 @@ def changes_of(graph: OutputGraph, recorded: Recorded) -> Changes:
         if any(storage_of(part.fake) in graph.overwritten for part in each.in_memory())
     ]
     changed = {*counted, *(graph.node(each.fake) for each in overwritten)}
-    nodes = list(nodes_of(recorded.module))
+    nodes = nodes_of(recorded.module)
+    pure: dict[tuple[str, int], bool] = {}  # by id of the target, if nothing else is noted
     for node in nodes:
+        if _MARKS.isdisjoint(node.meta):
+            key = node.op, id(node.target)
+            if key not in pure:
+                pure[key] = _only_computes(node)
+            if pure[key]:
+                continue
         name = _name(node)
         others = others or not _may_run_twice(node, name)
         random = random or draws(node)
@@ -267,6 +274,15 @@ def _placeholders(recorded: Recorded) -> list[fx.Node]:
     return [node for node in recorded.module.graph.nodes if node.op == "placeholder"]
 
 
+_MARKS: Final = frozenset({DRAWS, KEEP, ONCE})
+
+
+def _only_computes(node: fx.Node) -> bool:
+    """Whether a node without such marks, and all others of its target, change nothing at all."""
+    name = _name(node)
+    return _may_run_twice(node, name) and name not in UNCOUNTED and not may_draw(node)
+
+
 def _name(node: fx.Node) -> str:
     if isinstance(node.target, OpOverload):
         return str(node.target._schema.name.partition("::")[2])
@@ -291,10 +307,15 @@ def draws(node: fx.Node) -> bool:
     """Whether a node draws random numbers, or calls a body that does."""
     if node.meta.get(DRAWS):
         return True
-    name = _name(node)
+    return may_draw(node) and (isinstance(node.target, OpOverload) or not is_switched_off(node))
+
+
+def may_draw(node: fx.Node) -> bool:
+    """Whether nodes of its target draw random numbers, with some arguments."""
     if isinstance(node.target, OpOverload):
         return torch.Tag.nondeterministic_seeded in node.target.tags
-    return (name.strip("_") in RANDOM or name in RANDOM) and not is_switched_off(node)
+    name = _name(node)
+    return name.strip("_") in RANDOM or name in RANDOM
 
 
 def _is_restorable(given: FakeInput) -> bool:

@@ -14,13 +14,22 @@ from stator.graph.fakes.inputs import tensors_in
 from stator.graph.fakes.memory import storage_of
 from stator.graph.passes.ancestry import computed_from
 from stator.graph.passes.drawing import nodes_of
-from stator.graph.passes.retry import draws
+from stator.graph.passes.purity import DRAWS
+from stator.graph.passes.retry import draws, may_draw
 from stator.graph.recording.output import OutputGraph
 
 
 def unused_draws(graph: OutputGraph, outputs: Sequence[Any]) -> list[torch.Tensor]:
     """What random operators have made that none of the results is computed from."""
-    drawing = [node for node in graph.graph.nodes if _draws(graph, node)]
+    pure: set[tuple[str, int]] = set()  # what draws nothing, by id of the target
+    drawing: list[fx.Node] = []
+    for node in graph.graph.nodes:
+        key = node.op, id(node.target)
+        if key not in pure or DRAWS in node.meta:
+            if _draws(graph, node):
+                drawing.append(node)
+            elif node.op != "call_module" and not may_draw(node):
+                pure.add(key)
     if not drawing:
         return []
     results = list(tensors_in(list(outputs)))

@@ -6,7 +6,7 @@ once is put in the place of its call at the end.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -64,8 +64,10 @@ def is_call(node: fx.Node) -> bool:
     return node.op == "call_function" and node.target is INVOKE_SUBGRAPH
 
 
-def calls_of(graph: fx.Graph) -> Iterator[fx.Node]:
-    return (node for node in graph.nodes if is_call(node))
+def calls_of(graph: fx.Graph) -> Sequence[fx.Node]:
+    """In their order."""
+    found: Sequence[fx.Node] = graph.find_nodes(op="call_function", target=INVOKE_SUBGRAPH)
+    return found
 
 
 def inline_single(graph: OutputGraph) -> None:
@@ -138,7 +140,7 @@ def as_modules(module: fx.GraphModule) -> bool:
 
 def modules_in(graph: fx.Graph) -> bool:
     """The same in one graph, whose code is still to be made."""
-    calls = list(calls_of(graph))
+    calls = calls_of(graph)
     for node in calls:
         with graph.inserting_before(node):
             made = graph.call_module(str(node.args[1]), tuple(node.args[2:]))

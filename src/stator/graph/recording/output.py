@@ -36,6 +36,7 @@ from stator.graph.fakes.inputs import (
     are_empty,
     changed_since,
     operands_of,
+    requires_grad,
     tensors_in,
     version,
     versions,
@@ -304,7 +305,11 @@ class OutputGraph:
             apply_default_device(device, target, kwargs)
         node_args, node_kwargs = self.arguments.of_call(target, args, kwargs)
         operands = operands_of(args, kwargs)
-        wrapped = Wrapped.among(operands)
+        wrapped = None
+        for operand in operands:
+            if type(operand) is not FakeTensor:
+                wrapped = Wrapped.among(operands)
+                break
         if wrapped is not None:
             wrapped.check(operation, self)
             operands = with_parts(operands)
@@ -518,7 +523,9 @@ class OutputGraph:
         else:
             node = self.graph.create_node("call_function", target, args, kwargs)
         note_origin(node, self.modules, stack_trace)
-        self._annotate(node)
+        noted = self.annotations()  # by the program
+        if noted:
+            node.meta["custom"] = noted
         if result is not None:
             node.meta["example_value"] = result
         return node
@@ -653,7 +660,7 @@ class OutputGraph:
         self.graph.output(results)
         if not whole:
             self._drop_unused()
-        if any(each.requires_grad for each in self.arguments.tensors()):
+        if requires_grad(self.arguments.tensors()):
             keep_what_is_read(self.graph, self._writes)
             if self.symbols.unbacked:
                 name_sizes(self.graph, self.shape_env.backed_var_to_val)
