@@ -34,6 +34,7 @@ CONSTANTS: Final = objects.TypeSet(
 BUILTIN_METHOD: Final[Any] = type(re.compile("").match)
 # Stands for an argument of a partial that is given later (3.14+).
 PLACEHOLDER: Final[Any] = getattr(functools, "Placeholder", None)
+_TEXTS: Final = objects.TypeSet(str)
 # Never changed by a program in ways that matter, or followed by the write overlay: held raw.
 IDENTITIES: Final = objects.TypeSet(
     types.FunctionType,
@@ -145,6 +146,6 @@ def plain_element(item: Any) -> bool:
 
 def plain_keys(record: Record) -> bool:
     if record.plain_keys is None:
-        keys = dict.__iter__(record.raw)
-        record.plain_keys = all(type(key) is str or plain_key(key) for key in keys)
+        keys = dict.keys(record.raw)
+        record.plain_keys = all(map(_TEXTS.holds, map(type, keys))) or all(map(plain_key, keys))
     return record.plain_keys
