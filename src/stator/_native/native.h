@@ -56,6 +56,7 @@ typedef struct {
     } active;
     int remaining;
     int traced;          /* a trace or profile function was set before run() */
+    int tracing;         /* of the thread then: inside of that function, it is more */
     int hidden;          /* the evaluator's own frames are being kept from a tracer */
     Frame *frame;        /* borrowed; the frame the window was opened for */
     PyObject *ops;       /* borrowed; operations for frames started by no frame */

@@ -49,13 +49,21 @@ hook_release(PyThreadState *ts)
  *
  * A tracer that the program sets while it is evaluated shall see what it sees
  * under CPython: frames that start while it is set run natively, and the
- * evaluator's own frames are kept from it.
+ * evaluator's own frames are kept from it. One that was set before (a debugger,
+ * a profiler) sees what there is to see, and is no part of what is evaluated.
  */
 
 int
 window_traced(PyThreadState *ts)
 {
     return (ts->c_tracefunc != NULL || ts->c_profilefunc != NULL) && !window.traced;
+}
+
+/* Whether a tracer that was set before runs now. */
+static int
+in_tracer(PyThreadState *ts)
+{
+    return window.traced && ts->tracing > window.tracing;
 }
 
 static void
@@ -233,7 +241,7 @@ evaluate_frame(PyThreadState *ts, IFrame *f, int throwflag)
     PyObject *result = NULL, *thrown = NULL;
     Frame *fr;
     hook_release(ts);
-    window = (ThreadWindow){.ops = ops, .traced = outer.traced};
+    window = (ThreadWindow){.ops = ops, .traced = outer.traced, .tracing = outer.tracing};
     if (f->owner == FRAME_OWNED_BY_GENERATOR) {
         PyObject *gen = (PyObject *)IFRAME_GENERATOR(f);
         if (throwflag)
@@ -353,7 +361,7 @@ hook(PyThreadState *ts, IFrame *f, int throwflag)
         pop_husk(ts, f);
         return window.captured == NULL ? NULL : Py_NewRef(Py_None);
     }
-    if (window_traced(ts) || collecting_here(ts, IFRAME_FUNC(f))) /* the latter: a finalizer */
+    if (window_traced(ts) || in_tracer(ts) || collecting_here(ts, IFRAME_FUNC(f))) /* a finalizer */
         return run_natively(ts, f, throwflag);
     if (is_signal_handler(f))
         return run_handler(ts, f, throwflag);
@@ -498,7 +506,9 @@ run_on(PyObject *ops, PyObject *callable, PyObject *const *args, size_t nargs, P
     PyThreadState *ts = PyThreadState_Get();
     ThreadWindow outer = window;
     int traced = ts->c_tracefunc != NULL || ts->c_profilefunc != NULL;
-    window = (ThreadWindow){.active = WINDOW_EVALUATE, .ops = ops, .traced = traced};
+    window = (ThreadWindow){
+        .active = WINDOW_EVALUATE, .ops = ops, .traced = traced, .tracing = ts->tracing
+    };
     collecting_watch(1); /* gc.freeze() moves it unseen */
     hook_acquire(ts);
     PyObject *result = PyObject_Vectorcall(callable, args, nargs, kwnames);
