@@ -340,6 +340,19 @@ def test_nothing_changed(cache: Path) -> None:
     assert process(PROGRAM, X + 1) == 1
 
 
+def test_annotations_that_were_read(cache: Path) -> None:
+    source = replaced("class Thing(Base):\n", "class Thing(Base):\n    kept: int = 0\n\n")(PROGRAM)
+
+    def read(_: Any) -> None:
+        thing = sys.modules["cached_program"].Thing
+        assert thing.__annotations__ == {"kept": int}
+        for each in thing.__mro__:  # Python 3.14 keeps what these answer in the class
+            getattr(each, "__annotate__", None)
+
+    assert process(source, X) == 0
+    assert process(source, X, change=read) == 1
+
+
 @pytest.mark.parametrize("name", EDITS)
 def test_edited(cache: Path, name: str) -> None:
     process(PROGRAM, X)

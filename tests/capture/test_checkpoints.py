@@ -20,6 +20,7 @@ from torch.utils.checkpoint import (
 )
 
 import stator
+from tests.versions import TORCH
 
 from .stories import BACKENDS
 
@@ -291,3 +292,37 @@ def test_what_is_no_region_is_as_in_eager(name):
     with pytest.raises(stator.CaptureError, match=reason):
         tell_whole = stator.compile(program, backend="eager", fullgraph=True)
         told(tell_whole)
+
+
+class Layer(torch.nn.Module):
+    """With a method that a decorator checkpoints."""
+
+    def __init__(self, decorate):
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+        self.whole = types.MethodType(decorate(type(self).part), self)
+
+    def part(self, x, use_reentrant=None):
+        return torch.sigmoid(self.inner(x)).sin()
+
+
+@pytest.mark.skipif(TORCH < (2, 15), reason="checkpoint makes no decorators before torch 2.15")
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("context_fn", [noop_context_fn, select([mm])], ids=["plain", "selective"])
+def test_decorated_functions(context_fn, backend):
+    decorate = checkpoint(use_reentrant=False, context_fn=context_fn)
+    decorated = decorate(block)
+    layer = Layer(decorate)
+
+    def program(x, y):
+        return decorated(x, y=y) + layer.whole(x)
+
+    whole = stator.compile(program, backend=backend, fullgraph=True)
+    same(told(whole), told(program))
+
+    def named(x, y):
+        return layer.whole(x, use_reentrant=None)
+
+    with pytest.raises(stator.CaptureError, match="named as an option"):
+        told(stator.compile(named, backend=backend, fullgraph=True))
+    same(told(stator.compile(named, backend=backend)), told(named))

@@ -88,6 +88,24 @@ written(
 )
 written(
     (3, 14),
+    "placeholders_from_before_the_call",
+    """
+    gap = functools.Placeholder
+    ADDED = functools.partial(torch.add, gap, 2)
+    CHOSEN = functools.partial(torch.where, gap, gap, 0.0)
+
+    def placeholders_from_before_the_call(x):
+        added, chosen = functools.partial(ADDED, x), functools.partial(CHOSEN, x > 0)
+        whole = functools.partial(chosen, x, out=None)
+        told = added.func is torch.add, len(added.args), chosen.args[1] is gap, whole.keywords
+        try:
+            functools.partial(ADDED, gap)
+        except TypeError as error:
+            return added(), chosen(x * 2), functools.partial(ADDED).args[1], told, str(error)
+    """,
+)
+written(
+    (3, 14),
     "maps_of_the_same_length",
     """
     def maps_of_the_same_length(x):

@@ -10,6 +10,7 @@ import torch.distributed._functional_collectives as functional
 from torch import nn
 
 import stator
+from stator.distributed.digest import exchanges_of
 
 BACKENDS = os.environ.get("BACKENDS", "eager aot_eager").split()
 
@@ -59,6 +60,25 @@ def check_functional() -> None:
         return a + 1, b.sin(), c * 2, d + 0
 
     compare(program, 1, 0, "all_reduce", "all_gather_into_tensor", "reduce_scatter", "broadcast")
+
+
+def check_several_at_once() -> None:
+    """torch 2.15 waits for them together, which is no collective."""
+    group: Any = dist.group.WORLD
+    graphs: list[torch.fx.GraphModule] = []
+
+    def program(x: torch.Tensor) -> Any:
+        a, b = functional.all_reduce_coalesced([x, x * 2], "sum", group)
+        return a + b
+
+    def keep(graph: torch.fx.GraphModule, _: Any) -> Any:
+        graphs.append(graph)
+        return graph
+
+    same(stator.compile(program, backend=keep)(given()), program(given()))
+    everyone = ",".join(map(str, range(dist.get_world_size())))
+    for graph in graphs:
+        assert set(exchanges_of(graph)) <= {everyone}
 
 
 def check_in_place() -> None:

@@ -146,6 +146,18 @@ def pair(instruction: Instruction) -> tuple[int, int]:
     return instruction.arg >> 4, instruction.arg & 15
 
 
+def replaced(instruction: Instruction) -> tuple[int, ...]:
+    """The variables (in localsplus) that an instruction stores into, or deletes, in its order."""
+    if instruction.name == "STORE_FAST_STORE_FAST":  # 3.13+
+        return pair(instruction)
+    if instruction.name == "STORE_FAST_LOAD_FAST":  # 3.13+
+        return pair(instruction)[:1]
+    return (instruction.arg,) if instruction.name in _REPLACES else ()
+
+
+_REPLACES: Final = frozenset({"STORE_FAST", "STORE_DEREF", "DELETE_FAST", "DELETE_DEREF"})
+
+
 def local_pair(decoded: Decoded, instruction: Instruction) -> tuple[str, str]:
     """The two variables of a LOCAL_PAIR argument, in the order in which they are used."""
     first, second = pair(instruction)

@@ -23,7 +23,7 @@ EAGER: Final = "eager"
 FAILED: Final = "failed"
 
 _LIBRARIES: Final = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional", "_dtensor")
-_LOCAL: Final = ("wait_tensor", "_wrap_tensor_autograd", "mesh_get_process_group")
+_LOCAL: Final = ("wait_tensor", "wait_tensors", "_wrap_tensor_autograd", "mesh_get_process_group")
 _MOST_TEXT: Final = 20_000  # characters of a graph
 _MOST_LINES: Final = 40  # of a difference that is shown
 

@@ -345,7 +345,10 @@ def _same_class(found: Any, expected: str) -> Any:
 
 _MEMBERS: Final = (types.FunctionType, staticmethod, classmethod, property)
 _UNTOLD: Final = frozenset(
-    {"__doc__", "__annotations__", "__static_attributes__", "__firstlineno__", "__weakref__"}
+    {
+        *("__annotate_func__", "__annotations__", "__annotations_cache__", "__doc__"),
+        *("__firstlineno__", "__static_attributes__", "__weakref__"),
+    }
 )
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import torch
 
-from .door import needed
+from .door import needed, optional
 
 with needed("how a view was made, which decides what may change it"):
     from torch._C._autograd import CreationMeta
@@ -44,3 +44,9 @@ def _function_apply() -> Any:
 
 FUNCTION_APPLY: Any = _function_apply()
 """What `cls.apply` is of a `torch.autograd.Function`: Python before torch 2.15, then C."""
+
+DECORATED_CHECKPOINT: Any = optional(
+    "torch.utils.checkpoint._checkpoint_impl",
+    "what a function calls that `checkpoint` has decorated, since torch 2.15",
+    "it is evaluated, and ends the graph inside",
+)

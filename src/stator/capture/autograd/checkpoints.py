@@ -27,9 +27,11 @@ from stator.graph.passes.drawing import nodes_of
 from stator.graph.passes.purity import WRITTEN
 from stator.graph.passes.retry import draws
 from stator.graph.recording.subgraph import Subgraph
+from stator.torchlib.autograd import DECORATED_CHECKPOINT
 from stator.torchlib.tensors import DisableTorchFunction
 
 if TYPE_CHECKING:
+    from stator.capture.calls.builtin_calls import Handler
     from stator.capture.calls.calls import Calls
 
 
@@ -121,6 +123,16 @@ def checkpoint(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: An
     return tuple(made) if type(result) is tuple else made[0]
 
 
+def _decorated(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) -> Any:
+    """A call of what `checkpoint(use_reentrant=False)` has made of a function."""
+    if len(args) != 3 or not kwargs.keys() <= set(_OPTIONS):
+        raise RegionContents("torch.utils.checkpoint with options that are not known")
+    function, given, named = args
+    if not kwargs.keys().isdisjoint(named):
+        raise RegionContents("a checkpointed function has an argument named as an option")
+    return checkpoint(calls, frame, _, [function, *given], {**named, **kwargs})
+
+
 def _selected(
     calls: "Calls", frame: Frame, options: dict[str, Any], reentrant: bool
 ) -> Selection | None:
@@ -175,6 +187,9 @@ def _tensors(calls: "Calls", value: Any) -> Iterator[Any]:
             waiting += reversed((objects.instance_dict(value) or {}).values())
 
 
+CHECKPOINTS: Final[dict[int, "Handler"]] = {id(torch.utils.checkpoint.checkpoint): checkpoint}
+if DECORATED_CHECKPOINT is not None:
+    CHECKPOINTS[id(DECORATED_CHECKPOINT)] = _decorated
 _DICTS: Final = (dict, OrderedDict)
 _CONTAINERS: Final = (tuple, list, deque, *_DICTS)
 _CODE: Final = (FunctionType, ModuleType)

@@ -557,7 +557,7 @@ SPECIAL: Final[dict[int, Handler]] = {
     id(sys.exception): _handled,
     id(sys._getframe): _getframe,
     id(FUNCTION_APPLY): autograd_functions.apply,
-    id(torch.utils.checkpoint.checkpoint): checkpoints.checkpoint,
+    **checkpoints.CHECKPOINTS,
     **autograd_functions.AUTOGRAD,
     id(check_tensor_all_with): _substitute(_check_tensor_all_with),
     **{id(function): _operator for function in (*operators.BINARY, *operators.COMPARE)},

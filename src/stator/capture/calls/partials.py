@@ -5,6 +5,7 @@ of the inner one if that has no dict of attributes yet. Its stand-in always has 
 """
 
 import functools
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from stator import objects
@@ -31,10 +32,18 @@ def _partial(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwarg
     else:
         calls.world.guard(record.source, Callback(_is_bare, "without a dict of attributes"))
         func, given, keywords = (part.__get__(inner) for part in OF_PARTIAL)
-        parts = not objects.instance_dict(inner) and all(_PLACEHOLDER is not each for each in given)
-        if parts:
-            args, kwargs = [func, *given, *args[1:]], {**keywords, **kwargs}
+        refused = args[-1] is _PLACEHOLDER
+        if not objects.instance_dict(inner) and not refused:
+            args, kwargs = [func, *_filled(given, args[1:])], {**keywords, **kwargs}
     return by_contract(calls, frame, function, args, kwargs)
+
+
+def _filled(given: Sequence[Any], more: Sequence[Any]) -> list[Any]:
+    """All arguments: what was to be given later takes the first of the new ones."""
+    filled, rest = [], list(more)
+    for each in given:
+        filled.append(rest.pop(0) if each is _PLACEHOLDER and rest else each)
+    return [*filled, *rest]
 
 
 def _is_bare(value: Any) -> bool:

@@ -13,12 +13,11 @@ from typing import Any, Final
 
 from stator._native._core import Frame
 from stator.bytecode import decode
+from stator.bytecode.arguments import replaced
 from stator.capture.objects.reachable import parts, variables
 from stator.world.kinds import CONSTANTS
 
 _MOST: Final = 5_000  # objects that are looked at
-_DELETES: Final = frozenset({"DELETE_FAST", "DELETE_DEREF"})
-_STORES: Final = frozenset({"STORE_FAST", "STORE_DEREF", *_DELETES})
 
 
 def given_up_later(frame: Frame | None, generators: Sequence[Any], world: Iterable[Any]) -> bool:
@@ -55,10 +54,7 @@ def _is_replaced(frame: Frame, index: int) -> bool:
         each.target for each in decoded.instructions if each.target is not None and each.unit > now
     )
     first = min((target for target in loops if target <= now), default=now + 1)
-    return any(
-        each.name in _STORES and each.arg == index and each.unit >= first
-        for each in decoded.instructions
-    )
+    return any(each.unit >= first and index in replaced(each) for each in decoded.instructions)
 
 
 def _is_loose(known: list[Any], wanted: set[int]) -> bool:
