@@ -16,7 +16,7 @@ import torch
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
-from stator.capture.calls import marks, scripts, whole_calls
+from stator.capture.calls import held_callables, marks, scripts, whole_calls
 from stator.capture.calls.arguments import field, is_functools_type, pack, split, unpack_partial
 from stator.capture.calls.caches import Answer, Answers, Once, known, once
 from stator.capture.calls.controls import (
@@ -130,6 +130,12 @@ class Calls:
     def changed(self) -> list[Any]:
         """What the program has changed so far: equal to an earlier answer if nothing is new."""
         return changes.written(self.tracer)
+
+    def check_held(self, value: Any) -> None:
+        """C code is about to call what this object holds."""
+        refused = held_callables.refused(self, value)
+        if refused is not None:
+            raise refused
 
     # ------------------------------------------------------------------ the kinds of callables
 

@@ -16,7 +16,8 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture.calls import operator_names
-from stator.capture.calls.native_calls import callee, known_number
+from stator.capture.calls.held_callables import callee
+from stator.capture.calls.native_calls import known_number
 from stator.capture.calls.wrapped_functions import compiled_attribute
 from stator.capture.library.locks import is_lock
 from stator.capture.library.thread_locals import ThreadLocals, is_thread_local
@@ -57,6 +58,7 @@ from stator.guards import Attr, AttrKeys, Fixed, NoAttr, TypeIs
 from stator.objects.attributes import is_data_descriptor, is_descriptor
 from stator.objects.tracebacks import TRACEBACK
 from stator.world import MISSING, Record, World
+from stator.world.classes import refuse_odd
 from stator.world.fields import same_names
 from stator.world.kinds import is_frozen_class, is_torch_value
 from stator.world.records import MAXLEN
@@ -136,7 +138,8 @@ class Attributes(Names):
                 guard_part(self.world, obj, name)
             if id(obj) in self.world.origins and objects.instance_dict(obj) is not None:
                 return self.generic_getattr(frame, obj, name, None, core.getattr)
-            return core.getattr(frame, obj, name)
+            value = core.getattr(frame, obj, name)
+            return self.calls.stand_ins.get(id(value), value)  # a hook that C code calls
         getter = self.world.class_attribute(cls, "__getattribute__")
         if getter is not None and type(getter.value) is types.FunctionType:
             return core.getattr(frame, obj, name)
@@ -217,6 +220,7 @@ class Attributes(Names):
             hook = world.class_attribute(cls, "__getattr__")
             if hook is not None and native is core.getattr and is_c_method(hook.value):
                 return self.calls.native(frame, hook.value, [obj, name], None)
+            refuse_odd(cls, "__getattr__", hook)
             return native(frame, obj, name)
         if type(found.value) is types.FunctionType:
             world.know(found.value)
@@ -496,6 +500,7 @@ class Attributes(Names):
         if hook is not None and is_c_method(hook.value):
             self.calls.native(frame, hook.value, [obj, name, value], None)
             return
+        refuse_odd(cls, "__setattr__", hook)
         if self.tensors.types.holds(type(value)):
             if _is_field(objects.lookup(cls, name)):
                 value = known_number(self.calls, frame, value, f"{cls.__qualname__}.{name}")
@@ -503,6 +508,8 @@ class Attributes(Names):
             raise unseen(self.world, value, f"{cls.__qualname__}.{name} reads {{}}")
         self.store_ready(obj, name)
         core.setattr(frame, obj, name, value)
+        if objects.is_subtype(cls, type):
+            self.world.class_changed()
         self.stored(obj, name)
 
     def delattr(self, frame: Frame, obj: Any, name: str) -> None:
@@ -521,6 +528,7 @@ class Attributes(Names):
         if hook is not None and is_c_method(hook.value):
             self.calls.native(frame, hook.value, [obj, name], None)
             return
+        refuse_odd(cls, "__delattr__", hook)
         self.delete_ready(obj, name)
         core.delattr(frame, obj, name)
         self.deleted(obj, name)
