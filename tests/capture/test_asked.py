@@ -293,7 +293,9 @@ def test_a_file_of_the_program_is_not_asked():
     raw.asked = 0
     assert [compiled(torch.zeros(1), file)[0].item() for _ in range(3)] == [41, 42, 43]
     with pytest.raises(TypeError, match=r"TextIOWrapper\.fileno\(\) takes no arguments"):
-        stator.compile(lambda x, file: (file.fileno(1), x + 1), backend="eager")(torch.ones(1), file)
+        stator.compile(lambda x, file: (file.fileno(1), x + 1), backend="eager")(
+            torch.ones(1), file
+        )
 
 
 def test_a_parser_shows_its_help():

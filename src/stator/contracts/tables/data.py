@@ -114,6 +114,14 @@ TYPES: Types = {
         "fromutc",
         "pure calls | . s": "__new__",
     },
+    # Keys and files of zones are asked when one is made.
+    "_zoneinfo:ZoneInfo": {
+        "reads calls | s": f"{_ZONED} fromutc __repr__ __str__",
+        "reads | s": "__reduce__ key",
+        "pure | .": "__init_subclass__",
+        "forbidden io": "() __new__ no_cache from_file clear_cache _unpickle",
+    },
+    "_codecs:EncodingMap": {"pure | .": "size"},
     "_decimal:Decimal": {
         "pure | s": "__hash__ __bool__ __repr__ __str__ __copy__ __deepcopy__ __reduce__ adjusted "
         "as_tuple as_integer_ratio canonical conjugate is_canonical is_finite is_infinite is_nan "
@@ -155,6 +163,7 @@ def _array_iterator(module: Any) -> type:
 
 
 UNNAMED: Unnamed = {
+    "_codecs:EncodingMap": lambda module: type(module.charmap_build("".join(map(chr, range(256))))),
     "array:arrayiterator": _array_iterator,
     "_struct:unpack_iterator": lambda module: type(module.iter_unpack("b", b"")),
     "_datetime:IsoCalendarDate": lambda module: type(module.date(1, 1, 1).isocalendar()),
