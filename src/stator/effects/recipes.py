@@ -43,6 +43,7 @@ CONSTANTS: Final = (
 # The same for types of modules that need not be loaded: (module, name).
 CONSTANT_NAMES: Final = frozenset(
     {
+        ("_csv", "Dialect"),
         ("datetime", "date"),
         ("datetime", "timedelta"),
         ("decimal", "Decimal"),

@@ -66,6 +66,12 @@ def _match(raw: Any) -> Known | None:
     return Known((raw.string, raw.pos, raw.endpos, raw.regs, raw.lastindex), (raw.re,))
 
 
+def _dialect(raw: Any) -> Known:
+    """Of csv: texts, numbers and booleans."""
+    quoted = raw.delimiter, raw.quotechar, raw.escapechar, raw.lineterminator, raw.quoting
+    return Known((*quoted, raw.doublequote, raw.skipinitialspace, raw.strict))
+
+
 def _zone(raw: Any) -> Known | None:
     offset, *name = raw.__getinitargs__()
     if type(offset) is not datetime.timedelta or any(type(each) is not str for each in name):
@@ -85,6 +91,7 @@ def _moment(raw: Any) -> Known | None:
 
 _TOLD: Final[dict[tuple[Any, Any], Callable[[Any], Known | None]]] = {
     ("_struct", "Struct"): _struct,
+    ("_csv", "Dialect"): _dialect,
     (re.Match.__module__, re.Match.__qualname__): _match,
     ("datetime", "timezone"): _zone,
     ("datetime", "datetime"): _moment,

@@ -45,6 +45,11 @@ FUNCTIONS: Functions = {
         "forbidden codec": "decode encode lookup lookup_error register register_error unregister "
         "_unregister_error@3.14+ _normalize_encoding@3.15+",
     },
+    # Evaluated, as Python code: capture/library/csv_files.py.
+    "_csv": {
+        "forbidden hidden_state": "field_size_limit get_dialect list_dialects reader "
+        "register_dialect unregister_dialect writer",
+    },
     "array": {"reads calls | . s": "_array_reconstructor"},
     "marshal": {"forbidden codec": "dump dumps load loads"},
     # The context's flags change with every operation.
@@ -142,6 +147,19 @@ TYPES: Types = {
         "forbidden memory": "buffer_info",
         "forbidden io": "tofile fromfile",
         "reads | as": "tounicode",
+    },
+    "_csv:Dialect": {
+        "forbidden hidden_state": "() __new__",  # it asks for registered ones
+        "pure | .": "__reduce__ __reduce_ex__",  # refuse
+    },
+    "_csv:Reader": {
+        "reads | s": "__iter__",
+        "mutates calls | sm": "__next__",
+        "pure | .": "()",  # refuses
+    },
+    "_csv:Writer": {
+        "forbidden hidden_state": "writerow writerows",
+        "pure | .": "()",  # refuses
     },
     "_struct:unpack_iterator": {
         "reads | s": "__iter__ __length_hint__",
