@@ -143,6 +143,9 @@ def recipe(value: Any) -> Node | None:
 
 def _is_moment(value: Any, cls: type) -> bool:
     """A time or a zone of C, without parts that the program has made."""
+    if (_module(cls), qualname_of(cls)) == ("time", "struct_time"):
+        items, hidden = value.__reduce__()[1]
+        return all(is_constant(each) for each in (*items, *hidden.values()))
     if _module(cls) != "datetime":
         return False
     if qualname_of(cls) == "timezone":

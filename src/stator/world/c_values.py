@@ -72,6 +72,15 @@ def _dialect(raw: Any) -> Known:
     return Known((*quoted, raw.doublequote, raw.skipinitialspace, raw.strict))
 
 
+def _structure(raw: Any) -> Known | None:
+    """A `time.struct_time`, which has more fields than items."""
+    items, hidden = raw.__reduce__()[1]
+    facts = (*items, *hidden.items())
+    kinds = objects.TypeSet(int, str, type(None))
+    plain = all(kinds.holds(type(each)) for each in (*items, *hidden.values()))
+    return Known(facts) if plain else None
+
+
 def _zone(raw: Any) -> Known | None:
     offset, *name = raw.__getinitargs__()
     if type(offset) is not datetime.timedelta or any(type(each) is not str for each in name):
@@ -92,6 +101,7 @@ def _moment(raw: Any) -> Known | None:
 _TOLD: Final[dict[tuple[Any, Any], Callable[[Any], Known | None]]] = {
     ("_struct", "Struct"): _struct,
     ("_csv", "Dialect"): _dialect,
+    ("time", "struct_time"): _structure,
     (re.Match.__module__, re.Match.__qualname__): _match,
     ("datetime", "timezone"): _zone,
     ("datetime", "datetime"): _moment,
