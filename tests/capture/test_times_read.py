@@ -3,6 +3,7 @@
 
 import calendar
 import datetime
+import importlib
 import locale
 import time
 
@@ -96,3 +97,19 @@ def test_the_zone_of_the_machine(monkeypatch) -> None:
     finally:
         monkeypatch.delenv("TZ")
         time.tzset()
+
+
+def test_what_the_module_keeps_is_used() -> None:
+    module = importlib.import_module("_strptime")
+
+    def program(x):
+        first = time.strptime("10", "%d").tm_mday
+        module._regex_cache.clear()
+        module._regex_cache["no format"] = 0
+        again = time.strptime("11", "%d").tm_mday
+        return first, again, sorted(module._regex_cache), x + 1
+
+    compiled = stator.compile(program, backend="eager")
+    for _ in range(2):
+        assert compiled(torch.ones(1))[:3] == program(torch.ones(1))[:3]
+    module._regex_cache.clear()

@@ -10,8 +10,8 @@ Variables of the environment are set behind the graph (`Perform`): programs read
 """
 
 import _locale
-import _strptime
 import datetime
+import importlib
 import os
 import stat
 import time
@@ -39,6 +39,8 @@ _PROCESS: Final = (
 )
 # With an argument for each parameter: without one they read the clock.
 _TIMES: Final = {"gmtime": 1, "localtime": 1, "ctime": 1, "asctime": 1, "mktime": 1, "strftime": 2}
+_strptime: Final[Any] = importlib.import_module("_strptime")
+_CACHES: Final = ("_TimeRE_cache", "_regex_cache")  # of that module
 _LOCALE: Final = ("setlocale", "nl_langinfo", "getencoding")
 _ENVIRONMENT: Final = ("putenv", "unsetenv")
 _MOST_NAMES: Final = 1000  # in a folder that is listed
@@ -169,9 +171,15 @@ def _read_time(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwa
     What it answers depends on the locale and on the zone, so it is asked again.
     """
     texts = all(type(each) is str for each in (*args, *kwargs.values()))
-    if not texts or _key(function, tuple(args), kwargs) in _changed:
+    if not texts or _looked_at_caches(calls) or _key(function, tuple(args), kwargs) in _changed:
         return evaluated(calls, frame, function, args, kwargs)
     return _ask(calls, frame, function, args, kwargs)
+
+
+def _looked_at_caches(calls: "Calls") -> bool:
+    """Whether the program itself has used what the module keeps."""
+    record = calls.tracer.known_namespace(vars(_strptime))
+    return record is not None and (record.filled or any(name in record.items for name in _CACHES))
 
 
 def _time_of(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
@@ -194,7 +202,7 @@ ASKED: Final[dict[int, Handler]] = {
     **{id(getattr(time, name)): _ask for name in _TIMES},
     **{id(getattr(os, name)): _tell for name in _ENVIRONMENT},
     **{id(getattr(_locale, name)): _ask for name in _LOCALE if hasattr(_locale, name)},
-    id(_strptime._strptime): _read_time,  # type: ignore[attr-defined]
+    id(_strptime._strptime): _read_time,
     id(time.strptime): _time_of,
     id(objects.type_dict(datetime.datetime)["strptime"]): _datetime_of,
 }
