@@ -6,6 +6,7 @@ contract allows (`native_calls.py`). Here it is decided which of them it is.
 """
 
 import functools
+import io
 import re
 import types
 import weakref
@@ -434,7 +435,7 @@ class Calls:
             return self.tensors.subclasses.construct(frame, cls, *split(args, kwnames))
         if not is_python_class(cls):
             return run(self, frame, cls, args, kwnames, contract_of_class(self, cls))
-        if objects.lookup(cls, "__del__") is not None:
+        if objects.lookup(cls, "__del__") is not None and not self._is_in_memory(cls):
             # A variable of a continuation lives as long as its call, not until it is deleted.
             reason = f"an object of class {cls.__qualname__} is made, which has a finalizer"
             raise Finalizer(reason, whole=True)
@@ -448,6 +449,16 @@ class Calls:
             self.world.made_classes.add(id(result))
             self.world.keep(result)
         return result
+
+    def _is_in_memory(self, cls: type) -> bool:
+        """A class of files in memory, whose finalizer is C code that closes them."""
+        if not _IN_MEMORY.holds(objects.layout_base(cls)):
+            return False
+        found = [self.world.class_attribute(cls, name) for name in ("__del__", "close", "closed")]
+        return all(each is not None and not is_python_class(each.owner) for each in found)
+
+
+_IN_MEMORY: Final = objects.TypeSet(io.StringIO, io.BytesIO)
 
 
 def _method(bound: Any, name: str) -> Attribute | None:

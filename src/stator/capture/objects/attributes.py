@@ -68,6 +68,11 @@ if TYPE_CHECKING:
 
 _FUNCTION: Final = types.FunctionType
 _UNREAD: Final = object()
+_GETATTRIBUTE: Final = objects.type_dict(object)["__getattribute__"]
+# Others that read attributes in the same way, by a `__getattribute__` that they have themselves.
+_PLAINLY_READ: Final = objects.TypeSet(
+    types.BuiltinFunctionType, types.MethodWrapperType, types.GeneratorType, memoryview
+)
 _READERS: Final = objects.instance_dict(typing), objects.instance_dict(enum)
 _PLAIN_KIND: Final = object()
 _WRAPPING: Final = objects.TypeSet(property, staticmethod, classmethod)
@@ -81,6 +86,14 @@ _FUNCTION_PARTS: Final = frozenset(
 def _is_field(found: Any) -> bool:
     """Whether what a class has by a name is a field of C, whose setter is particular."""
     return found is not None and type(found.value) is types.GetSetDescriptorType
+
+
+def _is_plainly_read(cls: type) -> bool:
+    """A C class whose objects have the attributes that the class has, and no others."""
+    getter = objects.lookup(cls, "__getattribute__")
+    fixed = is_frozen_class(cls) and objects.lookup(cls, "__getattr__") is None
+    plain = getter is not None and getter.value is _GETATTRIBUTE
+    return fixed and (plain or _PLAINLY_READ.holds(cls))
 
 
 def is_c_method(hook: Any) -> bool:
@@ -474,6 +487,8 @@ class Attributes(Names):
         if found is not None and type(found.value) is types.FunctionType:
             world.know(found.value)
             return types.MethodType(found.value, obj)
+        if found is None and own is None and _is_plainly_read(cls):
+            return core.getattr(frame, obj, name)  # raises
         written = file_method(obj, name, found)
         if written is not None:
             return written
