@@ -137,6 +137,36 @@ def test_a_factory_is_set() -> None:
             KEPT.append(number)
 
 
+MADE = collections.defaultdict(functools.partial(torch.zeros, 2))
+DRAWN = collections.defaultdict(functools.partial(torch.rand, 2))
+
+
+def test_a_factory_of_tensors() -> None:
+    def program(x):
+        own = collections.defaultdict(x.clone)
+        return own["a"] + MADE["b"] + collections.defaultdict(torch.Tensor)["c"].numel()
+
+    MADE.clear()
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    for number in range(3):
+        assert compiled(torch.ones(2) * number).tolist() == [number, number]
+        assert list(MADE) == ["b"]
+
+
+def test_a_factory_that_draws() -> None:
+    def program(x):
+        DRAWN.clear()
+        return DRAWN["a"] + x
+
+    compiled = stator.compile(program, backend="eager", fullgraph=True)
+    for function in (program, compiled, compiled):
+        torch.manual_seed(3)
+        found = function(torch.zeros(2))
+        assert DRAWN["a"].equal(found)
+        torch.manual_seed(3)
+        assert found.equal(torch.rand(2))
+
+
 def test_how_items_compare_is_a_fact_of_their_class() -> None:
     class Base:
         pass

@@ -22,6 +22,7 @@ from stator.capture.trace.refusals import FORBIDDEN
 from stator.contracts import Verdict
 from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import UnknownCFunction
+from stator.graph.leaves import leaves
 from stator.objects.types import module_of, name_of
 from stator.world import MISSING
 from stator.world.records import FACTORY
@@ -160,6 +161,9 @@ def _refused(calls: "Calls", value: Any) -> Break | None:
     if objects.lookup(cls, "__call__") is None:
         return None
     name = getattr(value, "__qualname__", cls.__qualname__)
+    rule = leaves.classify(value)
+    if rule is not None and rule.kind is not leaves.Kind.FORBIDDEN:
+        return None  # torch tells the tracer, whoever calls it
     contract = contracts.lookup(value)
     if contract is None or contract.verdict is Verdict.FRAME:
         return UnknownCFunction(f"C code calls {name}, which no contract allows it to")
