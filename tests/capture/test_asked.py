@@ -1,6 +1,8 @@
 # mypy: ignore-errors
 """What a call asks the operating system: captured, and asked again before later calls."""
 
+import argparse
+import io
 import os
 import pathlib
 import time
@@ -246,3 +248,63 @@ def test_names_that_are_none(name):
         warnings.simplefilter("ignore")
         compiled = stator.compile(bad_name, backend="eager")
         assert repr(compiled(torch.ones(1), name)) == repr(bad_name(torch.ones(1), name))
+
+
+# ---------------------------------------------------------------------- files of the system
+
+
+def numbered(x, file):
+    try:
+        return x + file.fileno(), file.isatty()
+    except ValueError as error:
+        return x - 1, str(error)
+
+
+def test_a_file_tells_its_number(tmp_path):
+    compiled = counted(numbered)
+    place = tmp_path / "a.txt"
+    first, second = place.open("w"), place.open()
+    for file in (first, second, first):
+        assert compiled(torch.zeros(1), file) == numbered(torch.zeros(1), file)
+    assert stator.testing.count(compiled).compiles == 2
+    first.close()
+    found = compiled(torch.zeros(1), first)
+    assert found[0].item() == -1 and found == numbered(torch.zeros(1), first)
+    second.close()
+
+
+class Raw(io.RawIOBase):
+    """A file of the program's own."""
+
+    asked = 0
+
+    def writable(self):
+        return True
+
+    def fileno(self):
+        self.asked += 1
+        return 40 + self.asked
+
+
+def test_a_file_of_the_program_is_not_asked():
+    raw = Raw()
+    compiled = stator.compile(numbered, backend="eager")
+    file = io.TextIOWrapper(io.BufferedWriter(raw))
+    raw.asked = 0
+    assert [compiled(torch.zeros(1), file)[0].item() for _ in range(3)] == [41, 42, 43]
+    with pytest.raises(TypeError, match=r"TextIOWrapper\.fileno\(\) takes no arguments"):
+        stator.compile(lambda x, file: (file.fileno(1), x + 1), backend="eager")(
+            torch.ones(1), file
+        )
+
+
+def test_a_parser_shows_its_help():
+    def program(x, words):
+        parser = argparse.ArgumentParser(prog="scale", description="Scales a tensor.")
+        parser.add_argument("--by", type=int, default=2, help="how much")
+        return x * parser.parse_args(words).by, parser.format_help()
+
+    compiled = counted(program)
+    for words in (["--by", "3"], [], ["--by", "3"]):
+        found, text = compiled(torch.ones(1), words)
+        assert (found.item(), text) == (3 if words else 2, program(torch.ones(1), words)[1])

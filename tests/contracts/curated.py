@@ -345,6 +345,7 @@ SELVES_BY_CALL: dict[str, list[Any]] = {
     "datetime": [((2020,), (1,), lambda k: 1 + k.own)],
     "time": [((3,), "index")],
     "timedelta": [("index",)],
+    "ZoneInfo": [(("UTC",),)],
     "Decimal": [("number",)],
     "ReferenceType": [("plain",)],
     **{name: [((tuple(range(size)),),)] for name, size in _STRUCTURES.items()},
@@ -373,6 +374,10 @@ NEVER_SUCCEED = {
         (
             "unpack_iterator.()",
             "unpack_iterator.__new__",
+            "reader.()",
+            "writer.()",
+            "ZoneInfo.__init_subclass__",  # takes a class
+            "ZoneInfo.fromutc",  # takes a time of this very zone
             "flags.()",
             "version_info.()",
             "_hashlib.scrypt",  # takes a keyword

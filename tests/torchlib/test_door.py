@@ -24,6 +24,7 @@ OF_PYTHON: Final = {
     *("_clear_cache", "_core", "_dtype", "_erased", "_find_impl", "_get_module_details", "_local"),
     *("_get_running_loop", "_lru_cache_wrapper", "_rand", "_showwarnmsg", "_srcfile", "_getframe"),
     *("_filters_mutated_lock_held", "_acquire_lock", "_release_lock", "_current_frames"),
+    *("_strptime", "_strptime_datetime", "_strptime_time"),
     *("_dynamo",),  # torch's other compiler, by which `dropin` is known to programs
 }
 EVERY: Final = 12  # of the names, one in so many is taken away in a fast run

@@ -43,6 +43,7 @@ CONSTANTS: Final = (
 # The same for types of modules that need not be loaded: (module, name).
 CONSTANT_NAMES: Final = frozenset(
     {
+        ("_csv", "Dialect"),
         ("datetime", "date"),
         ("datetime", "timedelta"),
         ("decimal", "Decimal"),
@@ -126,6 +127,8 @@ def recipe(value: Any) -> Node | None:
     base = objects.layout_base(cls)
     if cls is base and (_module(cls), qualname_of(cls)) in CONSTANT_NAMES:
         return None
+    if cls is base and _is_moment(value, cls):
+        return None
     if cls is base and (_module(cls), qualname_of(cls)) == ARRAY_NAME:
         return arrays.array_node(value)
     found = _LAYOUTS.get(id(base))
@@ -136,6 +139,27 @@ def recipe(value: Any) -> Node | None:
     if objects.is_subtype(cls, tuple) and _is_made_from_sequence(base):
         return containers.struct_node(value)
     raise CannotRebuild(_reason(cls, base))
+
+
+def _is_moment(value: Any, cls: type) -> bool:
+    """A time or a zone of C, without parts that the program has made."""
+    if (_module(cls), qualname_of(cls)) == ("time", "struct_time"):
+        items, hidden = value.__reduce__()[1]
+        return all(is_constant(each) for each in (*items, *hidden.values()))
+    if _module(cls) != "datetime":
+        return False
+    if qualname_of(cls) == "timezone":
+        offset, *name = value.__getinitargs__()
+        exact = type(offset) is objects.layout_base(type(offset))
+        return exact and all(type(each) is str for each in name)
+    if qualname_of(cls) not in ("datetime", "time"):
+        return False
+    zone = type(value.tzinfo)
+    where = _module(zone), qualname_of(zone)
+    exact = zone is objects.layout_base(zone)
+    return value.tzinfo is None or (
+        exact and (where == ("zoneinfo", "ZoneInfo") or _is_moment(value.tzinfo, zone))
+    )
 
 
 def _module(cls: type) -> str:

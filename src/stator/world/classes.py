@@ -4,6 +4,7 @@ Stage: under the tracer. In: a class, and the name of an attribute. Out: the att
 for each class and name; what the program has set itself comes first. The class is not changed.
 """
 
+import functools
 import types
 from typing import Any, Final
 
@@ -78,16 +79,34 @@ class Classes(Identity):
 
     def protocol(self, cls: type, names: tuple[str, ...]) -> None:
         """An operation uses these special methods of a class, as far as it has them."""
-        if is_frozen_class(cls) or id(cls) in self.made_classes or is_torch_value(cls):
+        if is_frozen_class(cls) or is_torch_value(cls):
+            return
+        if id(cls) in self.made_classes:
+            odd = self._odd_methods(cls)
+            for name in names if odd else ():
+                if name in odd:
+                    refuse_odd(cls, name, objects.lookup(cls, name))
             return
         for name in names:
-            found = self.class_attribute(cls, name)
-            if found is not None and _BOUND_C.holds(type(found.value)) and name != "__new__":
-                contract = contracts.lookup(found.value)
-                if contract is not None and contract.verdict is contracts.Verdict.PURE:
-                    continue
-                # C code calls it, and nobody asks what it does.
-                raise OpaqueObject(f"the method {name} of class {name_of(cls)} is a C function")
+            refuse_odd(cls, name, self.class_attribute(cls, name))
+
+    def _odd_methods(self, cls: type) -> frozenset[str]:
+        """The names by which a class of the program's has functions of C that are bound."""
+        found = self._odd.get(id(cls))
+        if found is None:
+            found = frozenset(
+                name
+                for owner in objects.mro(cls)
+                if not is_frozen_class(owner)
+                for name, value in objects.type_dict(owner).items()
+                if type(name) is str and _BOUND_C.holds(type(_code_behind(value)))
+            )
+            self._odd[id(cls)] = found
+        return found
+
+    def class_changed(self) -> None:
+        """The program has set an attribute of a class that it has made."""
+        self._odd.clear()
 
     def class_value(self, cls: type, name: str, value: Any) -> Any:
         """What stands for a plain attribute of a class (guarded by `class_attribute`)."""
@@ -105,3 +124,29 @@ class Classes(Identity):
                 source = Fixed(value, f"{qualname_of(cls)}.{name}")
                 self._class_values[key] = self.wrap(value, source)
         return self._class_values[key]
+
+
+def _code_behind(value: Any) -> Any:
+    """What a method runs, without its wrappers."""
+    while True:
+        cls = type(value)
+        if cls is staticmethod or cls is classmethod:
+            value = value.__func__
+        elif cls is functools.partial:
+            value = value.func
+        else:
+            return value
+
+
+def refuse_odd(cls: type, name: str, found: Attribute | None) -> None:
+    """A special method that is a bound function of C: C code calls it, and nobody asks what it
+    does.
+    """
+    if found is None or name == "__new__":
+        return
+    code = _code_behind(found.value)
+    if not _BOUND_C.holds(type(code)):
+        return
+    contract = contracts.lookup(code)
+    if contract is None or contract.verdict is not contracts.Verdict.PURE:
+        raise OpaqueObject(f"the method {name} of class {name_of(cls)} is a C function")

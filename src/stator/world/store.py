@@ -40,6 +40,7 @@ class Store:
         self.weakly: Callable[[Record], None] | None = None  # asked of what holds weak references
         self.made: dict[int, types.FunctionType] = {}  # functions made in the trace, by id
         self.made_classes: set[int] = set()
+        self._odd: dict[int, frozenset[str]] = {}  # see `Classes.protocol`
         self.making: list[str] = []  # names of classes that are being made
         self.special: dict[int, Callable[[Any, Source], Any]] = {}  # by id of the type
         self.foreign: Callable[[Any, Source], Any] | None = None

@@ -38,8 +38,8 @@ from stator.guards import (
 )
 from stator.objects.sets import fill_like
 from stator.objects.tracebacks import TRACEBACK, earlier_traceback
-from stator.objects.types import module_of
-from stator.world import fields
+from stator.objects.types import module_of, name_of
+from stator.world import c_values, fields
 from stator.world.filling import shared_dict
 from stator.world.kinds import CONSTANTS, plain_element, plain_key
 from stator.world.records import (
@@ -87,6 +87,17 @@ def wrap_instance(world: "World", raw: Any, source: Source, cls: type) -> Any:
         world.guard(source, TypeIs(cls))
         world.guard(source, Callback(fields.same_plain(raw), f"equal to {raw!r}"))
         return world.remember(raw, raw, source)
+    if cls is base and c_values.is_itself(cls):
+        return world.wrap_identity(raw, source)
+    if cls is base and (known := c_values.known(raw, cls)) is not None:
+        world.guard(source, TypeIs(cls))
+        shown = " ".join(map(repr, known.facts))
+        world.guard(source, Callback(c_values.same(raw, cls), f"the same as {shown}"))
+        for held in known.held:
+            world.know(held)
+        return world.remember(raw, raw, source)
+    if _is_scanner(cls):
+        return _wrap_scanner(world, raw, source)
     if base is weakref.ref and _may_shadow(cls):
         return _wrap_weak(world, raw, source)
     if cls is types.TracebackType:
@@ -344,6 +355,34 @@ def _wrap_partial(world: "World", raw: Any, source: Source) -> Any:
     _shadow(world, raw, made, source, functools.partial)
     world.records[id(made)].initial = (function, args, keywords)
     return made
+
+
+def _is_scanner(cls: type) -> bool:
+    """The class behind `json.JSONDecoder.scan_once`, of any import of `_json`."""
+    return (module_of(cls), name_of(cls)) == ("_json", "Scanner") and not is_python_class(cls)
+
+
+def _wrap_scanner(world: "World", raw: Any, source: Source) -> Any:
+    """What reads JSON: another one, with what stands for its hooks."""
+    cls = type(raw)
+    world.guard(source, TypeIs(cls))
+    parts: dict[str, Any] = {}
+    for name, member in objects.type_dict(cls).items():
+        if type(member) is not types.MemberDescriptorType:
+            continue
+        held = member.__get__(raw)
+        if type(held) is bool:  # no object is kept for it
+            parts[name] = held
+            world.guard(source, Callback(_has(member, held), f"{name} is {held}"))
+        else:
+            parts[name] = world.wrap_closed(held, Slot(source, member))
+    if any(id(part) in world.opaque for part in parts.values()):
+        return world.wrap_opaque(raw, source)
+    return world.remember(raw, cls(types.SimpleNamespace(**parts)), source)
+
+
+def _has(member: Any, held: bool) -> Callable[[Any], bool]:
+    return lambda value: bool(member.__get__(value) is held)
 
 
 def _is_its_own_dict(value: Any) -> bool:

@@ -20,7 +20,7 @@ from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.autograd.autograd_functions import evaluated
 from stator.capture.autograd.inside_transforms import alone
-from stator.capture.calls.native_calls import callee
+from stator.capture.calls.held_callables import callee
 from stator.capture.calls.python_calls import stand_in
 from stator.capture.regions.trees import Given, Held, Template
 from stator.capture.texts.numbers_in_errors import settle_told

@@ -14,7 +14,7 @@ import torch.fx as fx
 from stator._native._core import Frame
 from stator.capture.autograd.autograd_functions import evaluated
 from stator.capture.autograd.inside_transforms import alone
-from stator.capture.calls.native_calls import callee
+from stator.capture.calls.held_callables import callee
 from stator.capture.texts.numbers_in_errors import answer_of
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import Transform

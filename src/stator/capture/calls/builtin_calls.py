@@ -499,6 +499,13 @@ def _substitute(function: Any) -> Handler:
     return handler
 
 
+def _call(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`operator.call(function, ...)`."""
+    if not args:
+        return _plain(calls, frame, function, args, kwargs)
+    return calls.call(frame, args[0], [*args[1:], *kwargs.values()], tuple(kwargs) or None)
+
+
 def _next(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
     """`next(iterator)` of one that existed before the call."""
     tracer = calls.tracer
@@ -522,6 +529,7 @@ def _length_hint(calls: "Calls", frame: Frame, function: Any, args: list[Any], k
 
 SPECIAL: Final[dict[int, Handler]] = {
     id(operator.length_hint): _length_hint,
+    id(operator.call): _call,
     id(builtins.getattr): _getattr,
     id(builtins.hasattr): _hasattr,
     id(builtins.setattr): _setattr,

@@ -6,6 +6,7 @@ contract allows (`native_calls.py`). Here it is decided which of them it is.
 """
 
 import functools
+import io
 import re
 import types
 import weakref
@@ -16,7 +17,7 @@ import torch
 from stator import objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
-from stator.capture.calls import marks, scripts, whole_calls
+from stator.capture.calls import held_callables, marks, scripts, whole_calls
 from stator.capture.calls.arguments import field, is_functools_type, pack, split, unpack_partial
 from stator.capture.calls.caches import Answer, Answers, Once, known, once
 from stator.capture.calls.controls import (
@@ -132,6 +133,12 @@ class Calls:
     def changed(self) -> list[Any]:
         """What the program has changed so far: equal to an earlier answer if nothing is new."""
         return changes.written(self.tracer)
+
+    def check_held(self, value: Any) -> None:
+        """C code is about to call what this object holds."""
+        refused = held_callables.refused(self, value)
+        if refused is not None:
+            raise refused
 
     # ------------------------------------------------------------------ the kinds of callables
 
@@ -435,7 +442,7 @@ class Calls:
             return self.tensors.subclasses.construct(frame, cls, *split(args, kwnames))
         if not is_python_class(cls):
             return run(self, frame, cls, args, kwnames, contract_of_class(self, cls))
-        if objects.lookup(cls, "__del__") is not None:
+        if objects.lookup(cls, "__del__") is not None and not self._is_in_memory(cls):
             # A variable of a continuation lives as long as its call, not until it is deleted.
             reason = f"an object of class {cls.__qualname__} is made, which has a finalizer"
             raise Finalizer(reason, whole=True)
@@ -449,6 +456,16 @@ class Calls:
             self.world.made_classes.add(id(result))
             self.world.keep(result)
         return result
+
+    def _is_in_memory(self, cls: type) -> bool:
+        """A class of files in memory, whose finalizer is C code that closes them."""
+        if not _IN_MEMORY.holds(objects.layout_base(cls)):
+            return False
+        found = [self.world.class_attribute(cls, name) for name in ("__del__", "close", "closed")]
+        return all(each is not None and not is_python_class(each.owner) for each in found)
+
+
+_IN_MEMORY: Final = objects.TypeSet(io.StringIO, io.BytesIO)
 
 
 def _method(bound: Any, name: str) -> Attribute | None:

@@ -23,6 +23,7 @@ from stator.capture.communication.works import WORKS
 from stator.capture.iterators.coroutines import COROUTINES
 from stator.capture.library.contexts import CONTEXTS
 from stator.capture.library.copies import COPIES
+from stator.capture.library.csv_files import CSV
 from stator.capture.library.files import FILES
 from stator.capture.library.garbage_collection import GARBAGE
 from stator.capture.library.library_functions import LIBRARY
@@ -74,6 +75,7 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     CONTROLS,
     COROUTINES,
     FILES,
+    CSV,
     ASKED,
     GARBAGE,
     VMAP,

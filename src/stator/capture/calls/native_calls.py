@@ -7,10 +7,10 @@ reason why it must not run while tracing.
 
 import builtins
 import decimal
-import functools
 import itertools
 import sys
 import types
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -18,7 +18,9 @@ import torch
 from stator import contracts, objects
 from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
+from stator.capture.calls import held_callables
 from stator.capture.calls.arguments import is_functools_type
+from stator.capture.calls.held_callables import callee
 from stator.capture.calls.python_calls import note
 from stator.capture.library.decimals import is_decimal
 from stator.capture.objects.values import is_torch_value
@@ -38,7 +40,6 @@ from stator.diagnostics.catalogue import (
 from stator.effects.texts import Text
 from stator.objects import TypeSet
 from stator.objects.types import flags_of
-from stator.world import MISSING
 from stator.world.kinds import BUILTIN_METHOD, CONSTANTS
 
 if TYPE_CHECKING:
@@ -56,34 +57,10 @@ _FREE: Final = TypeSet(types.ModuleType, types.NoneType)  # what functions of C 
 _UNBOUND: Final = TypeSet(
     types.MethodDescriptorType, types.WrapperDescriptorType, types.ClassMethodDescriptorType
 )
-# C callables that apply a callable to items one by one. If that is a C callable too, its calls must
-# go through the tracer, which makes the items ready.
-_APPLIERS: Final = frozenset(
-    map(
-        id,
-        (
-            map,
-            filter,
-            sorted,
-            list.sort,
-            min,
-            max,
-            iter,
-            functools.reduce,
-            itertools.accumulate,
-            itertools.dropwhile,
-            itertools.filterfalse,
-            itertools.groupby,
-            itertools.starmap,
-            itertools.takewhile,
-        ),
-    )
-)
 # With None for a function, they ask for the truth of the items.
 TRUTH: Final = frozenset(map(id, (filter, itertools.filterfalse)))
 _NO_INSTANCES: Final = 1 << 7  # Py_TPFLAGS_DISALLOW_INSTANTIATION
 _REDUCERS: Final = ("__reduce__", "__reduce_ex__")
-_BY_KEY: Final = frozenset(map(id, (sorted, min, max, list.sort)))
 _BUILD_CLASS: Final = builtins.__build_class__
 _CLASS_MAKERS: Final = frozenset(map(id, (_BUILD_CLASS, type, type.__new__)))
 _TYPE_NEW: Final = type.__new__
@@ -172,11 +149,12 @@ def run(
         bound, offset = (callable,), 1  # it is its own argument 0
     keywords = len(kwnames or ())
     positional = len(args) - keywords
-    by_key = id(callable) in _BY_KEY  # called is what is given by keyword
+    by_key = id(callable) in held_callables.BY_KEY  # called is what is given by keyword
     specialized = not (texts.open or _has_own_new(callable))
     compares = contract.calls_back and not texts.open
     lent: list[Any] = []
-    applies = id(callable) in _APPLIERS or (bool(bound) and type(bound[0]) is list)
+    applies = held_callables.applies(callable, bound)
+    args = held_callables.json_arguments(calls, frame, callable, args)
     for index, value in enumerate((*bound, *args)):
         given = index - offset
         spec = contract.keywords if given >= positional else contract.argument(index)
@@ -190,6 +168,9 @@ def run(
             elif value is NotImplemented and callable is bool and warning_filters.TRUTH.it_does:
                 return warning_filters.TRUTH.carry_out(calls, core.truth, frame, value)
             continue
+        holds = contract.calls_back and objects.is_subtype(type(value), defaultdict)
+        if holds or (spec.called and _calls_now(callable, contract)):
+            calls.check_held(value)
         if spec.called and is_python_class(type(value)):
             calls.world.class_attribute(type(value), "__call__")  # C code asks whether there is one
         needed = specialized and spec.symint is not SymInt.PASS
@@ -333,24 +314,6 @@ def call_c(
             making.pop()
 
 
-def callee(calls: "Calls", value: Any, given: Any = MISSING) -> Any:
-    """A callable that C code will call: what it does goes through the tracer, too.
-
-    `given` is what the program has given to C code, if that is something else.
-    """
-    function = value.__func__ if type(value) is types.MethodType else value
-    plain = type(function) is types.FunctionType and not calls.is_special(function)
-    if plain or value is None:
-        return value
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return value(*args, **kwargs)
-
-    calls.made[id(call)] = call  # type: ignore[assignment]
-    calls.stand_ins[id(call)] = value if given is MISSING else given
-    return call
-
-
 def received(calls: "Calls", callable: Any, result: Any) -> Any:
     """What C code has made or found."""
     cls = type(result)
@@ -384,6 +347,15 @@ def _unmasked(calls: "Calls", value: Any) -> Any:
 def _is_callable_object(cls: type) -> bool:
     """An object with `__call__` that is neither a function nor a class."""
     return not (NATIVE.holds(cls) or cls is types.FunctionType or objects.is_subtype(cls, type))
+
+
+def _calls_now(callable: Any, contract: Contract) -> bool:
+    """Whether C code calls what it is given by itself: not so a partial, whose function is called
+    by way of the tracer, and what looks at the frame that calls it.
+    """
+    cls = callable if objects.is_subtype(type(callable), type) else type(callable)
+    partial = is_functools_type(objects.layout_base(cls), "partial")
+    return not partial and contract.verdict is not Verdict.FRAME
 
 
 def _has_own_new(callable: Any) -> bool:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from stator._native import _core as core
 from stator._native._core import Frame
-from stator.capture.calls.native_calls import TRUTH, callee
+from stator.capture.calls.held_callables import callee
+from stator.capture.calls.native_calls import TRUTH
 from stator.effects.rest import Driver, driver
 from stator.guards import Callback, Source, TypeIs
 from stator.world import MISSING

@@ -8,6 +8,7 @@ looked for is guarded.
 
 import importlib.util
 import sys
+from types import ModuleType
 from typing import Any
 
 from stator.diagnostics.catalogue import Import
@@ -20,6 +21,8 @@ def missing(world: World, name: str) -> ImportError | None:
     parent, _, _ = name.rpartition(".")
     while parent and parent not in sys.modules:  # the outermost package that is not loaded
         name, (parent, _, _) = parent, parent.rpartition(".")
+    if name and parent and _is_plain_module(parent):
+        return _not_in_a_package(world, name, parent)
     if not name or (parent and not _is_package(parent)) or _is_found(name):
         return None
     modules: Any = Fixed(sys.modules, "sys.modules")
@@ -29,6 +32,28 @@ def missing(world: World, name: str) -> ImportError | None:
         world.guard(modules, NoKey(name))
         world.guard(Fixed(sys), Callback(_Places(), "modules are looked for in the same places"))
     return ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def _not_in_a_package(world: World, name: str, parent: str) -> ImportError:
+    """As `_find_and_load_unlocked`, for a module "in" one that is no package."""
+    module = sys.modules[parent]
+    world.guard(Fixed(sys.modules, "sys.modules"), NoKey(name))
+    same = Callback(
+        lambda system: system.modules.get(parent) is module and _is_plain_module(parent),
+        f"{parent} is no package",
+    )
+    world.guard(Fixed(sys), same)
+    text = f"No module named {name!r}; {parent!r} is not a package"
+    error = ModuleNotFoundError(text, name=name)
+    error.__cause__ = None
+    error.__suppress_context__ = True
+    return error
+
+
+def _is_plain_module(name: str) -> bool:
+    """Whether a module has no `__path__`, and nobody makes one."""
+    module: Any = sys.modules[name]
+    return type(module) is ModuleType and not {"__path__", "__getattr__"} & vars(module).keys()
 
 
 def imported(name: str) -> Import:

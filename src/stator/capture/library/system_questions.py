@@ -9,15 +9,21 @@ Variables of the environment are set behind the graph (`Perform`): programs read
 `os.environ`, a dict like any other, and C code that reads them does not run in a trace.
 """
 
+import _locale
+import datetime
+import importlib
 import os
 import stat
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from stator import objects
 from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.calls.builtin_calls import Handler
+from stator.capture.calls.builtin_calls import _plain as _plain_call
 from stator.capture.calls.native_calls import by_contract, describe
+from stator.capture.calls.python_calls import evaluated
 from stator.capture.texts.printing import perform
 from stator.contracts import Depth
 from stator.guards import Callback, Fixed
@@ -33,6 +39,9 @@ _PROCESS: Final = (
 )
 # With an argument for each parameter: without one they read the clock.
 _TIMES: Final = {"gmtime": 1, "localtime": 1, "ctime": 1, "asctime": 1, "mktime": 1, "strftime": 2}
+_strptime: Final[Any] = importlib.import_module("_strptime")
+_CACHES: Final = ("_TimeRE_cache", "_regex_cache")  # of that module
+_LOCALE: Final = ("setlocale", "nl_langinfo", "getencoding")
 _ENVIRONMENT: Final = ("putenv", "unsetenv")
 _MOST_NAMES: Final = 1000  # in a folder that is listed
 _changed: Final[set[Any]] = set()  # questions whose answers were found to be others
@@ -54,8 +63,9 @@ class _Answer:
         if self.error is not None:
             return type(self.error), self.error.args, getattr(self.error, "filename", None)
         # A structure of C tells more than its items: a time has a zone, a file nanoseconds.
-        reduced = self.value.__reduce__() if isinstance(self.value, tuple) else None
-        return type(self.value), self.value, reduced
+        kind = type(self.value)
+        reduced = self.value.__reduce__() if kind is not tuple and issubclass(kind, tuple) else None
+        return kind, self.value, reduced
 
 
 class _Same:
@@ -117,8 +127,8 @@ def _plain(frame: Frame, path: list[Any], function: Any) -> list[Any]:
 
 
 def _is_constant(calls: "Calls", value: Any) -> bool:
-    if type(value) is time.struct_time:  # one of the world has fields that nobody has guarded
-        return not calls.world.is_world(value)
+    if type(value) is time.struct_time:
+        return id(value) not in calls.world.opaque
     if type(value) is tuple:
         calls.values.ready(value, Depth.SHALLOW)
         return all(_is_constant(calls, each) for each in value)
@@ -129,6 +139,8 @@ def _is_complete(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     name = function.__name__
     if function.__module__ == "time":
         return len(args) == _TIMES[name] and not kwargs and args[-1] is not None
+    if name == "setlocale":  # with a second argument, it is changed
+        return len(args) == 1 or args[1:] == (None,)
     if name in _PATHS:  # an open file, or a folder that is open, is nothing that stays
         return type((*args, ".")[0]) in (str, bytes) and kwargs.get("dir_fd") is None
     return True
@@ -153,9 +165,45 @@ def _is_plain_text(value: str | bytes) -> bool:
     return "\0" not in os.fsdecode(value)
 
 
+def _read_time(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`_strptime._strptime` compiles formats, and keeps them: as C code does with those of `re`.
+
+    What it answers depends on the locale and on the zone, so it is asked again.
+    """
+    texts = all(type(each) is str for each in (*args, *kwargs.values()))
+    if not texts or _looked_at_caches(calls) or _key(function, tuple(args), kwargs) in _changed:
+        return evaluated(calls, frame, function, args, kwargs)
+    return _ask(calls, frame, function, args, kwargs)
+
+
+def _looked_at_caches(calls: "Calls") -> bool:
+    """Whether the program itself has used what the module keeps."""
+    record = calls.tracer.known_namespace(vars(_strptime))
+    return record is not None and (record.filled or any(name in record.items for name in _CACHES))
+
+
+def _time_of(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`time.strptime`, which imports a module and calls its function."""
+    if kwargs:
+        return _plain_call(calls, frame, function, args, kwargs)  # raises
+    return calls.function(frame, _strptime._strptime_time, args, None)
+
+
+def _datetime_of(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`datetime.strptime`, as `datetime_strptime`; the first argument is the class."""
+    given = [type(each) for each in args[1:]]
+    if kwargs or len(given) != 2 or not all(objects.is_subtype(each, str) for each in given):
+        return by_contract(calls, frame, function, args, kwargs)
+    return calls.function(frame, _strptime._strptime_datetime, args, None)
+
+
 ASKED: Final[dict[int, Handler]] = {
     **{id(getattr(os, name)): _ask for name in _PATHS + _PROCESS if hasattr(os, name)},
     **{id(getattr(time, name)): _ask for name in _TIMES},
     **{id(getattr(os, name)): _tell for name in _ENVIRONMENT},
+    **{id(getattr(_locale, name)): _ask for name in _LOCALE if hasattr(_locale, name)},
+    id(_strptime._strptime): _read_time,
+    id(time.strptime): _time_of,
+    id(objects.type_dict(datetime.datetime)["strptime"]): _datetime_of,
 }
 _QUIET: Final = frozenset(id(getattr(os, name)) for name in _ENVIRONMENT)

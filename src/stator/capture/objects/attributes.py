@@ -16,7 +16,8 @@ from stator import objects
 from stator._native import _core as core
 from stator._native._core import NULL, CompiledFunction, Frame, is_python_class
 from stator.capture.calls import operator_names
-from stator.capture.calls.native_calls import callee, known_number
+from stator.capture.calls.held_callables import callee
+from stator.capture.calls.native_calls import known_number
 from stator.capture.calls.wrapped_functions import compiled_attribute
 from stator.capture.library.locks import is_lock
 from stator.capture.library.thread_locals import ThreadLocals, is_thread_local
@@ -57,6 +58,7 @@ from stator.guards import Attr, AttrKeys, Fixed, NoAttr, TypeIs
 from stator.objects.attributes import is_data_descriptor, is_descriptor
 from stator.objects.tracebacks import TRACEBACK
 from stator.world import MISSING, Record, World
+from stator.world.classes import refuse_odd
 from stator.world.fields import same_names
 from stator.world.kinds import is_frozen_class, is_torch_value
 from stator.world.records import MAXLEN
@@ -66,6 +68,11 @@ if TYPE_CHECKING:
 
 _FUNCTION: Final = types.FunctionType
 _UNREAD: Final = object()
+_GETATTRIBUTE: Final = objects.type_dict(object)["__getattribute__"]
+# Others that read attributes in the same way, by a `__getattribute__` that they have themselves.
+_PLAINLY_READ: Final = objects.TypeSet(
+    types.BuiltinFunctionType, types.MethodWrapperType, types.GeneratorType, memoryview
+)
 _READERS: Final = objects.instance_dict(typing), objects.instance_dict(enum)
 _PLAIN_KIND: Final = object()
 _WRAPPING: Final = objects.TypeSet(property, staticmethod, classmethod)
@@ -79,6 +86,14 @@ _FUNCTION_PARTS: Final = frozenset(
 def _is_field(found: Any) -> bool:
     """Whether what a class has by a name is a field of C, whose setter is particular."""
     return found is not None and type(found.value) is types.GetSetDescriptorType
+
+
+def _is_plainly_read(cls: type) -> bool:
+    """A C class whose objects have the attributes that the class has, and no others."""
+    getter = objects.lookup(cls, "__getattribute__")
+    fixed = is_frozen_class(cls) and objects.lookup(cls, "__getattr__") is None
+    plain = getter is not None and getter.value is _GETATTRIBUTE
+    return fixed and (plain or _PLAINLY_READ.holds(cls))
 
 
 def is_c_method(hook: Any) -> bool:
@@ -136,7 +151,8 @@ class Attributes(Names):
                 guard_part(self.world, obj, name)
             if id(obj) in self.world.origins and objects.instance_dict(obj) is not None:
                 return self.generic_getattr(frame, obj, name, None, core.getattr)
-            return core.getattr(frame, obj, name)
+            value = core.getattr(frame, obj, name)
+            return self.calls.stand_ins.get(id(value), value)  # a hook that C code calls
         getter = self.world.class_attribute(cls, "__getattribute__")
         if getter is not None and type(getter.value) is types.FunctionType:
             return core.getattr(frame, obj, name)
@@ -217,6 +233,7 @@ class Attributes(Names):
             hook = world.class_attribute(cls, "__getattr__")
             if hook is not None and native is core.getattr and is_c_method(hook.value):
                 return self.calls.native(frame, hook.value, [obj, name], None)
+            refuse_odd(cls, "__getattr__", hook)
             return native(frame, obj, name)
         if type(found.value) is types.FunctionType:
             world.know(found.value)
@@ -470,6 +487,8 @@ class Attributes(Names):
         if found is not None and type(found.value) is types.FunctionType:
             world.know(found.value)
             return types.MethodType(found.value, obj)
+        if found is None and own is None and _is_plainly_read(cls):
+            return core.getattr(frame, obj, name)  # raises
         written = file_method(obj, name, found)
         if written is not None:
             return written
@@ -496,6 +515,7 @@ class Attributes(Names):
         if hook is not None and is_c_method(hook.value):
             self.calls.native(frame, hook.value, [obj, name, value], None)
             return
+        refuse_odd(cls, "__setattr__", hook)
         if self.tensors.types.holds(type(value)):
             if _is_field(objects.lookup(cls, name)):
                 value = known_number(self.calls, frame, value, f"{cls.__qualname__}.{name}")
@@ -503,6 +523,8 @@ class Attributes(Names):
             raise unseen(self.world, value, f"{cls.__qualname__}.{name} reads {{}}")
         self.store_ready(obj, name)
         core.setattr(frame, obj, name, value)
+        if objects.is_subtype(cls, type):
+            self.world.class_changed()
         self.stored(obj, name)
 
     def delattr(self, frame: Frame, obj: Any, name: str) -> None:
@@ -521,6 +543,7 @@ class Attributes(Names):
         if hook is not None and is_c_method(hook.value):
             self.calls.native(frame, hook.value, [obj, name], None)
             return
+        refuse_odd(cls, "__delattr__", hook)
         self.delete_ready(obj, name)
         core.delattr(frame, obj, name)
         self.deleted(obj, name)

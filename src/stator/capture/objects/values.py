@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 
 from stator import contracts, objects
 from stator._native._core import is_python_class
-from stator.capture.calls.operators import specials
+from stator.capture.calls.operators import COMPARE_NAMES, specials
 from stator.capture.objects.c_fields import guard_name
 from stator.capture.trace.refusals import unseen
 from stator.contracts import Depth
@@ -96,6 +96,9 @@ class Values:
             if id(value) in seen or self._known.holds(cls) or CONSTANTS.holds(cls):
                 continue
             seen.add(id(value))
+            if is_python_class(cls) and id(cls) not in seen:
+                seen.add(id(cls))  # how its objects compare is a fact of the class
+                self.world.protocol(cls, COMPARE_NAMES)
             self.world.compared(value)
             pending += held(value, objects.layout_base(cls))
 

@@ -22,7 +22,7 @@ from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.autograd.autograd_functions import evaluated
 from stator.capture.autograd.inside_transforms import alone
-from stator.capture.calls.native_calls import callee
+from stator.capture.calls.held_callables import callee
 from stator.capture.regions.trees import Given
 from stator.capture.regions.untouched import Untouched
 from stator.diagnostics.breaks import Break

@@ -20,7 +20,7 @@ from stator._native._core import Frame
 from stator.capture.autograd.autograd_functions import evaluated
 from stator.capture.calls.arguments import split
 from stator.capture.calls.controls import invoke_region
-from stator.capture.calls.native_calls import callee
+from stator.capture.calls.held_callables import callee
 from stator.capture.modules.module_calls import CALL
 from stator.capture.regions import lookup, purity
 from stator.capture.regions.given import Given, Unfit, given

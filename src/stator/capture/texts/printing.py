@@ -16,13 +16,14 @@ from stator._native import _core as core
 from stator._native._core import Frame
 from stator.capture.calls.builtin_calls import Handler, _plain
 from stator.capture.calls.python_calls import stand_in
+from stator.capture.trace.refusals import unseen
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import Output
 from stator.effects import Perform
 from stator.effects.texts import Text
 from stator.evaluator import PACKAGE
 from stator.graph.recording.arguments import Arguments
-from stator.guards import Fixed
+from stator.guards import Callback, Fixed
 from stator.objects.types import Attribute
 from stator.world import MISSING
 
@@ -195,8 +196,50 @@ def _put_off_flush(
     perform(calls, frame, _flush, "flush", tuple(args))
 
 
+def _fileno(file: Any, *args: Any) -> Any:
+    return file.fileno(*args)
+
+
+def _isatty(file: Any, *args: Any) -> Any:
+    return file.isatty(*args)
+
+
+def _asked(file: Any, name: str) -> Any:
+    """What a file of the operating system tells about itself; MISSING of any other file."""
+    if type(file) is not io.TextIOWrapper:
+        return MISSING
+    try:
+        held: Any = file.buffer
+        raw = held.raw if _BUFFERS.holds(type(held)) else held
+        if type(raw) is not io.FileIO:
+            return MISSING
+        return getattr(file, name)()
+    except (ValueError, OSError) as error:  # it is closed, or detached
+        return type(error), error.args
+
+
+def _ask_file(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """The answer is guarded by asking again."""
+    file, name = args[0], function.__name__[1:]
+    answer = MISSING if kwargs or len(args) != 1 else _asked(file, name)
+    if answer is MISSING or id(file) not in calls.world.origins:
+        raise unseen(calls.world, file, f"an attribute of {{}} is read: {name}")
+    check = Callback(lambda asked: _asked(asked, name) == answer, f"{name}() is {answer!r}")
+    calls.world.guard(calls.world.origins[id(file)], check)
+    if type(answer) is tuple:
+        kind, given = answer
+        core.raise_user(kind(*given))
+    return answer
+
+
 _TEXT_FILE: Final = io.TextIOBase.__mro__[1]  # the C class, of which all text files of C are
-_FILE_METHODS: Final[dict[str, Any]] = {"write": _write, "flush": _flush}
+_FILE_METHODS: Final[dict[str, Any]] = {
+    "write": _write,
+    "flush": _flush,
+    "fileno": _fileno,
+    "isatty": _isatty,
+}
+_BUFFERS: Final = objects.TypeSet(io.BufferedWriter, io.BufferedReader, io.BufferedRandom)
 
 
 PRINTING: Final[dict[int, Handler]] = {
@@ -204,4 +247,6 @@ PRINTING: Final[dict[int, Handler]] = {
     id(_show): _put_off,
     id(_write): _put_off_write,
     id(_flush): _put_off_flush,
+    id(_fileno): _ask_file,
+    id(_isatty): _ask_file,
 }

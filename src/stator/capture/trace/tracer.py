@@ -475,6 +475,8 @@ class Tracer(Attributes):
         self.world.hashed(key)
         self._ready_operands((key,), ("__hash__", "__eq__", "__index__"), Depth.DEEP)
         self.world.protocol(cls, ("__getitem__", "__missing__", "__class_getitem__"))
+        if objects.is_subtype(cls, defaultdict):
+            self.calls.check_held(obj)
         return core.getitem(frame, obj, key)
 
     def setitem(self, frame: Frame, obj: Any, key: Any, value: Any) -> None:

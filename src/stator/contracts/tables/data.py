@@ -45,6 +45,11 @@ FUNCTIONS: Functions = {
         "forbidden codec": "decode encode lookup lookup_error register register_error unregister "
         "_unregister_error@3.14+ _normalize_encoding@3.15+",
     },
+    # Evaluated, as Python code: capture/library/csv_files.py.
+    "_csv": {
+        "forbidden hidden_state": "field_size_limit get_dialect list_dialects reader "
+        "register_dialect unregister_dialect writer",
+    },
     "array": {"reads calls | . s": "_array_reconstructor"},
     "marshal": {"forbidden codec": "dump dumps load loads"},
     # The context's flags change with every operation.
@@ -114,6 +119,14 @@ TYPES: Types = {
         "fromutc",
         "pure calls | . s": "__new__",
     },
+    # Keys and files of zones are asked when one is made.
+    "_zoneinfo:ZoneInfo": {
+        "reads calls | s": f"{_ZONED} fromutc __repr__ __str__",
+        "reads | s": "__reduce__ key",
+        "pure | .": "__init_subclass__",
+        "forbidden io": "() __new__ no_cache from_file clear_cache _unpickle",
+    },
+    "_codecs:EncodingMap": {"pure | .": "size"},
     "_decimal:Decimal": {
         "pure | s": "__hash__ __bool__ __repr__ __str__ __copy__ __deepcopy__ __reduce__ adjusted "
         "as_tuple as_integer_ratio canonical conjugate is_canonical is_finite is_infinite is_nan "
@@ -135,6 +148,19 @@ TYPES: Types = {
         "forbidden io": "tofile fromfile",
         "reads | as": "tounicode",
     },
+    "_csv:Dialect": {
+        "forbidden hidden_state": "() __new__",  # it asks for registered ones
+        "pure | .": "__reduce__ __reduce_ex__",  # refuse
+    },
+    "_csv:Reader": {
+        "reads | s": "__iter__",
+        "mutates calls | sm": "__next__",
+        "pure | .": "()",  # refuses
+    },
+    "_csv:Writer": {
+        "forbidden hidden_state": "writerow writerows",
+        "pure | .": "()",  # refuses
+    },
     "_struct:unpack_iterator": {
         "reads | s": "__iter__ __length_hint__",
         "mutates | sm": "__next__",
@@ -155,6 +181,7 @@ def _array_iterator(module: Any) -> type:
 
 
 UNNAMED: Unnamed = {
+    "_codecs:EncodingMap": lambda module: type(module.charmap_build("".join(map(chr, range(256))))),
     "array:arrayiterator": _array_iterator,
     "_struct:unpack_iterator": lambda module: type(module.iter_unpack("b", b"")),
     "_datetime:IsoCalendarDate": lambda module: type(module.date(1, 1, 1).isocalendar()),

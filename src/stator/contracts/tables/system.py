@@ -33,7 +33,6 @@ WHOLE_MODULES = {
     "resource": "forbidden os",
     "_uuid": "forbidden random",
     "readline": "forbidden io",
-    "_csv": "forbidden io",
 }
 
 FUNCTIONS: Functions = {
