@@ -333,6 +333,38 @@ def forgotten() -> Iterator[None]:
 
 X = torch.arange(8.0).reshape(2, 4) / 8
 
+NUMBERS = """
+import enum
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 3
+
+class Name(str, enum.Enum):
+    ACT = "relu"
+
+class Part(float, enum.Enum):
+    HALF = 0.5
+
+TABLE = {"relu": 1.0, "tanh": 2.0}
+
+class Model:
+    def to(self, dtype):
+        return self
+
+def program(model, x):
+    y = x * Level.HIGH + Part.HALF
+    if Name.ACT == "relu":
+        y = y * TABLE[Name.ACT]
+    return [y, y + 1 if Level.LOW < 2 else y]
+"""
+MEMBERS = {
+    "an int": replaced("HIGH = 3", "HIGH = 5"),
+    "a compared int": replaced("LOW = 1", "LOW = 2"),
+    "a str": replaced('ACT = "relu"', 'ACT = "tanh"'),
+    "a float": replaced("HALF = 0.5", "HALF = 0.25"),
+}
+
 
 def test_nothing_changed(cache: Path) -> None:
     assert process(PROGRAM, X) == 0
@@ -347,6 +379,16 @@ def test_edited(cache: Path, name: str) -> None:
     process(edited, X)
     assert process(PROGRAM, X) == 1  # the old one is still there, and right
     process(edited, X)
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_members_that_are_values(cache: Path, name: str) -> None:
+    """C code sees the number or the text, not the attributes of the member."""
+    process(NUMBERS, X)
+    edited = MEMBERS[name](NUMBERS)
+    assert process(edited, X) == 0
+    assert process(NUMBERS, X) == 1
+    assert process(edited, X) == 1
 
 
 @pytest.mark.parametrize("name", WORLDS)

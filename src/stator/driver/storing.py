@@ -27,6 +27,8 @@ def around_of(
     trace: "Trace", sizes: Sizes, rerun: Rerun | None, *, views: bool
 ) -> Around | Unstorable:
     """What happens around a graph, or why it can't be stored."""
+    if trace.of_process is not None:
+        return Unstorable(Reason.PROCESS, trace.of_process)
     if trace.retry is not None:
         return Unstorable(Reason.VALUES, "values were taken for granted that the graph checks")
     found = (

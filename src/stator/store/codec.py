@@ -22,6 +22,7 @@ import torch
 from stator import objects
 from stator._native._core import CompiledFunction
 from stator.guards import Fixed, Source
+from stator.guards.layout import typed_equal
 from stator.guards.reference import Call
 from stator.guards.sources import Missing
 from stator.guards.text import show
@@ -102,7 +103,7 @@ class Writer:
             return _module(self, value)
         member = things.enum_member(value)
         if member is not None:
-            return ["member", self.of(kind), member]
+            return ["member", self.of(kind), member, self.of(things.under_member(value))]
         raise Unstorable(Reason.OBJECT, show(value))
 
     def path(self, value: Any, what: str) -> int:
@@ -583,7 +584,14 @@ def _read_member(reader: Reader, row: Row) -> Any:
 
 @decodes("member")
 def _read_enum_member(reader: Reader, row: Row) -> Any:
-    return things.member_named(reader.at(row[1]), row[2])
+    found = things.member_named(reader.at(row[1]), row[2])
+    try:
+        under = things.under_member(found)
+    except Unstorable as error:
+        raise Stale(str(error)) from None
+    if not typed_equal(under, reader.at(row[3])):
+        raise Stale(f"{row[2]} of an enum has another value")
+    return found
 
 
 @encodes(dict)
@@ -596,6 +604,8 @@ def _namespace(writer: Writer, value: dict[str, Any]) -> Row:
     for key, each in list(sys.modules.items()):
         if getattr(each, "__dict__", None) is value:
             return ["namespace", key]
+    if value is sys.modules:
+        return ["modules"]
     place = things.own_place(value)
     if place is not None:
         return ["own", *place]
@@ -607,6 +617,11 @@ def _namespace(writer: Writer, value: dict[str, Any]) -> Row:
 @decodes("namespace")
 def _read_namespace(reader: Reader, row: Row) -> dict[str, Any]:
     return things.module_named(row[1]).__dict__
+
+
+@decodes("modules")
+def _read_modules(reader: Reader, row: Row) -> dict[str, Any]:
+    return sys.modules
 
 
 @decodes("own")

@@ -175,7 +175,7 @@ def _state(writer: Writer, value: sources.State) -> Row:
     except TypeError:
         name = None
     if name is not None:
-        return ["torch state", name]
+        return ["torch state", name, value.name]
     for name, flag in FLAGS.items():
         if flag.read is value.function and not value.arguments and value.probe is None:
             return ["torch flag", name, value.name]
@@ -188,7 +188,8 @@ def _state(writer: Writer, value: sources.State) -> Row:
 
 @decodes("torch state")
 def _read_state(reader: Reader, row: Row) -> sources.State:
-    return state.TorchState(row[1])
+    found = state.TorchState(row[1])
+    return sources.State(found.function, found.arguments, str(row[2]), found.probe)
 
 
 @decodes("own state")

@@ -11,7 +11,7 @@ import functools
 import importlib
 import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import EnumMeta
 from typing import Any, Final
 
@@ -325,6 +325,25 @@ def enum_member(value: Any) -> str | None:
     if type(members) is not dict:
         return None
     return next((name for name, each in members.items() if each is value), None)
+
+
+_UNDER: Final[dict[type, Callable[[Any], Any]]] = {
+    object: lambda member: None,
+    int: int.__int__,
+    float: float.__float__,
+    str: str.__str__,
+    bytes: lambda member: bytes(bytes.__iter__(member)),
+    tuple: lambda member: tuple(tuple.__iter__(member)),
+}
+
+
+def under_member(member: Any) -> Any:
+    """What a member is besides its attributes: the number or the text that C code sees."""
+    base = objects.layout_base(type(member))
+    tell = _UNDER.get(base)
+    if tell is None:
+        raise Unstorable(Reason.OBJECT, f"a member of an enum that is a {base.__qualname__}")
+    return tell(member)
 
 
 def member_named(cls: Any, name: str) -> Any:
