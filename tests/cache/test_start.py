@@ -62,8 +62,8 @@ except IndexError as error:
 """
 
 
-def run(tmp_path: Path, source: str, *arguments: str) -> str:
-    path = tmp_path / "program.py"
+def run(tmp_path: Path, source: str, *arguments: str, path: Path | None = None) -> str:
+    path = path or tmp_path / "program.py"
     path.write_text(source)
     environment = {**os.environ, "STATOR_CACHE": "1", "STATOR_CACHE_DIR": str(tmp_path / "cache")}
     ran = subprocess.run(
@@ -104,3 +104,31 @@ def test_errors_of_graphs(tmp_path: Path) -> None:
     first = run(tmp_path, RAISES)
     assert first == "IndexError program"
     assert run(tmp_path, RAISES) == first
+
+
+MOVED = """
+import traceback
+import torch
+import stator
+
+def helper(x):
+    raise ValueError("no")
+
+def program(x):
+    y = x * 2
+    helper(y)
+
+try:
+    stator.compile(program, backend="eager")(torch.ones(3))
+except ValueError as error:
+    print({each.filename for each in traceback.extract_tb(error.__traceback__)} == {__file__})
+print(stator.counters()["loaded"])
+"""
+
+
+def test_a_program_that_was_moved(tmp_path: Path) -> None:
+    """Tracebacks name the file as it is called now."""
+    assert run(tmp_path, MOVED).split() == ["True", "0"]
+    path = tmp_path / "elsewhere" / "moved.py"
+    path.parent.mkdir()
+    assert run(tmp_path, MOVED, path=path).split() == ["True", "1"]

@@ -9,6 +9,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ import torch
 
 import stator
 from stator.driver import loading
+from stator.driver.label import Label
+from stator.driver.options import Options
+from stator.store import world
 
 PROGRAM = """
 import os
@@ -443,3 +447,22 @@ def test_another_version(
     finally:
         stator.set_logs()
     assert f"{name} was " in log.read_text()
+
+
+def test_passes_of_the_program(cache: Path) -> None:
+    """Inductor leaves them out of the text of its settings."""
+    settings: Any = import_module("torch._inductor.config")
+    before = world.world(native=True)
+    with settings.patch(post_grad_custom_post_pass=lambda graph: None):
+        other = world.difference(before, world.world(native=True))
+    assert other is not None
+    assert "post_grad_custom_post_pass" in other
+    assert world.difference(before, world.world(native=True)) is None
+
+
+def test_options_that_are_functions(cache: Path) -> None:
+    function = imported(PROGRAM).helper
+    label = Label.of(function)
+    for value, stored in ((3, True), ([True, "a"], True), (print, False), ({"a": print}, False)):
+        options = Options("inductor", options={"a setting": value})
+        assert (loading.key_of(function, options, label) is not None) == stored

@@ -83,7 +83,9 @@ def _entries(rest: bytes, count: int, headers: bool) -> list[Stored]:
         start, end = end + 1, rest.index(b"\n", end + 1)
         body = [] if headers else json.loads(rest[start:end])
         start, blobs = end + 1, []
-        for length in lengths:
+        for length in map(int, lengths):
+            if length < 0:
+                raise Damaged("no length")
             blobs.append(rest[start : start + length])
             start += length
         start += 1

@@ -411,13 +411,17 @@ def _allowed(function: Any) -> None:
 @encodes(exits.Entry)
 def _entry(writer: Writer, value: exits.Entry) -> Row:
     columns = None if value.columns is None else list(value.columns)
-    return ["entry", value.file, value.line, value.name, value.qualname, columns]
+    module = things.module_in(value.file)
+    return ["entry", value.file, module, value.line, value.name, value.qualname, columns]
 
 
 @decodes("entry")
 def _read_entry(reader: Reader, row: Row) -> exits.Entry:
-    columns = None if row[5] is None else tuple(row[5])
-    return exits.Entry(str(row[1]), int(row[2]), str(row[3]), str(row[4]), columns)
+    _, file, module, line, name, qualname, given = row
+    if module is not None:  # the program may lie elsewhere now
+        file = things.file_of(things.module_named(module)) or file
+    columns = None if given is None else tuple(given)
+    return exits.Entry(str(file), int(line), str(name), str(qualname), columns)
 
 
 # ---------------------------------------------------------------------- points

@@ -86,6 +86,20 @@ def module_name(value: types.ModuleType) -> str | None:
     return next((key for key, each in list(sys.modules.items()) if each is value), None)
 
 
+def file_of(module: Any) -> str | None:
+    """The file that a module says it is from."""
+    if not objects.is_subtype(type(module), types.ModuleType):
+        return None
+    found = types.ModuleType.__getattribute__(module, "__dict__").get("__file__")
+    return found if type(found) is str else None
+
+
+def module_in(file: str) -> str | None:
+    """The name of a module that is from a file."""
+    loaded = list(sys.modules.items())
+    return next((name for name, each in loaded if file_of(each) == file), None)
+
+
 def place_of(value: Any) -> tuple[str, str] | None:
     """The module and path at which exactly this object is found."""
     for module, path in _candidates(value):
