@@ -106,6 +106,31 @@ def test_errors_of_graphs(tmp_path: Path) -> None:
     assert run(tmp_path, RAISES) == first
 
 
+RETURNED = """
+import traceback
+import torch
+import stator
+
+def program(x):
+    try:
+        raise ValueError("no", 3)
+    except ValueError as error:
+        return x * 2, error
+
+_, expected = program(torch.ones(3))
+_, found = stator.compile(program, backend="eager")(torch.ones(3))
+assert type(found) is ValueError and found.args == expected.args
+told = [traceback.extract_tb(each.__traceback__)[0] for each in (expected, found)]
+assert told[0].filename == told[1].filename and told[0].lineno == told[1].lineno
+print(stator.counters()["loaded"])
+"""
+
+
+def test_an_exception_is_returned(tmp_path: Path) -> None:
+    assert run(tmp_path, RETURNED) == "0"
+    assert run(tmp_path, RETURNED) == "1"
+
+
 MOVED = """
 import traceback
 import torch
