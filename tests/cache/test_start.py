@@ -157,3 +157,28 @@ def test_a_program_that_was_moved(tmp_path: Path) -> None:
     path = tmp_path / "elsewhere" / "moved.py"
     path.parent.mkdir()
     assert run(tmp_path, MOVED, path=path).split() == ["True", "1"]
+
+
+IN_A_MODE = """
+import torch
+import stator
+
+def program(x, i):
+    with torch.no_grad():
+        y = x[i] * 2
+    return y + x.sum()
+
+compiled = stator.compile(program, backend="eager")
+x = torch.ones(3, requires_grad=True)
+found = compiled(x, torch.tensor([0, 1]))
+assert torch.equal(found, program(x, torch.tensor([0, 1]))) and found.requires_grad
+try:
+    compiled(x, torch.tensor([0, 9]))
+except IndexError:
+    print(torch.is_grad_enabled(), stator.counters()["loaded"])
+"""
+
+
+def test_modes_after_an_error(tmp_path: Path) -> None:
+    assert run(tmp_path, IN_A_MODE) == "True 0"
+    assert run(tmp_path, IN_A_MODE) == "True 1"
