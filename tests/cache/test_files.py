@@ -202,6 +202,20 @@ def test_what_was_used_longest_ago_is_thrown_away(cache: Path) -> None:
     assert not entries(cache)
 
 
+def test_what_a_dead_process_has_left_is_thrown_away(cache: Path) -> None:
+    loaded()
+    place = entries(cache)[0].parent
+    old, new = place / f"{files.BEGUN}old", place / f"{files.BEGUN}new"
+    for path in (old, new):
+        path.write_text("half of it")
+    before = time.time() - 7200
+    os.utime(old, (before, before))
+    assert folder.sweep(1 << 20) == 1
+    assert not old.exists()
+    assert new.exists()  # somebody may be writing it
+    assert len(entries(cache)) == 1
+
+
 WRITER = """
 import sys
 from pathlib import Path

@@ -62,8 +62,8 @@ except IndexError as error:
 """
 
 
-def run(tmp_path: Path, source: str, *arguments: str) -> str:
-    path = tmp_path / "program.py"
+def run(tmp_path: Path, source: str, *arguments: str, path: Path | None = None) -> str:
+    path = path or tmp_path / "program.py"
     path.write_text(source)
     environment = {**os.environ, "STATOR_CACHE": "1", "STATOR_CACHE_DIR": str(tmp_path / "cache")}
     ran = subprocess.run(
@@ -104,3 +104,81 @@ def test_errors_of_graphs(tmp_path: Path) -> None:
     first = run(tmp_path, RAISES)
     assert first == "IndexError program"
     assert run(tmp_path, RAISES) == first
+
+
+RETURNED = """
+import traceback
+import torch
+import stator
+
+def program(x):
+    try:
+        raise ValueError("no", 3)
+    except ValueError as error:
+        return x * 2, error
+
+_, expected = program(torch.ones(3))
+_, found = stator.compile(program, backend="eager")(torch.ones(3))
+assert type(found) is ValueError and found.args == expected.args
+told = [traceback.extract_tb(each.__traceback__)[0] for each in (expected, found)]
+assert told[0].filename == told[1].filename and told[0].lineno == told[1].lineno
+print(stator.counters()["loaded"])
+"""
+
+
+def test_an_exception_is_returned(tmp_path: Path) -> None:
+    assert run(tmp_path, RETURNED) == "0"
+    assert run(tmp_path, RETURNED) == "1"
+
+
+MOVED = """
+import traceback
+import torch
+import stator
+
+def helper(x):
+    raise ValueError("no")
+
+def program(x):
+    y = x * 2
+    helper(y)
+
+try:
+    stator.compile(program, backend="eager")(torch.ones(3))
+except ValueError as error:
+    print({each.filename for each in traceback.extract_tb(error.__traceback__)} == {__file__})
+print(stator.counters()["loaded"])
+"""
+
+
+def test_a_program_that_was_moved(tmp_path: Path) -> None:
+    """Tracebacks name the file as it is called now."""
+    assert run(tmp_path, MOVED).split() == ["True", "0"]
+    path = tmp_path / "elsewhere" / "moved.py"
+    path.parent.mkdir()
+    assert run(tmp_path, MOVED, path=path).split() == ["True", "1"]
+
+
+IN_A_MODE = """
+import torch
+import stator
+
+def program(x, i):
+    with torch.no_grad():
+        y = x[i] * 2
+    return y + x.sum()
+
+compiled = stator.compile(program, backend="eager")
+x = torch.ones(3, requires_grad=True)
+found = compiled(x, torch.tensor([0, 1]))
+assert torch.equal(found, program(x, torch.tensor([0, 1]))) and found.requires_grad
+try:
+    compiled(x, torch.tensor([0, 9]))
+except IndexError:
+    print(torch.is_grad_enabled(), stator.counters()["loaded"])
+"""
+
+
+def test_modes_after_an_error(tmp_path: Path) -> None:
+    assert run(tmp_path, IN_A_MODE) == "True 0"
+    assert run(tmp_path, IN_A_MODE) == "True 1"

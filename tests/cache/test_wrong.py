@@ -9,6 +9,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ import torch
 
 import stator
 from stator.driver import loading
+from stator.driver.label import Label
+from stator.driver.options import Options
+from stator.store import world
 
 PROGRAM = """
 import os
@@ -333,6 +337,98 @@ def forgotten() -> Iterator[None]:
 
 X = torch.arange(8.0).reshape(2, 4) / 8
 
+NUMBERS = """
+import enum
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 3
+
+class Name(str, enum.Enum):
+    ACT = "relu"
+
+class Part(float, enum.Enum):
+    HALF = 0.5
+
+TABLE = {"relu": 1.0, "tanh": 2.0}
+
+class Model:
+    def to(self, dtype):
+        return self
+
+def program(model, x):
+    y = x * Level.HIGH + Part.HALF
+    if Name.ACT == "relu":
+        y = y * TABLE[Name.ACT]
+    return [y, y + 1 if Level.LOW < 2 else y]
+"""
+THINGS = """
+import collections
+import dataclasses
+import typing
+import torch
+from torch import nn
+from torch.nn.utils import parametrize
+
+class Pair(typing.NamedTuple):
+    one: object
+    two: int = 4
+
+Other = collections.namedtuple("Other", "left right")
+
+@dataclasses.dataclass
+class Made:
+    number: int = 2
+    items: list = dataclasses.field(default_factory=lambda: [1, 2])
+
+def marked(x):
+    return x * marked.factor
+
+marked.factor = 3
+
+class Doubled(nn.Module):
+    def forward(self, weight):
+        return weight * 2
+
+class Model:
+    def to(self, dtype):
+        return self
+
+linear = nn.Linear(4, 4)
+nn.init.constant_(linear.weight, 0.5)
+nn.init.constant_(linear.bias, 0.25)
+parametrize.register_parametrization(linear, "weight", Doubled())
+attention = nn.MultiheadAttention(4, 2)
+attention.load_state_dict({k: torch.ones_like(v) for k, v in attention.state_dict().items()})
+
+def program(model, x):
+    pair, other, made = Pair(x), Other(x, 3), Made()
+    y = pair.one * pair.two + other.left * other[1] + made.number + len(made.items)
+    with torch.no_grad():
+        z = linear(marked(y))
+    w = torch.ops.aten.relu.default(z) + attention(y, y, y)[0]
+    return [w, z, y]
+"""
+PARTS = {
+    "a default of a named tuple": replaced("two: int = 4", "two: int = 5"),
+    "the order of a named tuple": replaced('"left right"', '"right left"'),
+    "a default of a dataclass": replaced("number: int = 2", "number: int = 3"),
+    "a default factory": replaced("[1, 2]", "[1, 2, 3]"),
+    "another method of a dataclass": replaced(
+        "    items: list", "    def __post_init__(self):\n        self.number = 9\n    items: list"
+    ),
+    "an attribute of a function": replaced("factor = 3", "factor = 4"),
+    "a parametrization": replaced("weight * 2", "weight * 3"),
+    "no parametrization": replaced("parametrize.register", "None and parametrize.register"),
+    "the modes": replaced("torch.no_grad()", "torch.enable_grad()"),
+}
+MEMBERS = {
+    "an int": replaced("HIGH = 3", "HIGH = 5"),
+    "a compared int": replaced("LOW = 1", "LOW = 2"),
+    "a str": replaced('ACT = "relu"', 'ACT = "tanh"'),
+    "a float": replaced("HALF = 0.5", "HALF = 0.25"),
+}
+
 
 def test_nothing_changed(cache: Path) -> None:
     assert process(PROGRAM, X) == 0
@@ -359,6 +455,26 @@ def test_edited(cache: Path, name: str) -> None:
     edited = EDITS[name](PROGRAM)
     process(edited, X)
     assert process(PROGRAM, X) == 1  # the old one is still there, and right
+    process(edited, X)
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_members_that_are_values(cache: Path, name: str) -> None:
+    """C code sees the number or the text, not the attributes of the member."""
+    process(NUMBERS, X)
+    edited = MEMBERS[name](NUMBERS)
+    assert process(edited, X) == 0
+    assert process(NUMBERS, X) == 1
+    assert process(edited, X) == 1
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_parts_without_a_name(cache: Path, name: str) -> None:
+    """Methods that are generated, namespaces, objects of the library: by what has them."""
+    process(THINGS, X)
+    edited = PARTS[name](THINGS)
+    assert process(edited, X) == 0
+    assert process(THINGS, X) == 1
     process(edited, X)
 
 
@@ -414,3 +530,22 @@ def test_another_version(
     finally:
         stator.set_logs()
     assert f"{name} was " in log.read_text()
+
+
+def test_passes_of_the_program(cache: Path) -> None:
+    """Inductor leaves them out of the text of its settings."""
+    settings: Any = import_module("torch._inductor.config")
+    before = world.world(native=True)
+    with settings.patch(post_grad_custom_post_pass=lambda graph: None):
+        now = world.world(native=True)
+    assert "post_grad_custom_post_pass" in now["torch._inductor.config"]
+    assert world.difference(before, now) is not None
+    assert world.difference(before, world.world(native=True)) is None
+
+
+def test_options_that_are_functions(cache: Path) -> None:
+    function = imported(PROGRAM).helper
+    label = Label.of(function)
+    for value, stored in ((3, True), ([True, "a"], True), (print, False), ({"a": print}, False)):
+        options = Options("inductor", options={"a setting": value})
+        assert (loading.key_of(function, options, label) is not None) == stored

@@ -17,7 +17,7 @@ from stator.driver.label import Label
 from stator.driver.ledger import own_ledger, shared_ledger
 from stator.driver.rerun import Rerun
 from stator.driver.starting import Start
-from stator.driver.tally import TOTALS, Tally
+from stator.driver.tally import Tally
 
 
 def adopted(start: Start, compiled: CompiledFunction) -> Compiler:
@@ -37,7 +37,6 @@ def adopted(start: Start, compiled: CompiledFunction) -> Compiler:
         ledger.from_cache.add(each.found.name)
         ledger.compiles += 1
         ledger.add(done)
-        TOTALS.loaded += 1
     for known in start.continuations.values():
         miss = known.miss
         if type(miss) is Start and miss is not start:

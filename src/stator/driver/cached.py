@@ -5,6 +5,7 @@ Stage: driver. In: a call that no entry fits, or a compilation that was just mad
 hand before anything is installed, so what is loaded serves it or is left alone.
 """
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from types import FunctionType
@@ -154,6 +155,10 @@ def keep(
         say(f"{made.label}: stored as {path}")
 
 
+_ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
+"""Data of ours, such as the places of a traceback, is made again as another object."""
+
+
 def check_again(stored: Stored, made: Compilation, call: Call) -> None:
     """Makes the entry again from what is to be stored, for the call it was made for: what comes
     out must be what went in. Raises Unstorable.
@@ -167,7 +172,7 @@ def check_again(stored: Stored, made: Compilation, call: Call) -> None:
         raise Unstorable(Reason.REBUILT, str(error)) from None
     compared = (
         ("guards", list(map(str, parts.guards)), list(map(str, loaded.guards))),
-        ("plan", str(parts.plan), str(loaded.plan)),
+        ("plan", _ADDRESS.sub("", str(parts.plan)), _ADDRESS.sub("", str(loaded.plan))),
         ("inputs", list(map(str, parts.inputs)), list(map(str, loaded.inputs))),
     )
     for what, one, other in compared:

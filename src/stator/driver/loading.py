@@ -38,6 +38,8 @@ def key_of(
     """What entries of a function are stored under; None: they are not."""
     if type(options.backend) is not str:
         return None
+    if not all(map(_is_plain, options.options.values())):
+        return None  # nothing says that a function of another process is the same one
     code = points[0].code if points else function.__code__
     told = tuple(
         (digests.of_code(p.code), p.unit, list(p.locals), [_kind(k) for k in p.stack], p.behind)
@@ -48,6 +50,14 @@ def key_of(
     shown = label.name.partition(", resumed in ")[0]
     name = str(function.__module__), shown, code.co_qualname, digests.of_code(code)
     return Key(name, f"{chosen} {given}", told)
+
+
+def _is_plain(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return all(map(_is_plain, value))
+    if type(value) is dict:
+        return all(map(_is_plain, (*value, *value.values())))
+    return type(value) in (bool, int, float, str, type(None))
 
 
 def given_by(options: Options) -> dict[str, Any]:

@@ -7,7 +7,6 @@ Loading that takes as long as torch itself; what is served before needs none of 
 """
 
 import sys
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import FunctionType
@@ -21,6 +20,7 @@ from stator.driver.loading import Found, found, installed, key_of, used
 from stator.driver.numbers import NUMBERS
 from stator.driver.one_at_a_time import compiling_alone
 from stator.driver.options import Options
+from stator.driver.tally import TOTALS
 from stator.driver.tracers import another_traces
 from stator.effects.suspension import Exit, Suspension
 from stator.emit.continuation import native
@@ -142,7 +142,7 @@ class Start:
         made, text = installed(*(loaded, function, label, title, bucket), ending, graph, failed)
         self.served.append(Served(each, made, text, title.number))
         used(each, label)
-        SERVED.add(self)
+        TOTALS.loaded += 1
         return made
 
     def _ending(self, behind: Suspension) -> Ending:
@@ -170,10 +170,6 @@ class Start:
         return known
 
 
-SERVED: Final[weakref.WeakSet[Start]] = weakref.WeakSet()
-"""Those that have served something."""
-
-
 class _Failed:
     """What is done when a graph raises; all that is needed for it is loaded then."""
 
@@ -190,4 +186,4 @@ class _Failed:
         self._failures(*args)
 
 
-__all__ = ["SERVED", "Key", "Start", "compiled_function", "compiler_of"]
+__all__ = ["Key", "Start", "compiled_function", "compiler_of"]

@@ -27,11 +27,14 @@ def around_of(
     trace: "Trace", sizes: Sizes, rerun: Rerun | None, *, views: bool
 ) -> Around | Unstorable:
     """What happens around a graph, or why it can't be stored."""
+    if trace.of_process is not None:
+        return Unstorable(Reason.PROCESS, trace.of_process)
     if trace.retry is not None:
         return Unstorable(Reason.VALUES, "values were taken for granted that the graph checks")
+    scopes = None if trace.changes is None else trace.changes.scopes
     found = (
         (views, "inputs lie in one memory"),
-        (trace.changes is not None and bool(trace.changes.scopes), "the graph enters modes"),
+        (scopes is not None and not scopes.of_grad, "the graph enters modes"),
         (trace.edges != Edges(), "inputs or outputs are no plain tensors"),
         (bool(trace.prologue), "something happens before the graph"),
         (trace.shows, "the graph shows texts"),
@@ -41,7 +44,7 @@ def around_of(
             return Unstorable(Reason.AROUND, what)
     if rerun is None:
         return Around()
-    return Around(sizes.reads, rerun.possible, rerun.draws, rerun.changed)
+    return Around(sizes.reads, rerun.possible, rerun.draws, rerun.changed, grad=bool(scopes))
 
 
 def _bare(found: Suspension) -> Suspension:

@@ -22,6 +22,7 @@ import torch
 from stator import objects
 from stator._native._core import CompiledFunction
 from stator.guards import Fixed, Source
+from stator.guards.layout import typed_equal
 from stator.guards.reference import Call
 from stator.guards.sources import Missing
 from stator.guards.text import show
@@ -51,6 +52,10 @@ class Writer:
         """What is no text: native code."""
         self.paths: dict[int, Source] = {}
         """How the program reaches objects that have no name, by id."""
+        self.members: dict[int, tuple[Any, str]] = {}
+        """Which attribute of which class a function is, by id."""
+        self.dicts: dict[int, tuple[types.FunctionType, str]] = {}
+        """Which dict of which function it is, by id: its attributes, or its globals."""
         self.cells: dict[int, tuple[types.FunctionType, int]] = {}
         """Which variable of which function a cell is, by id."""
         self._known: dict[Any, int] = {}
@@ -102,7 +107,10 @@ class Writer:
             return _module(self, value)
         member = things.enum_member(value)
         if member is not None:
-            return ["member", self.of(kind), member]
+            return ["member", self.of(kind), member, self.of(things.under_member(value))]
+        place = things.single_place(value)
+        if place is not None:
+            return ["object", *place, self.of(kind)]
         raise Unstorable(Reason.OBJECT, show(value))
 
     def path(self, value: Any, what: str) -> int:
@@ -322,12 +330,21 @@ def _class(writer: Writer, value: Any) -> Row:
     told = class_digest(value)
     if place is not None:
         return ["class", *place, told]
+    if id(value) not in writer.paths:
+        module = things.module_of_class(value)
+        if module is not None:
+            return ["class of module", module, told]
     return ["class at", writer.path(value, "the class"), told]
 
 
 @decodes("class")
 def _read_class(reader: Reader, row: Row) -> Any:
     return _same_class(things.follow(row[1], row[2]), row[3])
+
+
+@decodes("class of module")
+def _read_class_of_module(reader: Reader, row: Row) -> Any:
+    return _same_class(type(things.module_named(row[1])), row[2])
 
 
 @decodes("class at")
@@ -390,6 +407,8 @@ def member_digest(value: Any) -> str:
     if kind in things.INSIDE:
         parts = (member_digest(getattr(value, name)) for name in things.INSIDE[kind])
         return f"{kind.__name__} {' '.join(parts)}"
+    if kind is things.TUPLE_FIELD:
+        return f"field {value.__reduce__()[1][0]}"
     return _name(kind)
 
 
@@ -399,12 +418,21 @@ def _function(writer: Writer, value: types.FunctionType) -> Row:
     place = things.place_of(value)
     if place is not None:
         return ["function", *place, told]
+    held = writer.members.get(id(value))
+    if held is not None and id(value) not in writer.paths:
+        owner, path = held
+        return ["function of", writer.of(owner), path, told]
     return ["function at", writer.path(value, "the function"), told]
 
 
 @decodes("function")
 def _read_function(reader: Reader, row: Row) -> types.FunctionType:
     return _same_function(things.follow(row[1], row[2]), row[3])
+
+
+@decodes("function of")
+def _read_function_of(reader: Reader, row: Row) -> types.FunctionType:
+    return _same_function(things.followed(reader.at(row[1]), row[2]), row[3])
 
 
 @decodes("function at")
@@ -419,7 +447,7 @@ def _same_function(found: Any, expected: str) -> types.FunctionType:
     return found
 
 
-@encodes(*things.INSIDE)
+@encodes(things.TUPLE_FIELD, *things.INSIDE)
 def _wrapped(writer: Writer, value: Any) -> Row:
     """What stands in a class around functions: by its path, if the functions are the same."""
     return ["wrapped at", writer.path(value, "the"), _name(type(value)), member_digest(value)]
@@ -586,7 +614,22 @@ def _read_member(reader: Reader, row: Row) -> Any:
 
 @decodes("member")
 def _read_enum_member(reader: Reader, row: Row) -> Any:
-    return things.member_named(reader.at(row[1]), row[2])
+    found = things.member_named(reader.at(row[1]), row[2])
+    try:
+        under = things.under_member(found)
+    except Unstorable as error:
+        raise Stale(str(error)) from None
+    if not typed_equal(under, reader.at(row[3])):
+        raise Stale(f"{row[2]} of an enum has another value")
+    return found
+
+
+@decodes("object")
+def _read_object(reader: Reader, row: Row) -> Any:
+    found = things.follow(row[1], row[2])
+    if type(found) is not reader.at(row[3]):
+        raise Stale(f"{row[1]}.{row[2]} is of another type")
+    return found
 
 
 @encodes(dict)
@@ -599,6 +642,14 @@ def _namespace(writer: Writer, value: dict[str, Any]) -> Row:
     for key, each in list(sys.modules.items()):
         if getattr(each, "__dict__", None) is value:
             return ["namespace", key]
+    if value is sys.modules:
+        return ["modules"]
+    operators = things.operators_in(value)
+    if operators is not None:
+        return ["dict of operators", operators]
+    held = writer.dicts.get(id(value))
+    if held is not None:
+        return ["dict of", writer.of(held[0]), held[1]]
     place = things.own_place(value)
     if place is not None:
         return ["own", *place]
@@ -610,6 +661,23 @@ def _namespace(writer: Writer, value: dict[str, Any]) -> Row:
 @decodes("namespace")
 def _read_namespace(reader: Reader, row: Row) -> dict[str, Any]:
     return things.module_named(row[1]).__dict__
+
+
+@decodes("dict of operators")
+def _read_dict_of_operators(reader: Reader, row: Row) -> dict[str, Any]:
+    found: dict[str, Any] = things.operators_of(row[1]).__dict__
+    return found
+
+
+@decodes("dict of")
+def _read_dict_of(reader: Reader, row: Row) -> dict[str, Any]:
+    function: types.FunctionType = reader.at(row[1])
+    return function.__dict__ if row[2] == "__dict__" else function.__globals__
+
+
+@decodes("modules")
+def _read_modules(reader: Reader, row: Row) -> dict[str, Any]:
+    return sys.modules
 
 
 @decodes("own")

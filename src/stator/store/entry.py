@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import torch
+
 from stator import objects
 from stator._native._core import NULL
 from stator.effects.instruction import Step, Way
@@ -57,6 +59,7 @@ def store(parts: Parts) -> Stored:
     writer = Writer()
     writer.paths.update(kinds.paths_of(parts.guards))
     writer.cells.update(kinds.cells_of(parts.guards))
+    kinds.names_of(writer, parts.guards)
     found = [writer.of(guard) for guard in parts.guards]
     plan = writer.of(parts.plan)
     inputs = [writer.of(source) for source in parts.inputs]
@@ -69,7 +72,10 @@ def store(parts: Parts) -> Stored:
     ending = None if parts.suspension is None else _suspension(writer, parts.suspension)
     around = parts.around
     rest = {
-        "around": [[*map(list, around.sizes)], around.rerun, around.draws, [*around.changed]],
+        "around": [
+            *([*map(list, around.sizes)], around.rerun, around.draws, [*around.changed]),
+            around.grad,
+        ],
         "name": parts.name,
         "operators": list(parts.operators),
         "code": parts.graph,
@@ -87,9 +93,10 @@ def load(stored: Stored, call: Call, folder: Path) -> Loaded:
         rows, found, plan, inputs, graph, ending, rest = stored.body
         reader = Reader(rows, call, stored.blobs)
         reader.read()
-        sizes, rerun, draws, changed = rest["around"]
+        sizes, rerun, draws, changed, grad = rest["around"]
         reads = tuple((int(i), str(n), int(d)) for i, n, d in sizes)
-        around = Around(reads, bool(rerun), bool(draws), tuple(map(int, changed)))
+        kept = tuple(map(int, changed))
+        around = Around(reads, bool(rerun), bool(draws), kept, bool(grad))
         return Loaded(
             tuple(_typed(reader.all(found), Guard)),
             _typed([reader.at(plan)], Plan)[0],
@@ -159,7 +166,23 @@ def around(graph: Callable[..., Any], what: Around) -> Callable[..., Any]:
             return inner(*[getattr(args[k], name)(dim) for k, name, dim in reads], *args)
 
         graph = graph_of_numbers
-    return graph
+    return _in_grad_mode(graph) if what.grad else graph
+
+
+def _in_grad_mode(graph: Callable[..., Any]) -> Callable[..., Any]:
+    """A graph that changes grad mode: it is as it was before, also when the graph raises."""
+    set_grad_enabled = torch_set_grad_enabled
+
+    def graph_in_grad_mode(*args: Any) -> Any:
+        before = torch.is_grad_enabled()
+        try:
+            return graph(*args)
+        except BaseException:
+            if torch.is_grad_enabled() != before:
+                set_grad_enabled(before)
+            raise
+
+    return graph_in_grad_mode
 
 
 # ---------------------------------------------------------------------- endings

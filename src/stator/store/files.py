@@ -25,6 +25,8 @@ from stator.store.reasons import Damaged
 MAGIC: Final = "stator-cache"
 FORMAT: Final = 1
 KEY: Final = "STATOR_CACHE_KEY"
+BEGUN: Final = ".new-"
+"""How the names of files begin that are being written."""
 _LARGEST: Final = 2 << 30
 
 
@@ -83,7 +85,9 @@ def _entries(rest: bytes, count: int, headers: bool) -> list[Stored]:
         start, end = end + 1, rest.index(b"\n", end + 1)
         body = [] if headers else json.loads(rest[start:end])
         start, blobs = end + 1, []
-        for length in lengths:
+        for length in map(int, lengths):
+            if length < 0:
+                raise Damaged("no length")
             blobs.append(rest[start : start + length])
             start += length
         start += 1
@@ -127,7 +131,7 @@ def read(path: Path, *, headers: bool = False) -> list[Stored]:
 def write(path: Path, data: bytes) -> None:
     """Puts a file in its place, all of it at once; raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    number, name = tempfile.mkstemp(prefix=".new-", dir=path.parent)
+    number, name = tempfile.mkstemp(prefix=BEGUN, dir=path.parent)
     try:
         with os.fdopen(number, "wb") as file:
             file.write(data)

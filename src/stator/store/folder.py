@@ -32,6 +32,7 @@ _PER_KEY: Final = 32
 _told: Final[set[str]] = set()
 _swept: Final[dict[str, float]] = {}
 _SWEEP_EVERY: Final = 60.0
+_ABANDONED: Final = 3600.0
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,7 @@ def sweep(limit: int) -> int:
             told = path.stat()
             found.append((told.st_mtime, told.st_size, path))
     total = sum(size for _, size, _ in found)
-    gone = 0
+    gone = _left_behind()
     for _, size, path in sorted(found):
         if total <= limit:
             break
@@ -197,6 +198,18 @@ def sweep(limit: int) -> int:
             path.unlink()
             gone += 1
         total -= size
+    return gone
+
+
+def _left_behind(age: float = _ABANDONED) -> int:
+    """Throws away files that were begun so many seconds ago, by processes that have died."""
+    gone = 0
+    root = folder()
+    for path in root.rglob(f"{files.BEGUN}*") if root.is_dir() else ():
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime >= age:
+                path.unlink()
+                gone += 1
     return gone
 
 
@@ -217,7 +230,7 @@ def clear() -> int:
         with contextlib.suppress(OSError):
             path.unlink()
             count += 1
-    return count
+    return count + _left_behind()
 
 
 def listed() -> Iterator[tuple[Path, Stored | str]]:

@@ -134,7 +134,8 @@ def _chains(tree: ast.AST) -> Iterator[list[str]]:
 def _check_chain(chain: list[str]) -> None:
     root, first = chain[0], chain[1]
     if root == "torch":
-        if first != "ops" and type(torch.__dict__.get(first)) is not torch.dtype:
+        known = first == "ops" and len(chain) > 3  # operators, and nothing that loads them
+        if not known and type(torch.__dict__.get(first)) is not torch.dtype:
             raise Unstorable(Reason.KERNELS, f"generated code with torch.{first}")
     elif root == "math":
         if len(chain) != 2:
@@ -203,7 +204,10 @@ def _read(reader: Reader, what: Row, folder: Path) -> Any:
     if tag == "value":
         return reader.at(what[1])
     if tag == "library":
-        return getattr(torch.ops, what[1])
+        found = getattr(torch.ops, what[1])
+        if type(found) is not OpNamespace:
+            raise Damaged("no operators")
+        return found
     if tag == "extern":
         return types.SimpleNamespace(**{k: reader.at(n) for k, n in what[1].items()})
     if tag == "kernel":

@@ -20,6 +20,7 @@ from stator.guards.tree import Guard
 from stator.store import digests, things
 from stator.store.codec import Reader, Row, Writer, decodes, encodes, plain_function, root_of
 from stator.store.reasons import Damaged, Reason, Stale, Unstorable
+from stator.torchlib.operators import OpNamespace, OpOverload, OpOverloadPacket
 from stator.torchlib.settings import FLAGS
 
 # ---------------------------------------------------------------------- data classes
@@ -175,7 +176,7 @@ def _state(writer: Writer, value: sources.State) -> Row:
     except TypeError:
         name = None
     if name is not None:
-        return ["torch state", name]
+        return ["torch state", name, value.name]
     for name, flag in FLAGS.items():
         if flag.read is value.function and not value.arguments and value.probe is None:
             return ["torch flag", name, value.name]
@@ -188,7 +189,8 @@ def _state(writer: Writer, value: sources.State) -> Row:
 
 @decodes("torch state")
 def _read_state(reader: Reader, row: Row) -> sources.State:
-    return state.TorchState(row[1])
+    found = state.TorchState(row[1])
+    return sources.State(found.function, found.arguments, str(row[2]), found.probe)
 
 
 @decodes("own state")
@@ -210,6 +212,7 @@ _PINNED: Final = (
     types.CodeType,
     types.CellType,
     bool,
+    things.TUPLE_FIELD,
     *things.INSIDE,
     *things.C_FUNCTIONS,
 )
@@ -223,10 +226,31 @@ def _is(writer: Writer, value: checks.Is) -> Row:
     if any(held is each for each in _OF_PROCESS):
         raise Unstorable(Reason.CHECK, f"{held.__name__}() answers differently in each process")
     known = type(held) in _PINNED or type(held) is dict or things.enum_member(held) is not None
+    known = known or _is_of_torch(held) or things.single_place(held) is not None
     named = any(objects.is_subtype(type(held), each) for each in (type, types.ModuleType))
     if not known and not named:
         raise Unstorable(Reason.OBJECT, show(held))
     return [type(value).__name__, writer.of(held)]
+
+
+def _is_of_torch(held: Any) -> bool:
+    if type(held) is OpNamespace:
+        return held.name in things.OPERATORS
+    if type(held) is OpOverload:
+        return held.namespace in things.OPERATORS
+    return type(held) is OpOverloadPacket and held._qualified_op_name.startswith(
+        tuple(f"{name}::" for name in things.OPERATORS)
+    )
+
+
+@encodes(OpNamespace)
+def _operators(writer: Writer, value: Any) -> Row:
+    return ["operators", value.name]
+
+
+@decodes("operators")
+def _read_operators(reader: Reader, row: Row) -> Any:
+    return things.operators_of(row[1])
 
 
 @decodes("Is")
@@ -352,6 +376,25 @@ def cells_of(found: tuple[Guard, ...]) -> dict[int, tuple[types.FunctionType, in
     return cells
 
 
+def names_of(writer: Writer, found: tuple[Guard, ...]) -> None:
+    """Functions that only the classes say where they are, and those that have attributes."""
+    for guard in found:
+        held: list[Any] = []
+        if type(guard.check) is checks.Is:
+            held.append(guard.check.object)
+        elif type(guard.check) is checks.TypeIs:
+            held.append(guard.check.cls)
+        if guard.source is not None:
+            held.append(root_of(guard.source))
+        for each in held:
+            if type(each) is types.FunctionType:
+                writer.dicts.setdefault(id(each.__dict__), (each, "__dict__"))
+            elif objects.is_subtype(type(each), type):
+                for function, path in things.members_of(each):
+                    writer.members.setdefault(id(function), (each, path))
+                    writer.dicts.setdefault(id(function.__globals__), (function, "__globals__"))
+
+
 def paths_of(found: tuple[Guard, ...]) -> dict[int, sources.Source]:
     """How the program reaches functions, classes and namespaces that may have no name."""
     paths: dict[int, sources.Source] = {}
@@ -410,13 +453,17 @@ def _allowed(function: Any) -> None:
 @encodes(exits.Entry)
 def _entry(writer: Writer, value: exits.Entry) -> Row:
     columns = None if value.columns is None else list(value.columns)
-    return ["entry", value.file, value.line, value.name, value.qualname, columns]
+    module = things.module_in(value.file)
+    return ["entry", value.file, module, value.line, value.name, value.qualname, columns]
 
 
 @decodes("entry")
 def _read_entry(reader: Reader, row: Row) -> exits.Entry:
-    columns = None if row[5] is None else tuple(row[5])
-    return exits.Entry(str(row[1]), int(row[2]), str(row[3]), str(row[4]), columns)
+    _, file, module, line, name, qualname, given = row
+    if module is not None:  # the program may lie elsewhere now
+        file = things.file_of(things.module_named(module)) or file
+    columns = None if given is None else tuple(given)
+    return exits.Entry(str(file), int(line), str(name), str(qualname), columns)
 
 
 # ---------------------------------------------------------------------- points

@@ -42,6 +42,8 @@ class Around:
     """The graph draws random numbers, which are drawn again then."""
     changed: tuple[int, ...] = ()
     """Inputs that have to be as they were for that, by their versions."""
+    grad: bool = False
+    """The graph changes grad mode, which is as it was before when it raises."""
 
 
 Artefact = Graph | Kernels | Unstorable | None

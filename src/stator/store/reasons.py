@@ -26,6 +26,7 @@ class Reason(Enum):
     CODE = "C011", "code that can't be found by name"
     CALLED = "C012", "a function that stored entries may not call"
     STEP = "C013", "an instruction that can't be stored"
+    PROCESS = "C014", "an answer that another process gives otherwise"
 
     @property
     def id(self) -> str:

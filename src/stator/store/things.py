@@ -11,9 +11,12 @@ import functools
 import importlib
 import sys
 import types
-from collections.abc import Iterator, Sequence
+from collections import namedtuple
+from collections.abc import Callable, Iterator, Sequence
 from enum import EnumMeta
 from typing import Any, Final
+
+import torch
 
 from stator import objects
 from stator.store.digests import of_code
@@ -68,14 +71,73 @@ INSIDE: Final[dict[type, tuple[str, ...]]] = {
 """Where the functions are in what stands in a class around them."""
 
 
+TUPLE_FIELD: Final[Any] = type(namedtuple("_Sample", "field").field)  # type: ignore[attr-defined]
+"""What stands in the class of a named tuple for one of its items."""
+
+
 def follow(module: str, path: str) -> Any:
     """The object at a dotted path in a module."""
-    found: Any = module_named(module)
+    return followed(module_named(module), path)
+
+
+def followed(owner: Any, path: str) -> Any:
+    """The object at a dotted path in a module or a class."""
+    found = owner
     for name in path.split("."):
         found = attribute(found, name)
         if found is _MISSING:
-            raise Stale(f"there is no {module}.{path}")
+            raise Stale(f"there is no {path} any more")
     return found
+
+
+OPERATORS: Final = ("aten", "prims", "prim")
+"""Those of torch itself: what they do is said by its version. Others have kernels, and say what
+these make of fake tensors, in code of the program that no guard knows."""
+
+
+def operators_of(name: str) -> Any:
+    """`torch.ops.<name>`, of torch itself."""
+    if name not in OPERATORS:
+        raise Stale(f"torch.ops.{name} is the program's")
+    return getattr(torch.ops, name)
+
+
+def operators_in(namespace: dict[str, Any]) -> str | None:
+    """Whose attributes are in a dict, if it is one of `OPERATORS`."""
+    found = (name for name in OPERATORS if operators_of(name).__dict__ is namespace)
+    return next(found, None)
+
+
+def module_of_class(cls: Any) -> str | None:
+    """The name of a module that is an instance of a class of its own, as some of torch are."""
+    if not objects.is_subtype(cls, types.ModuleType):
+        return None
+    loaded = list(sys.modules.items())
+    return next((name for name, each in loaded if type(each) is cls), None)
+
+
+def single_place(value: Any) -> tuple[str, str] | None:
+    """Where an object is found that torch or the standard library has in the module of its class,
+    such as what stands for a missing default.
+    """
+    module = objects.types.module_of(type(value))
+    root = module.partition(".")[0] if type(module) is str else ""
+    if root == "builtins" or not (root in _OWN or root in sys.stdlib_module_names):
+        return None
+    return next(_held(value, (str(module),)), None)
+
+
+def members_of(cls: Any) -> Iterator[tuple[types.FunctionType, str]]:
+    """The functions that a class has, and where in it."""
+    for name, value in list(objects.type_dict(cls).items()):
+        if type(name) is not str or "." in name:
+            continue
+        if type(value) is types.FunctionType:
+            yield value, name
+        for part in INSIDE.get(type(value), ()):
+            function = getattr(value, part)
+            if type(function) is types.FunctionType:
+                yield function, f"{name}.{part}"
 
 
 def module_name(value: types.ModuleType) -> str | None:
@@ -84,6 +146,20 @@ def module_name(value: types.ModuleType) -> str | None:
     if type(name) is str and sys.modules.get(name) is value:
         return name
     return next((key for key, each in list(sys.modules.items()) if each is value), None)
+
+
+def file_of(module: Any) -> str | None:
+    """The file that a module says it is from."""
+    if not objects.is_subtype(type(module), types.ModuleType):
+        return None
+    found = types.ModuleType.__getattribute__(module, "__dict__").get("__file__")
+    return found if type(found) is str else None
+
+
+def module_in(file: str) -> str | None:
+    """The name of a module that is from a file."""
+    loaded = list(sys.modules.items())
+    return next((name for name, each in loaded if file_of(each) == file), None)
 
 
 def place_of(value: Any) -> tuple[str, str] | None:
@@ -325,6 +401,25 @@ def enum_member(value: Any) -> str | None:
     if type(members) is not dict:
         return None
     return next((name for name, each in members.items() if each is value), None)
+
+
+_UNDER: Final[dict[type, Callable[[Any], Any]]] = {
+    object: lambda member: None,
+    int: int.__int__,
+    float: float.__float__,
+    str: str.__str__,
+    bytes: lambda member: bytes(bytes.__iter__(member)),
+    tuple: lambda member: tuple(tuple.__iter__(member)),
+}
+
+
+def under_member(member: Any) -> Any:
+    """What a member is besides its attributes: the number or the text that C code sees."""
+    base = objects.layout_base(type(member))
+    tell = _UNDER.get(base)
+    if tell is None:
+        raise Unstorable(Reason.OBJECT, f"a member of an enum that is a {base.__qualname__}")
+    return tell(member)
 
 
 def member_named(cls: Any, name: str) -> Any:

@@ -16,7 +16,7 @@ from typing import Any, Final
 import torch
 
 from stator import config
-from stator.torchlib.settings import FLAGS
+from stator.torchlib.settings import FLAGS, own_passes
 
 _UNIMPORTANT: Final = frozenset(
     {"artefacts", "cache", "cache_dir", "cache_size", "progress", "strict", "suppress_errors"}
@@ -90,7 +90,9 @@ def _processor() -> str:
 def _changed_settings(name: str) -> str:
     """Settings of torch that the program has changed: none, if it has not even loaded them."""
     module: Any = sys.modules.get(name)
-    return "" if module is None else str(module.codegen_config())
+    if module is None:
+        return ""
+    return "\n".join(filter(None, (str(module.codegen_config()), *own_passes(module))))
 
 
 def difference(stored: Mapping[str, Any], now: Mapping[str, str]) -> str | None:

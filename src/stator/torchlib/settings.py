@@ -137,3 +137,10 @@ READERS: Final[dict[int, str]] = {
     **({} if _read_priority is None else {id(_read_priority): "sdp_order"}),
 }
 """By the id of a function that tells a flag: its name."""
+
+
+def own_passes(settings: Any) -> list[str]:
+    """Settings of Inductor or AOTAutograd that are functions, which their text leaves out."""
+    names = getattr(settings, "_save_config_ignore", ())
+    found = ((name, getattr(settings, name, None)) for name in names if "." not in name)
+    return [f"{name} is a function" for name, value in found if callable(value)]

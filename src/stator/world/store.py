@@ -27,6 +27,7 @@ class Store:
 
     def __init__(self) -> None:
         self.guards: list[Guard] = []
+        self.of_process: str | None = None  # what another process may answer otherwise
         self.blame: Callable[[], tuple[types.CodeType | None, int]] = _nobody
         self.records: dict[int, Record] = {}  # by id of the shadow
         self.stand_ins: dict[int, Any] = {}  # by id of the raw object
@@ -65,6 +66,10 @@ class Store:
         self.written_classes: dict[tuple[int, str], type] = {}
         self._written_names: set[str] = set()
         self._distinct: set[tuple[int, int]] = set()
+
+    def only_here(self, what: str) -> None:
+        """Another process may answer something otherwise, though nothing has changed."""
+        self.of_process = self.of_process or what
 
     def guard(self, source: Source, check: Check) -> None:
         self.guards.append(Guard(source, check, *self.blame()))

@@ -245,6 +245,9 @@ class Calls:
         positional, keywords = split(args, kwnames)
         match mark.kind:
             case marks.Kind.SUBSTITUTE:
+                if leaves.module_of(mark.substitute).partition(".")[0] not in ("stator", "torch"):
+                    name = getattr(callable, "__qualname__", "the function")
+                    self.world.only_here(f"what stands for {name}")
                 return self.call(frame, mark.substitute, args, kwnames)
             case marks.Kind.ALLOW:
                 try:
@@ -278,6 +281,7 @@ class Calls:
             except Exception as error:
                 core.raise_user(error)
         name = getattr(callable, "__qualname__", "the function")
+        self.world.only_here(f"what {name} answers, which is taken for constant")
         return self.tracer.world.wrap(result, Fixed(result, f"{name}()"))
 
     def call_ex(self, frame: Frame, callable: Any, args: Any, kwargs: dict[str, Any] | None) -> Any:
@@ -364,6 +368,7 @@ class Calls:
         contract = contract_of(self, function)
         if contract is not None:
             # Asked for real, with everything it calls: what it tells is a constant.
+            self.world.only_here(f"what {function.__qualname__} answers")
             positional, keywords = split(args, kwnames)
             self.values.ready((positional, keywords), Depth.DEEP)
             asked = functools.partial(function, **keywords) if keywords else function

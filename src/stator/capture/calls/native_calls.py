@@ -23,6 +23,7 @@ from stator.capture.calls.arguments import is_functools_type
 from stator.capture.calls.held_callables import callee
 from stator.capture.calls.python_calls import note
 from stator.capture.library.decimals import is_decimal
+from stator.capture.objects import process_answers
 from stator.capture.objects.values import is_torch_value
 from stator.capture.texts import warning_filters
 from stator.capture.texts.text import makes_text
@@ -212,9 +213,12 @@ def run(
                 f"{describe(callable)} changes an object of type {type(value).__qualname__} "
                 f"that existed before the call"
             )
+    process_answers.called(calls.world, callable, contract, bound, args)
     if lent:
         return _lending(calls, frame, callable, args, kwnames, lent)
-    return received(calls, callable, call_c(calls, frame, callable, args, kwnames))
+    result = call_c(calls, frame, callable, args, kwnames)
+    process_answers.answered(calls.world, result)
+    return received(calls, callable, result)
 
 
 def _lending(

@@ -123,6 +123,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
         writes=tracer.written,
         operators=operators,
         shapes=tracer.tensors.shapes,
+        of_process=tracer.world.of_process,
         shows=bool(tracer.calls.shows or tracer.calls.logs),
     )
 

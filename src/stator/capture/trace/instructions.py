@@ -19,6 +19,7 @@ from stator.capture.calls.operators import specials
 from stator.capture.library.decimals import is_decimal
 from stator.capture.library.locks import is_lock
 from stator.capture.library.missing_modules import imported, missing
+from stator.capture.objects import process_answers
 from stator.capture.objects.c_fields import guard_mro, look_outside, module_named
 from stator.capture.tensors.overridden import behind
 from stator.capture.tensors.overrides import Without
@@ -44,6 +45,7 @@ _HASHING: Final = frozenset({"BUILD_SET", "BUILD_MAP", "SET_ADD", "MAP_ADD"})
 _WITH: Final = frozenset({"BEFORE_WITH", "BEFORE_ASYNC_WITH", "LOAD_SPECIAL"})
 _DELEGATING: Final = frozenset({"GET_YIELD_FROM_ITER", "GET_ITER"})  # GET_ITER since 3.15
 _ITERATING: Final = frozenset({"UNPACK_SEQUENCE", "UNPACK_EX", "LIST_EXTEND", "SET_UPDATE"})
+_ORDERED: Final = _DELEGATING | {"UNPACK_SEQUENCE", "UNPACK_EX", "LIST_EXTEND"}
 _DEEP: Final = frozenset({"FORMAT_VALUE", "FORMAT_SIMPLE", "FORMAT_WITH_SPEC", "CONVERT_VALUE"})
 _INSTRUCTION_SPECIALS: Final = specials(
     "iter getitem len next enter exit aenter aexit hash eq format str repr match_args await aiter "
@@ -130,6 +132,10 @@ class Instructions:
         if name in _HASHING:
             for value in operands:
                 self.world.hashed(value)
+        if name in _DEEP or name in _ORDERED:
+            told = process_answers.shown if name in _DEEP else process_answers.iterated
+            for value in operands:
+                told(self.world, value)
         depth = Depth.DEEP if name in _DEEP else Depth.SHALLOW
         attributes = name == "MATCH_CLASS"
         ready = []

@@ -23,6 +23,7 @@ from stator.capture.objects.addresses import check_told
 from stator.capture.objects.changes import changes as changes_of
 from stator.capture.objects.identities import guard_distinct
 from stator.capture.objects.names import Waiting
+from stator.capture.objects.process_answers import iterated
 from stator.capture.objects.weak_callbacks import behind as callback_behind
 from stator.capture.objects.weak_references import check_dropped, check_forgotten
 from stator.capture.tensors.subclasses import Behind
@@ -44,6 +45,7 @@ from stator.effects import (
     Output,
     Perform,
     Ref,
+    SetContents,
 )
 from stator.effects.node import Node
 from stator.effects.steps import Raw
@@ -142,6 +144,7 @@ class Resolver:
             return Constant(value)
         if id(value) in self._namespaces:
             return Constant(value)
+        iterated(self._world, value)  # it is filled anew, in the order that it has here
         return None
 
     def remade(self, value: Any) -> Node | None:
@@ -218,6 +221,8 @@ def _changes(tracer: Tracer) -> Iterator[Effect]:
             check_dropped(record)
             if record.weak:
                 check_forgotten(tracer.calls, record)
+            if any(type(each) is SetContents for each in changes):
+                iterated(tracer.world, record.shadow)
         yield from changes
     for key, cls in tracer.world.written_classes.items():
         yield ClassAttrSet(Fixed(cls), key[1], tracer.world.class_writes[key])

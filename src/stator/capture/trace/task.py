@@ -81,6 +81,8 @@ class Trace:
     """Whether modules that are repeated were regions."""
     shapes: Shapes | None = None
     """What it assumes of the sizes and ints that are left open."""
+    of_process: str | None = None
+    """What of it another process may answer otherwise, though nothing has changed."""
     shows: bool = False
     """Whether the graph shows texts: they wait until it has run."""
 

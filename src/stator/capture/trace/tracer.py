@@ -28,6 +28,7 @@ from stator.capture.iterators.iterators_across_breaks import Ahead
 from stator.capture.modules.module_calls import ModuleCalls
 from stator.capture.modules.module_hooks import Hooks, Number
 from stator.capture.numbers.demanded_numbers import demanded, method
+from stator.capture.objects import process_answers
 from stator.capture.objects.attributes import Attributes
 from stator.capture.objects.names import Waiting
 from stator.capture.tensors.tensors import Tensors
@@ -302,6 +303,7 @@ class Tracer(Attributes):
             self.calls.abandoned.settle(frame)
         a, b = self.tensors.shapes.operands(frame, a, b)
         if type(a) is str and operators.BINARY[op] in formatting.MODULO:
+            process_answers.shown(self.world, b)
             result = formatting.percent(self.calls, frame, a, b)
             if result is not MISSING:
                 return result
@@ -311,6 +313,7 @@ class Tracer(Attributes):
         self._ready_operands((a, b), operators.BINARY_NAMES[op])
         if op >= operators.INPLACE:
             self.world.touch(a)
+        process_answers.combined(self.world, a, b)
         return core.binary(frame, op, a, b)
 
     def compare(self, frame: Frame, op: int, a: Any, b: Any) -> Any:
@@ -499,6 +502,7 @@ class Tracer(Attributes):
         self._ready_store(obj, key, "__setitem__")
         if type(key) is slice:
             self.values.ready(value, Depth.SHALLOW)
+            process_answers.iterated(self.world, value)
         core.setitem(frame, obj, key, value)
 
     def delitem(self, frame: Frame, obj: Any, key: Any) -> None:
@@ -534,6 +538,7 @@ class Tracer(Attributes):
         if self.tensors.is_symbol(obj):
             obj = self.tensors.shapes.plain(frame, obj)
         self._ready_operands((obj,), ("__iter__", "__getitem__", "__len__"))
+        process_answers.iterated(self.world, obj)
         made = core.iter(frame, obj)
         note(self.calls, made)
         return made

@@ -33,6 +33,11 @@ class Scopes:
     def __bool__(self) -> bool:
         return self.inference or bool(self.flags)
 
+    @property
+    def of_grad(self) -> bool:
+        """Whether it changes grad mode at most, which anybody can put back."""
+        return not self.inference and all(each is _GRAD for each in self.flags)
+
     def around(self, graph: Callable[..., Sequence[Any]]) -> Callable[..., Sequence[Any]]:
         """The compiled graph, as a function that puts everything back if it raises."""
         if not self:
