@@ -33,6 +33,7 @@ from stator.capture.autograd.later_code import Later
 from stator.diagnostics.catalogue import AutogradInside, RegionContents
 from stator.graph import Unsupported, UntrackedTensorError
 from stator.graph.fakes.inputs import version_unseen
+from stator.graph.fakes.layouts import is_new
 from stator.graph.fakes.memory import storage_of
 from stator.graph.recording.subgraph import Subgraph
 from stator.torchlib.autograd import BackwardHookFunction
@@ -194,7 +195,7 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
             shared = [*given, *left]
             places = [i for i, value in enumerate(results) if _is_tensor(calls, value)]
             slots = _Slots(len(results), places)
-            saved, backward, once = _backward(
+            saved, backward, once, orders = _backward(
                 calls, frame, cls, context, given, outputs, slots, inner, shared
             )
             kept = _kept(calls, cls, context, saved, outputs if single else (*outputs, *result))
@@ -207,7 +208,7 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
         found = functions_in_transforms.placed(saved, inner.inputs, outputs)
     forward = inner.finish((outputs, tuple(saved), tuple(shown.values())))
     kinds = {name: type(value) for name, value in shown.items()}
-    region = FunctionRegion(forward, backward, said, cls.__name__, once, found, kinds)
+    region = FunctionRegion(forward, backward, said, cls.__name__, once, found, kinds, orders)
     trace = calls.tracer.stack_trace(frame)
     made = graph.call_region(
         "function", region, inner.inputs, stack_trace=trace, renewed=(*said.fresh, *said.changed)
@@ -333,10 +334,11 @@ def _backward(
     slots: _Slots,
     inner: Subgraph,
     shared: list[Any],
-) -> tuple[list[Any], fx.GraphModule, bool]:
+) -> tuple[list[Any], fx.GraphModule, bool, list[tuple[int, ...]] | None]:
     """The graph of `backward`: (gradients of the outputs, what is saved) -> those of the inputs.
 
-    It is traced without gradients of its own. Whether it can have them is the last answer.
+    It is traced without gradients of its own. Whether it can have them is the third answer; the
+    last one is how the gradients that it is given must lie in memory, if it has asked.
     """
     behind = Subgraph(calls.tensors.graph)
     with DisableTorchFunction(), calls.tensors.graph.fake_mode:
@@ -347,7 +349,10 @@ def _backward(
         before = calls.changed()
         switched = calls.tensors.state.switched
         versions = [version_unseen(value) for value in gradients]
-        answer = _answered(calls, frame, cls, backward, context, slots.filled(gradients), shared)
+        given_back = slots.filled(gradients)
+        answer, asks = _answered(calls, frame, cls, backward, context, given_back, shared)
+        asks = asks or any(_name(node) in _REARRANGING for node in behind.graph.nodes)
+        orders = [_order(cls, each) for each in gradients] if asks else None
         if [version_unseen(value) for value in gradients] != versions:
             raise RegionContents(f"{cls.__name__}.backward changes a gradient that it is given")
         if calls.changed() != before:
@@ -361,7 +366,25 @@ def _backward(
     for value in saved:
         inner.arguments.of(value)
     module = behind.finish(tuple(by_input.get(id(value)) for value in inner.inputs))
-    return saved, module, once
+    return saved, module, once, orders
+
+
+_REARRANGING: Final = frozenset({"contiguous", "resolve_conj", "resolve_neg"})
+
+
+def _name(node: fx.Node) -> str:
+    return str(getattr(node.target, "__name__", node.target)).partition(".")[0]
+
+
+def _order(cls: Any, gradient: torch.Tensor) -> tuple[int, ...]:
+    """The dimensions of a tensor as they lie in memory, the outermost first."""
+    with DisableTorchFunction():
+        strides: Any = gradient.stride()
+        if is_new(gradient):
+            return tuple(range(len(strides)))
+        if any(type(each) is not int for each in strides):
+            raise RegionContents(f"{cls.__name__}.backward asks how a gradient of open sizes lies")
+        return tuple(sorted(range(len(strides)), key=lambda place: -strides[place]))
 
 
 def _answered(
@@ -372,12 +395,12 @@ def _answered(
     context: Context,
     gradients: list[Any],
     shared: list[Any],
-) -> Any:
-    """What `backward` returns, if that is known before it is called."""
+) -> tuple[Any, bool]:
+    """What `backward` returns, if that is known before; whether it asks for layouts."""
     name = f"{cls.__name__}.backward"
     try:
-        with Later(calls, name, context, shared):
-            return evaluated(frame, backward, context, *gradients)
+        with Later(calls, name, context, shared) as later:
+            return evaluated(frame, backward, context, *gradients), later.asks_layout
     except Exception as error:  # it is raised when the gradient is computed
         if not core.is_user_error(error):
             raise
