@@ -387,3 +387,42 @@ def test_a_gradient_that_lies_otherwise_in_memory(name, backend):
                 result = result, *torch.autograd.grad(result.sum(), x)
             outcomes.append(result)
         torch.testing.assert_close(outcomes[1], outcomes[0], rtol=0, atol=0)
+
+
+class Same(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 5
+
+
+class SameApart(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_non_differentiable(x)
+        return x * 2, x
+
+    @staticmethod
+    def backward(ctx, g, _):
+        return g * 2
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("leaf", [True, False])
+@pytest.mark.parametrize(
+    "program", [lambda x: Same.apply(x), lambda x: SameApart.apply(x)[1]], ids=["same", "apart"]
+)
+def test_an_argument_that_is_returned_as_it_came(program, leaf, grad, backend):
+    x = torch.ones(3, requires_grad=leaf)
+    compiled = stator.compile(program, backend=backend, fullgraph=True)
+    with torch.set_grad_enabled(grad):
+        results = program(x), compiled(x)
+    told = [
+        (each is x, each.requires_grad, each.is_leaf, each.data_ptr() == x.data_ptr())
+        for each in results
+    ]
+    assert told[1] == told[0]

@@ -70,7 +70,7 @@ def apply(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) ->
     if not inside and not (torch.is_grad_enabled() and any(needs)):
         result = _without_gradients(calls, frame, cls, context, given)
         same = [value for value in tensors if not any(value is each for each in context._dirty)]
-        return _fresh(calls, frame, result, same)
+        return _fresh(calls, frame, result, same, apart=True)
     try:
         return _region(calls, frame, cls, context, given)
     except Unsupported as error:
@@ -124,15 +124,26 @@ def _forward(calls: "Calls", frame: Frame, cls: Any, context: Context, given: li
     return result
 
 
-def _fresh(calls: "Calls", frame: Frame, result: Any, given: list[Any]) -> Any:
+def _fresh(
+    calls: "Calls", frame: Frame, result: Any, given: list[Any], *, apart: bool = False
+) -> Any:
     """A tensor that is returned as it came is another tensor for the caller, a view."""
 
     def view(value: Any) -> Any:
         if any(value is each for each in given):
-            return calls.tensors.record(frame, ("method", "view_as"), (value, value))
+            return _handed_on(calls, frame, value, apart=apart)
         return value
 
     return tuple(map(view, result)) if type(result) is tuple else view(result)
+
+
+def _handed_on(calls: "Calls", frame: Frame, value: Any, *, apart: bool) -> Any:
+    """What torch returns in the place of a tensor that it was given; `apart` from its gradient."""
+    with DisableTorchFunction():
+        detached = apart and value.requires_grad
+    if detached:
+        return calls.tensors.record(frame, ("method", "detach"), (value,))
+    return calls.tensors.record(frame, ("method", "view_as"), (value, value))
 
 
 def _without_gradients(
@@ -232,6 +243,7 @@ def _linked(
 ) -> tuple[tuple[Any, ...], Results]:
     """The results, as they leave the region: the same tensors, or views of them."""
     new, dirty = set(map(id, made)), set(map(id, context._dirty))
+    skipped = set(map(id, context._not_differentiable))
     given = {id(value) for value in tensors}
     if not dirty <= given & set(map(id, outputs)):
         raise RegionContents("mark_dirty of what is not given to the function and returned")
@@ -247,7 +259,8 @@ def _linked(
         if id(value) in dirty:
             changed.append(place)
         elif id(value) in given or is_view:
-            value = calls.tensors.record(frame, ("method", "view_as"), (value, value))
+            apart = id(value) in given and id(value) in skipped
+            value = _handed_on(calls, frame, value, apart=apart)
         elif id(value) in new and not calls.tensors.graph.arguments.is_given(value):
             fresh.append(place)
         else:
