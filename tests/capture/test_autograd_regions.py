@@ -315,3 +315,114 @@ def test_gradients_that_may_be_missing_are_asked_for():
     compiled = stator.compile(lambda x: Own.apply(x)[0], backend="eager", fullgraph=True)
     with pytest.raises(stator.CaptureError, match="which gradients there are"):
         compiled(torch.ones(3, requires_grad=True))
+
+
+class Contiguous(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 1
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.contiguous().view(-1).view(g.shape) * 3
+
+
+class IfContiguous(Contiguous):
+    @staticmethod
+    def backward(ctx, g):
+        if not g.is_contiguous():
+            g = g.contiguous()
+        return g.view(-1).view(g.shape) * 3
+
+
+class Transposed(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.t() * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g.t().contiguous().view(-1).view(2, 3) * 2
+
+
+class Mapped(Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x**3
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0])
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g.contiguous().view(-1).view(g.shape) * 3 * x**2
+
+
+LAYOUTS = {
+    "expanded": lambda x: Contiguous.apply(x).sum(),
+    "transposed": lambda x: Contiguous.apply(x).t() @ torch.ones(2, 1),
+    "asked": lambda x: IfContiguous.apply(x).sum(),
+    "of a transposed result": lambda x: Transposed.apply(x).sum() + Transposed.apply(x).exp().sum(),
+    "twice": lambda x: torch.autograd.grad(Mapped.apply(x).sum(), x, create_graph=True)[0],
+    "in a transform": lambda x: torch.vmap(torch.func.grad(lambda y: Mapped.apply(y).sum()))(x),
+}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_a_gradient_that_lies_otherwise_in_memory(name, backend):
+    """A backward that asks gets it as it lay when the backward was captured."""
+    program = LAYOUTS[name]
+    compiled = stator.compile(program, backend=backend, fullgraph=True)
+    for _ in range(2):
+        x = torch.randn(2, 3, requires_grad=True)
+        outcomes = []
+        for function in (program, compiled):
+            result = function(x)
+            if name != "in a transform":
+                result = result, *torch.autograd.grad(result.sum(), x)
+            outcomes.append(result)
+        torch.testing.assert_close(outcomes[1], outcomes[0], rtol=0, atol=0)
+
+
+class Same(Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 5
+
+
+class SameApart(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_non_differentiable(x)
+        return x * 2, x
+
+    @staticmethod
+    def backward(ctx, g, _):
+        return g * 2
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("leaf", [True, False])
+@pytest.mark.parametrize(
+    "program", [lambda x: Same.apply(x), lambda x: SameApart.apply(x)[1]], ids=["same", "apart"]
+)
+def test_an_argument_that_is_returned_as_it_came(program, leaf, grad, backend):
+    x = torch.ones(3, requires_grad=leaf)
+    compiled = stator.compile(program, backend=backend, fullgraph=True)
+    with torch.set_grad_enabled(grad):
+        results = program(x), compiled(x)
+    told = [
+        (each is x, each.requires_grad, each.is_leaf, each.data_ptr() == x.data_ptr())
+        for each in results
+    ]
+    assert told[1] == told[0]

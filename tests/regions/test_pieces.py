@@ -182,11 +182,29 @@ def test_a_result_without_a_gradient_of_a_piece_with_two() -> None:
             return x, other.detach()
 
     model = Model2(8, Two)
-    assert compared(copy.deepcopy(model), torch.randn(3, 4)) is not None
-    with torch.enable_grad():
-        found = Backend()
-        stator.compile(model, backend=found, regions="auto")(torch.randn(3, 4))
-    assert found.parts is None
+    for train in (False, True):
+        assert compared(copy.deepcopy(model), torch.randn(3, 4), train=train) is not None
+
+
+def test_a_piece_with_two_gradients() -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = nn.Linear(4, 4), nn.Linear(4, 4)
+
+        def forward(self, x: Any) -> Any:
+            return self.one(x), self.two(x)
+
+    class Model2(Model):
+        def forward(self, x: Any) -> Any:
+            for layer in self.layers:
+                x, other = layer(x)
+                x = x + other
+            return x
+
+    model = Model2(8, Two)
+    assert compared(copy.deepcopy(model), torch.randn(3, 4), train=False) is not None
+    assert compared(model, torch.randn(3, 4), train=True) is None
 
 
 def test_what_changes_something_stays_whole() -> None:

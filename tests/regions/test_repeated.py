@@ -153,3 +153,36 @@ def test_tied_weights_and_views_of_one_memory():
         torch.testing.assert_close(compiled(x), model(x))
         with torch.no_grad():
             memory.mul_(1.5)
+
+
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.norm = nn.Linear(4, 4), nn.LayerNorm(4)
+
+    def forward(self, x):
+        return self.norm(torch.relu(self.one(x)))
+
+
+def test_modules_that_are_called_by_turns_and_share_a_part():
+    def make():
+        torch.manual_seed(0)
+        one, two = Normed(), Normed()
+        two.norm = one.norm
+        return nn.Sequential(one, two, one, two, one)
+
+    x = torch.randn(3, 4, requires_grad=True)
+    check(make, x, bodies=[[2, 3]], regions="auto")
+    model = make()
+    compiled = stator.compile(model, backend="eager", regions="auto")
+    changes = [
+        lambda: None,
+        lambda: setattr(model[1], "one", model[0].one),
+        lambda: setattr(model[0].one, "weight", nn.Parameter(torch.ones(4, 4))),
+        lambda: model.__setitem__(2, Normed()),
+        lambda: model.__setitem__(4, model[1]),
+        lambda: setattr(model[1], "norm", nn.LayerNorm(4, eps=0.5)),
+    ]
+    for change in changes:
+        change()
+        torch.testing.assert_close(compiled(x), model(x))

@@ -33,6 +33,7 @@ from stator.capture.autograd.later_code import Later
 from stator.diagnostics.catalogue import AutogradInside, RegionContents
 from stator.graph import Unsupported, UntrackedTensorError
 from stator.graph.fakes.inputs import version_unseen
+from stator.graph.fakes.layouts import is_new
 from stator.graph.fakes.memory import storage_of
 from stator.graph.recording.subgraph import Subgraph
 from stator.torchlib.autograd import BackwardHookFunction
@@ -69,7 +70,7 @@ def apply(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) ->
     if not inside and not (torch.is_grad_enabled() and any(needs)):
         result = _without_gradients(calls, frame, cls, context, given)
         same = [value for value in tensors if not any(value is each for each in context._dirty)]
-        return _fresh(calls, frame, result, same)
+        return _fresh(calls, frame, result, same, apart=True)
     try:
         return _region(calls, frame, cls, context, given)
     except Unsupported as error:
@@ -123,15 +124,26 @@ def _forward(calls: "Calls", frame: Frame, cls: Any, context: Context, given: li
     return result
 
 
-def _fresh(calls: "Calls", frame: Frame, result: Any, given: list[Any]) -> Any:
+def _fresh(
+    calls: "Calls", frame: Frame, result: Any, given: list[Any], *, apart: bool = False
+) -> Any:
     """A tensor that is returned as it came is another tensor for the caller, a view."""
 
     def view(value: Any) -> Any:
         if any(value is each for each in given):
-            return calls.tensors.record(frame, ("method", "view_as"), (value, value))
+            return _handed_on(calls, frame, value, apart=apart)
         return value
 
     return tuple(map(view, result)) if type(result) is tuple else view(result)
+
+
+def _handed_on(calls: "Calls", frame: Frame, value: Any, *, apart: bool) -> Any:
+    """What torch returns in the place of a tensor that it was given; `apart` from its gradient."""
+    with DisableTorchFunction():
+        detached = apart and value.requires_grad
+    if detached:
+        return calls.tensors.record(frame, ("method", "detach"), (value,))
+    return calls.tensors.record(frame, ("method", "view_as"), (value, value))
 
 
 def _without_gradients(
@@ -194,7 +206,7 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
             shared = [*given, *left]
             places = [i for i, value in enumerate(results) if _is_tensor(calls, value)]
             slots = _Slots(len(results), places)
-            saved, backward, once = _backward(
+            saved, backward, once, orders = _backward(
                 calls, frame, cls, context, given, outputs, slots, inner, shared
             )
             kept = _kept(calls, cls, context, saved, outputs if single else (*outputs, *result))
@@ -207,7 +219,7 @@ def _region(calls: "Calls", frame: Frame, cls: Any, context: Context, given: lis
         found = functions_in_transforms.placed(saved, inner.inputs, outputs)
     forward = inner.finish((outputs, tuple(saved), tuple(shown.values())))
     kinds = {name: type(value) for name, value in shown.items()}
-    region = FunctionRegion(forward, backward, said, cls.__name__, once, found, kinds)
+    region = FunctionRegion(forward, backward, said, cls.__name__, once, found, kinds, orders)
     trace = calls.tracer.stack_trace(frame)
     made = graph.call_region(
         "function", region, inner.inputs, stack_trace=trace, renewed=(*said.fresh, *said.changed)
@@ -231,6 +243,7 @@ def _linked(
 ) -> tuple[tuple[Any, ...], Results]:
     """The results, as they leave the region: the same tensors, or views of them."""
     new, dirty = set(map(id, made)), set(map(id, context._dirty))
+    skipped = set(map(id, context._not_differentiable))
     given = {id(value) for value in tensors}
     if not dirty <= given & set(map(id, outputs)):
         raise RegionContents("mark_dirty of what is not given to the function and returned")
@@ -246,7 +259,8 @@ def _linked(
         if id(value) in dirty:
             changed.append(place)
         elif id(value) in given or is_view:
-            value = calls.tensors.record(frame, ("method", "view_as"), (value, value))
+            apart = id(value) in given and id(value) in skipped
+            value = _handed_on(calls, frame, value, apart=apart)
         elif id(value) in new and not calls.tensors.graph.arguments.is_given(value):
             fresh.append(place)
         else:
@@ -333,10 +347,11 @@ def _backward(
     slots: _Slots,
     inner: Subgraph,
     shared: list[Any],
-) -> tuple[list[Any], fx.GraphModule, bool]:
+) -> tuple[list[Any], fx.GraphModule, bool, list[tuple[int, ...]] | None]:
     """The graph of `backward`: (gradients of the outputs, what is saved) -> those of the inputs.
 
-    It is traced without gradients of its own. Whether it can have them is the last answer.
+    It is traced without gradients of its own. Whether it can have them is the third answer; the
+    last one is how the gradients that it is given must lie in memory, if it has asked.
     """
     behind = Subgraph(calls.tensors.graph)
     with DisableTorchFunction(), calls.tensors.graph.fake_mode:
@@ -347,7 +362,10 @@ def _backward(
         before = calls.changed()
         switched = calls.tensors.state.switched
         versions = [version_unseen(value) for value in gradients]
-        answer = _answered(calls, frame, cls, backward, context, slots.filled(gradients), shared)
+        given_back = slots.filled(gradients)
+        answer, asks = _answered(calls, frame, cls, backward, context, given_back, shared)
+        asks = asks or any(_name(node) in _REARRANGING for node in behind.graph.nodes)
+        orders = [_order(cls, each) for each in gradients] if asks else None
         if [version_unseen(value) for value in gradients] != versions:
             raise RegionContents(f"{cls.__name__}.backward changes a gradient that it is given")
         if calls.changed() != before:
@@ -361,7 +379,25 @@ def _backward(
     for value in saved:
         inner.arguments.of(value)
     module = behind.finish(tuple(by_input.get(id(value)) for value in inner.inputs))
-    return saved, module, once
+    return saved, module, once, orders
+
+
+_REARRANGING: Final = frozenset({"contiguous", "resolve_conj", "resolve_neg"})
+
+
+def _name(node: fx.Node) -> str:
+    return str(getattr(node.target, "__name__", node.target)).partition(".")[0]
+
+
+def _order(cls: Any, gradient: torch.Tensor) -> tuple[int, ...]:
+    """The dimensions of a tensor as they lie in memory, the outermost first."""
+    with DisableTorchFunction():
+        strides: Any = gradient.stride()
+        if is_new(gradient):
+            return tuple(range(len(strides)))
+        if any(type(each) is not int for each in strides):
+            raise RegionContents(f"{cls.__name__}.backward asks how a gradient of open sizes lies")
+        return tuple(sorted(range(len(strides)), key=lambda place: -strides[place]))
 
 
 def _answered(
@@ -372,12 +408,12 @@ def _answered(
     context: Context,
     gradients: list[Any],
     shared: list[Any],
-) -> Any:
-    """What `backward` returns, if that is known before it is called."""
+) -> tuple[Any, bool]:
+    """What `backward` returns, if that is known before; whether it asks for layouts."""
     name = f"{cls.__name__}.backward"
     try:
-        with Later(calls, name, context, shared):
-            return evaluated(frame, backward, context, *gradients)
+        with Later(calls, name, context, shared) as later:
+            return evaluated(frame, backward, context, *gradients), later.asks_layout
     except Exception as error:  # it is raised when the gradient is computed
         if not core.is_user_error(error):
             raise

@@ -8,6 +8,7 @@ through it, and get their gradient there. Inside of a transform of torch.func, t
 """
 
 import functools
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -109,7 +110,7 @@ class _Apply(torch.autograd.Function):
                 raise RuntimeError(f"{what}, and the backward was captured before")
         tensors = iter(ctx.saved_tensors)
         saved = (next(tensors) if number is None else number for number in ctx.numbers)
-        return None, *ctx.region.backward_graph(*gradients, *saved)
+        return None, *ctx.region.gradients(gradients, saved)
 
 
 class _ApplyOnce(_Apply):
@@ -134,6 +135,7 @@ class FunctionRegion(torch.nn.Module):
         once: bool,
         places: list[Any] | None,
         attributes: dict[str, type],
+        orders: list[tuple[int, ...]] | None,
     ) -> None:
         super().__init__()
         self.forward_graph = forward
@@ -143,11 +145,27 @@ class FunctionRegion(torch.nn.Module):
         self.once = once
         self.places = places  # where what is saved is found, inside of a transform
         self.attributes = attributes  # of the ctx, which is the `grad_fn` of the results
+        self.orders = orders  # of the dimensions of gradients, outermost first, if that matters
 
     def forward(self, *inputs: Any) -> Any:
         if self.places is not None and are_transforms_active():
             return functions_in_transforms.applied(self, self.places, inputs)
         return _applied(self.name, self.once).apply(self, *inputs)
+
+    def gradients(self, given: Sequence[Any], saved: Iterable[Any]) -> Any:
+        """Those of the inputs, of those of the results and what was saved."""
+        if self.orders is not None:
+            given = [_laid(each, order) for each, order in zip(given, self.orders, strict=True)]
+        return self.backward_graph(*given, *saved)
+
+
+def _laid(gradient: torch.Tensor, order: tuple[int, ...]) -> torch.Tensor:
+    """The gradient, as it lies in memory where the backward was captured."""
+    gradient = gradient.resolve_conj().resolve_neg()
+    if order == tuple(range(len(order))):
+        return gradient.contiguous()
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return gradient.permute(order).contiguous().permute(back)
 
 
 @functools.cache

@@ -77,7 +77,7 @@ def applied(region: "FunctionRegion", places: list[Any], inputs: tuple[Any, ...]
 
         @staticmethod
         def backward(ctx: Any, *gradients: Any) -> Any:
-            return tuple(region.backward_graph(*gradients[: ctx.count], *ctx.saved_tensors))
+            return tuple(region.gradients(gradients[: ctx.count], ctx.saved_tensors))
 
     Inside.__name__ = Inside.__qualname__ = region.name
     made: Any = Inside  # `apply` has no annotations

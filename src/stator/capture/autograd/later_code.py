@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _TEMPLATES: Final = objects.TypeSet(OpOverload, OpOverloadPacket, CompiledFunction, SCRIPT)
 _CONTAINERS: Final = objects.TypeSet(list, tuple, torch.Size, dict)
 _OF_AUTOGRAD: Final = frozenset({"grad", "grad_fn", "is_leaf", "requires_grad", "_version"})
+_LAYOUT: Final = frozenset({"is_conj", "is_contiguous", "is_neg", "stride"})
 _OURS: Final = ("torch", "stator")
 
 
@@ -48,6 +49,8 @@ class Later:
         self._name = name
         self._context = context
         self._shared = {id(value): value for value in _parts(shared) if _can_change(value)}
+        self.asks_layout = False
+        """Whether it has asked how a tensor lies in memory."""
 
     def __enter__(self) -> "Later":
         self._calls.later += 1
@@ -135,6 +138,7 @@ class Later:
     def _answer(self, frame: Frame | None, function: Any, args: list[Any], kwargs: Any) -> Any:
         tensors = self._calls.tensors
         name = str(getattr(function, "__name__", ""))
+        self.asks_layout |= name in _LAYOUT
         told = any(part in name for part in leaf_tables.CHANGEABLE)
         told = told and not leaves.is_fixed(function)
         asks = not args and not kwargs and leaves.tensor_method(function) is None

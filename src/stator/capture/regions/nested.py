@@ -121,13 +121,13 @@ class Regions:
         if found is not None:
             state = purity.state_of(calls)
             raws = lookup.raw_arguments(calls, found)
-            for record in records:
+            for record in reversed(records):  # the first may be for one object only
                 fitting = lookup.fit(calls, record, found, raws, state)
                 if type(fitting) is not str:
                     self.tell(frame, code, f"reused: {record.name}")
                     trace = calls.tracer.stack_trace(frame)
                     return lookup.apply(calls, frame, record, found, fitting, trace)
-                why = fitting
+                why = why or fitting
         call = function, code, args, kwargs
         return self._traced(frame, call, said, (found, hashed), why, records)
 

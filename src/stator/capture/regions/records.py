@@ -439,6 +439,11 @@ class _Raws:
                     self._by_source[id(where)] = self._calls.tensors.inputs[key][0]
                 elif key in by_stand_in:
                     self._by_source[id(where)] = by_stand_in[key]
+            for guard in world.guards:  # another way to the same object
+                if type(guard.check) is Aliased and guard.source is not None:
+                    known = (each for each in guard.check.others if id(each) in self._by_source)
+                    for other in known:
+                        self._by_source.setdefault(id(guard.source), self._by_source[id(other)])
         found = self._by_source.get(id(source), self)
         if found is self:
             raise Unfit("an object is compared that is not known")

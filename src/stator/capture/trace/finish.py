@@ -37,6 +37,7 @@ from stator.graph.passes.retry import Changes, Retry, changes_of, retry_of
 from stator.graph.passes.unused_draws import unused_draws
 from stator.graph.recording.arrays import Edges
 from stator.graph.recording.nested import inline_single
+from stator.graph.recording.region_gradients import detach_results
 from stator.graph.unknown.symbols import reads_size
 from stator.guards import Source
 from stator.torchlib.tensors import DisableTorchFunction
@@ -73,6 +74,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
     others = tracer.tensors.handled.unused([*resolver.outputs, *checked])
     unused = [_only_computed(graph, each, resolver.outputs) for each in others]
     unused += unused_draws(graph, [*resolver.outputs, *checked, *unused])
+    detach_results(graph, [*resolver.outputs, *unused, *checked])
     recorded = graph.finish([*resolver.outputs, *unused, *checked], whole=raised)
     graph_changes = changes_of(graph, recorded)
     tracer.tensors.grads.forget(tracer.tensors, recorded, graph_changes)
