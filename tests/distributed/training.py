@@ -108,6 +108,9 @@ def same(found: list[torch.Tensor], expected: list[torch.Tensor]) -> None:
         if BACKEND == "inductor":  # another order of operations
             torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-4)
             continue
+        if dist.get_world_size() > 2:  # sums of buckets, whose order depends on when they are full
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+            continue
         assert torch.equal(one, other), float((one - other).abs().max())
 
 
