@@ -7,6 +7,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
+import torch.distributed.nn
 from torch import nn
 
 import stator
@@ -150,6 +151,30 @@ def check_handles_that_stay() -> None:
     compare(across, 1, 2)
 
 
+def check_a_handle_is_a_handle() -> None:
+    def program(x: torch.Tensor) -> Any:
+        y = x * 2
+        work = dist.all_reduce(y, async_op=True)
+        if isinstance(work, dist.Work) and work:
+            work.wait()
+        return y, type(work).__name__, hasattr(work, "wait")
+
+    compare(program, 1, 0, "all_reduce")
+
+
+def check_without_dimensions_or_elements() -> None:
+    def program(x: torch.Tensor) -> Any:
+        total = x.sum()
+        parts = [torch.zeros_like(total) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, total)
+        dist.all_reduce(total)
+        nothing = [torch.ones(0, 3) for _ in range(dist.get_world_size())]
+        dist.all_gather(nothing, torch.zeros(0, 3))
+        return total, parts, nothing
+
+    compare(program, 1, 0, "all_gather")
+
+
 def check_between_graphs() -> None:
     n = dist.get_world_size()
 
@@ -221,6 +246,29 @@ def check_gradients() -> None:
     expected = gradients(program)
     for backend in BACKENDS:
         same(gradients(stator.compile(program, backend=backend, fullgraph=True)), expected)
+
+
+def check_communication_that_is_differentiated() -> None:
+    """Of `torch.distributed.nn`, which raises under a compiler."""
+
+    all_reduce: Any = torch.distributed.nn.functional.all_reduce
+
+    def program(x: torch.Tensor) -> Any:
+        return all_reduce(x * 2) * x
+
+    found = []
+    for backend in (None, *BACKENDS):
+        x = given().requires_grad_()
+        if backend is None:
+            program(x).sum().backward()
+        else:
+            told = stator.explain(program, backend=backend)(x)
+            result: Any = told.result
+            result.sum().backward()
+            assert len(told.breaks) == 1 and len(told.ops_per_graph) == 2, told.breaks
+        found.append(x.grad)
+    for each in found[1:]:
+        same(each, found[0])
 
 
 def check_gradients_that_nobody_computes() -> None:

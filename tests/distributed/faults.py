@@ -3,9 +3,11 @@
 Prints what each round has come to on this rank. The rounds are different functions of one process.
 """
 
+import importlib
 import os
 import signal
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -119,6 +121,51 @@ def changes_other_sizes() -> Any:
     program(torch.ones(4 if first else 3, 2), torch.ones(3 if first else 4))
     program(torch.ones(7, 2), torch.ones(9))
     return program(torch.ones(6, 2), torch.ones(8))
+
+
+def saves_alone() -> Any:
+    """One writes files for longer than the others wait for one that stands somewhere."""
+    files: Any = importlib.import_module("torch.distributed.checkpoint")
+
+    class Slow(files.FileSystemWriter):  # type: ignore[misc]
+        def write_data(self, *args: Any, **kwargs: Any) -> Any:
+            time.sleep(9)
+            return super().write_data(*args, **kwargs)
+
+    agrees()
+    if dist.get_rank() == 0:
+        with tempfile.TemporaryDirectory() as folder:
+            files.save({"a": torch.ones(3)}, storage_writer=Slow(folder), no_dist=True)
+    return agrees()
+
+
+def evaluates_alone() -> Any:
+    """One runs the function for a while in a way in which it does not communicate."""
+
+    @compiled
+    def program(x: torch.Tensor, alone: bool) -> Any:
+        return x + 1 if alone else functional.all_reduce(x, "max", group()) + 1
+
+    if dist.get_rank() == 0:
+        program(torch.ones(3), True)
+        time.sleep(9)
+    return program(torch.ones(3), False)
+
+
+def waits_for_a_third() -> Any:
+    """One comes late, since it stands in a collective with a rank that comes later still."""
+    first, pair = dist.new_group([0, 1]), dist.new_group([0, 2])
+    agrees()
+
+    @compiled
+    def program(x: torch.Tensor) -> Any:
+        return functional.all_reduce(x, "max", first) + 1
+
+    if dist.get_rank() == 2:
+        time.sleep(9)
+    if dist.get_rank() != 1:
+        dist.all_reduce(torch.ones(3), group=pair)
+    return program(torch.ones(3)) if dist.get_rank() != 2 else torch.ones(3) + 1
 
 
 def main() -> None:

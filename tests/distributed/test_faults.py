@@ -53,6 +53,20 @@ def test_open_sizes_are_shared() -> None:
 
 
 @LONG
+@pytest.mark.parametrize(
+    ("name", "ranks", "told"),
+    [
+        ("saves_alone", 2, "[3.0, 3.0, 3.0]"),
+        ("evaluates_alone", 2, "[2.0, 2.0, 2.0]"),
+        ("waits_for_a_third", 3, "[2.0, 2.0, 2.0]"),
+    ],
+)
+def test_one_comes_late(name: str, ranks: int, told: str) -> None:
+    for rank in faulty(name, limit=90, ranks=ranks):
+        assert rounds(rank) == [f"right {told}"], rank.output
+
+
+@LONG
 def test_one_raises() -> None:
     first, second = faulty("raises")
     assert rounds(second) == ["ValueError mine"], second.output

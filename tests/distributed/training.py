@@ -4,6 +4,7 @@ import copy
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,7 +12,14 @@ import torch.distributed as dist
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-from torch.distributed.tensor import DTensor
+from torch.distributed.tensor import DTensor, Replicate, Shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    PrepareModuleInput,
+    RowwiseParallel,
+    SequenceParallel,
+    parallelize_module,
+)
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.checkpoint import checkpoint
 
@@ -97,6 +105,12 @@ def train(
 def same(found: list[torch.Tensor], expected: list[torch.Tensor]) -> None:
     assert len(found) == len(expected)
     for one, other in zip(found, expected, strict=True):
+        if BACKEND == "inductor":  # another order of operations
+            torch.testing.assert_close(one, other, rtol=1e-2, atol=1e-4)
+            continue
+        if dist.get_world_size() > 2:  # sums of buckets, whose order depends on when they are full
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+            continue
         assert torch.equal(one, other), float((one - other).abs().max())
 
 
@@ -165,7 +179,7 @@ def check_replicas_in_a_function() -> None:
 
     expected = step(made, x)
     told = stator.explain(step, backend=BACKEND)(made, x)
-    assert torch.equal(told.result, expected)
+    same([plain(told.result)], [plain(expected)])
     assert len(told.ops_per_graph) == 3 and len(told.breaks) <= 2, told.breaks
 
 
@@ -252,13 +266,73 @@ def check_state_of_sharded_models() -> None:
     other = blocks(True)
     other.load_state_dict(copy.deepcopy(made.state_dict()))
     for name, value in other.state_dict().items():
-        assert torch.equal(plain(value), state[name]), name
+        same([plain(value)], [state[name]])
     expected = blocks(False)
     train(expected, steps=1)
     for name, value in expected.state_dict().items():
-        assert torch.equal(plain(value), state[name]), name
+        same([plain(value)], [state[name]])
     with tempfile.NamedTemporaryFile() as file:
         torch.save(state, file.name)
+
+
+# ---------------------------------------------------------------------- tensor parallel
+
+
+def split(made: Any, mesh: Any, *, sequences: bool = False) -> Any:
+    """The linear layers of each block, in columns and rows; or all of it, by rows of the batch."""
+    plan: dict[str, Any] = {"wide": ColwiseParallel(), "back": RowwiseParallel()}
+    if sequences:
+        plan["norm"] = SequenceParallel(sequence_dim=0)
+        plan["wide"] = ColwiseParallel(input_layouts=Shard(0))
+        plan["back"] = RowwiseParallel(output_layouts=Shard(0))
+        first = PrepareModuleInput(
+            input_layouts=(Replicate(),), desired_input_layouts=(Shard(0),), use_local_output=True
+        )
+        parallelize_module(made, mesh, {"blocks.0": first})
+        parallelize_module(made, mesh, {"last": RowwiseParallel(input_layouts=Replicate())})
+    for block in made.blocks:
+        parallelize_module(block, mesh, plan)
+    return made
+
+
+def parallel(compiles: bool, how: str, **options: Any) -> Any:
+    mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    made = split(model(statistics=False), mesh, **options)
+    if compiles and how == "whole":
+        return compiled(made, fullgraph=True)
+    for block in made.blocks if compiles else ():
+        stator.compile_module_(block, backend=BACKEND, fullgraph=True)
+    return made
+
+
+def check_tensor_parallel() -> None:
+    for how, graphs in (("whole", 1), ("blocks", 3)):
+        sharded(partial(parallel, how=how), graphs)
+
+
+def check_tensor_parallel_of_sequences() -> None:
+    for how, graphs in (("whole", 1), ("blocks", 3)):
+        sharded(partial(parallel, how=how, sequences=True), graphs)
+
+
+def check_two_dimensions() -> None:
+    """Blocks whose layers are split over some ranks, and sharded over the others."""
+    if dist.get_world_size() != 4:
+        return
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("data", "tensor"))
+
+    def build(compiles: bool) -> Any:
+        made = split(model(statistics=False), mesh["tensor"])
+        for block in made.blocks:
+            if compiles:
+                stator.compile_module_(block, backend=BACKEND)
+            fully_shard(block, mesh=mesh["data"])
+        return fully_shard(made, mesh=mesh["data"])
+
+    sharded(build, 3)
+
+
+# ---------------------------------------------------------------------- graphs in pieces
 
 
 def check_graphs_are_cut_where_buckets_end() -> None:

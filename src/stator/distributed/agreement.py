@@ -139,14 +139,16 @@ class Agreement:
                 why = f"could not compile it: {theirs.why}"
             if why is None and any(each.compiling for each in sights.values()):
                 continue  # there is reason to wait
-            if why is None and waited > _GRACE:
+            # One that runs may come yet, and so may one that waits for it.
+            waits = all(each.waits(now, _GRACE) for each in sights.values())
+            if why is None and waits and waited > _GRACE:
                 if theirs is not None and late and theirs.kind == GRAPH:
                     here = [each for found in theirs.exchanges.values() for each in found]
                     shown = "".join(f"\n    {each}" for each in here) or " none"
                     why = f"has compiled it with other collectives:{shown}"
                 elif (where := sight.stands(now, _GRACE)) is not None:
                     why = f"is {where}, and does not compile it again"
-            if why is None and all(each.waits(now, _GRACE) for each in sights.values()):
+            if why is None and waits:
                 why = f"is elsewhere: {sight.told}"
             if why is None and waited > config.rank_timeout:
                 why = f"has not come for {config.rank_timeout} seconds ({sight.told})"

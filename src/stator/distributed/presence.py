@@ -19,7 +19,15 @@ from typing import Any, Final
 _PERIOD: Final = 1.0
 _DEAD: Final = 12.0  # seconds without a sign
 _OURS: Final = "<stator "
-_COMMUNICATION: Final = ("/torch/distributed/", "/torch/nn/parallel/distributed.py")
+# Code that waits for other processes; other parts of torch.distributed read and write files.
+_COMMUNICATION: Final = (
+    "/torch/distributed/_functional_collectives.py",
+    "/torch/distributed/distributed_c10d.py",
+    "/torch/distributed/fsdp/",
+    "/torch/distributed/nn/",
+    "/torch/distributed/tensor/",
+    "/torch/nn/parallel/distributed.py",
+)
 
 
 class Presence:
@@ -105,22 +113,21 @@ class Presence:
         """In which communication the program stands, if in any; and a mark of that place."""
         frame: FrameType | None = sys._current_frames().get(self._main)
         own: FrameType | None = None
-        found, mark = "", 0
+        found = ""
+        mark = 0 if frame is None else id(frame) + frame.f_lasti  # it moves while it computes
         while frame is not None:
             file = frame.f_code.co_filename
             if file.startswith(_OURS):
                 found = f"in {frame.f_code.co_name}, which was compiled before"
-                mark = mark or id(frame) + frame.f_lasti
             elif any(part in file for part in _COMMUNICATION):
                 found = found or f"in {frame.f_code.co_name} of torch.distributed"
-                mark = mark or id(frame) + frame.f_lasti
             elif own is None and found:
                 own = frame
             frame = frame.f_back
         if own is not None:
             name = own.f_code.co_filename.rpartition("/")[2]
             found = f"{found} ({name}:{own.f_lineno})"
-        return found, mark
+        return found, mark if found else 0
 
     def _look(self) -> None:
         """Another rank has raised while this one may stand in a collective: it is told why."""

@@ -97,12 +97,16 @@ def _all_gather(graph: Recorder, tensor_list: Any, tensor: Any) -> Results:
     _fits(len(tensor_list), graph.size)
     for each in tensor_list:
         _fits(tuple(each.shape), tuple(tensor.shape))
+    if tensor.dim() == 0:
+        tensor = graph.node(("method", "reshape"), tensor, (1,))
     made = graph.operator("all_gather_into_tensor", tensor, graph.size)
     return [(place, made, part) for part, place in enumerate(tensor_list)]
 
 
 def _all_gather_single(graph: Recorder, output_tensor: Any, input_tensor: Any) -> Results:
     _fits(output_tensor.numel(), input_tensor.numel() * graph.size)
+    if input_tensor.dim() == 0:
+        raise Communication("a tensor without dimensions is gathered into another one")
     _in_a_row(graph, output_tensor, input_tensor)
     made = graph.operator("all_gather_into_tensor", input_tensor, graph.size)
     return [(output_tensor, made, None)]

@@ -9,6 +9,7 @@ A handle never leaves the graph, and none is left open in it: where the program 
 split before it waits, the graph ends before the collective.
 """
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import torch
@@ -27,12 +28,14 @@ Results = list[tuple[torch.Tensor, torch.Tensor, int | None]]
 """Tensors of the program, what is to be written to each, and which part of it, if not all."""
 
 
-class Pending:
-    """A collective under way."""
+_Work: Final[Any] = distributed.c10d.Work if distributed.AVAILABLE else object
 
-    __slots__ = ("_results", "_step", "_waited")
+
+class Pending(_Work):  # type: ignore[misc]
+    """A collective under way; to the program, a handle as any other."""
 
     def __init__(self, results: Results, step: int) -> None:
+        super().__init__()
         self._results = results
         self._step = step
         self._waited = False
@@ -60,18 +63,22 @@ def _others() -> tuple[str, ...]:
 
 for _name in _others():
     setattr(Pending, _name, _refusing(_name))
+Pending.__name__, Pending.__qualname__ = _Work.__name__, _Work.__qualname__
+Pending.__module__ = _Work.__module__
 
 
 def write(calls: "Calls", frame: Frame | None, results: Results) -> None:
     """The collective is done: its results are where the program has asked for them."""
     waited: dict[int, Any] = {}
+    parts = Counter(id(result) for _, result, _ in results)
     for target, result, part in results:
         done = waited.get(id(result))
         if done is None:
             wait = distributed.OPERATORS.wait_tensor.default
             done = waited[id(result)] = calls.tensors.record(frame, wait, (result,))
         if part is not None:
-            rows = calls.tensors.record(frame, ("method", "view"), (done, (-1, *target.shape)))
+            count = parts[id(result)]
+            rows = calls.tensors.record(frame, ("method", "view"), (done, (count, *target.shape)))
             done = calls.tensors.record(frame, ("method", "select"), (rows, 0, part))
         if tuple(done.shape) != tuple(target.shape):
             done = calls.tensors.record(frame, ("method", "view"), (done, tuple(target.shape)))

@@ -31,6 +31,7 @@ from stator.effects.iterators import (
 from stator.effects.texts import Text
 from stator.objects import TypeSet
 from stator.objects.types import module_of, name_of
+from stator.torchlib import distributed
 from stator.world import World
 from stator.world.kinds import BUILTIN_METHOD, CONSTANTS
 from stator.world.records import OF_PARTIAL
@@ -188,6 +189,8 @@ def _torch_type(cls: type) -> bool:
         return True  # an enumeration
     if objects.is_subtype(cls, type):
         return name_of(cls) == "pybind11_type" or str(module).startswith("torch")
+    if distributed.AVAILABLE and objects.is_subtype(cls, distributed.c10d.Work):
+        return True  # the handle of a collective
     return is_torch_value(cls)
 
 

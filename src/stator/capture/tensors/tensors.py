@@ -158,6 +158,7 @@ class Tensors:
         self.subclasses = Subclasses(self)
         self.wrappers = Wrappers(self)
         graph.admit = self.wrappers.admit_made
+        graph.wrappers_ran = self.wrappers.code.check
         self.foreign = Foreign(self)
         self.nodes = AutogradNodes(self)
         self.own = TensorState(self)

@@ -31,11 +31,16 @@ from stator.guards import Callback, CellContents, Fixed, Is, Key
 from stator.objects.types import module_of, qualname_of, type_dict
 from stator.world import MISSING
 from stator.world.kinds import CONSTANTS
+from stator.world.store import ALL
 
 if TYPE_CHECKING:
     from stator.capture.tensors.tensors import Tensors
 
 _WRITES: Final = frozenset({"STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF"})
+# Functions that take the name of an attribute, and what holds all of them.
+_BY_NAME: Final = frozenset(
+    {"getattr", "hasattr", "setattr", "delattr", "vars", "attrgetter", "__dict__"}
+)
 _GLOBALS: Final = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
 _C_FUNCTIONS: Final = objects.TypeSet(
     types.BuiltinFunctionType,
@@ -80,6 +85,10 @@ class WrapperCode:
         self._seen: dict[int, Any] = {}
         self._names: dict[int, frozenset[str]] = {}  # what the code of a class names, by its id
         self._watched: list[tuple[Any, Any, str]] = []
+        # What it looks at, by its id: names in it, or all of it (None); names in classes.
+        self._looked: dict[int, dict[str, None] | None] = {}
+        self._of_classes: set[str] = set()
+        self._checked = 0  # how much of what the program writes is known not to be that
 
     # ------------------------------------------------------------------ reading
 
@@ -124,6 +133,8 @@ class WrapperCode:
         attributes, loaded = set[str](), set[str]()
         for code in _codes(function.__code__):
             attributes |= {*code.co_names}
+            if not _BY_NAME.isdisjoint(code.co_names):
+                attributes |= _words(code.co_consts)
             for step in dis.get_instructions(code):
                 if step.opname in _WRITES and (
                     "GLOBAL" in step.opname or step.argval in function.__code__.co_freevars
@@ -131,6 +142,10 @@ class WrapperCode:
                     self._refuse(function.__qualname__, f"assigns to {step.argval}")
                 if step.opname in _GLOBALS:
                     loaded.add(str(step.argval))
+        for imported in _imported(function):
+            if imported is None:
+                self._refuse(function.__qualname__, "imports a module that is not loaded yet")
+            self._value(imported, imported.__name__, attributes)
         names |= attributes
         for name in sorted(loaded):
             self._global(function, name, attributes)
@@ -151,7 +166,9 @@ class WrapperCode:
         found = self._world.class_attribute(cls, name)
         assert found is not None
         self._watch_class(found.owner, name)
-        return self._member(cls, found.value)
+        self._of_classes.add(name)
+        words = _words(found.value) if type(found.value) in (tuple, list) else set()
+        return words | self._member(cls, found.value)
 
     def _global(self, function: types.FunctionType, name: str, attributes: set[str]) -> None:
         world = self._world
@@ -166,6 +183,9 @@ class WrapperCode:
     ) -> None:
         """A name that is in a namespace."""
         record, value = self._world.namespace(namespace), dict.__getitem__(namespace, name)
+        looked = self._looked.setdefault(id(namespace), {})
+        if looked is not None:
+            looked[name] = None
         stand_in = MISSING
         if _CONTAINERS.holds(type(value)):
             self._world.guard(Key(record.source, name), Is(value))
@@ -181,6 +201,7 @@ class WrapperCode:
         except ValueError:
             return
         self._world.guard(CellContents(Fixed(cell)), Is(value))
+        self._looked[id(cell)] = None
         self._value(value, name, attributes)
 
     def _value(self, value: Any, name: str, attributes: set[str], stand_in: Any = MISSING) -> None:
@@ -253,12 +274,19 @@ class WrapperCode:
     def _container(self, value: Any, name: str) -> None:
         check = Callback(partial(_is_same, before=_contents(value)), "holds the same")
         self._world.guard(Fixed(value, name), check)
-        self._watched.append((value, _contents(value), name))
+        self.watch(value, name)
         items = [*value.keys(), *value.values()] if type(value) is dict else list(value)
         for item in items:
             self._value(item, name, set())
 
     # ------------------------------------------------------------------ what it changes
+
+    def watch(self, value: Any, name: str) -> None:
+        """Something that can change, and that its code can reach."""
+        self._looked[id(value)] = None
+        self._checked = 0
+        held = value if _CONTAINERS.holds(type(value)) else objects.instance_dict(value)
+        self._watched.append((held, _contents(held), name))
 
     def _watch_class(self, owner: type, name: str) -> None:
         """An attribute of a class, which its code may assign to."""
@@ -276,6 +304,26 @@ class WrapperCode:
             _restore(value, before)
         if changed is not None:
             raise TensorSubclass(f"the code of a class with `__torch_dispatch__` changes {changed}")
+        if self._world.written > self._checked:
+            self._check_written()
+
+    def _check_written(self) -> None:
+        """What the program has written in the trace is not there yet: its code can't see it."""
+        world = self._world
+        for whose, name in world.writes:
+            if whose is type:
+                seen = name in self._of_classes
+            else:
+                assert type(whose) is int
+                record = world.records.get(whose)
+                names = self._looked.get(whose if record is None else id(record.raw), {})
+                seen = names is None or name in names or (name is ALL and bool(names))
+            if seen:
+                what = name if type(name) is str else "what it looks at"
+                raise TensorSubclass(
+                    f"{what} is set, before the code of a class with `__torch_dispatch__` runs"
+                )
+        self._checked = world.written
 
     def _refuse(self, where: str, what: str) -> None:
         text = f"the code of a class with `__torch_dispatch__` {what}"
@@ -287,6 +335,33 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
     for each in code.co_consts:
         if type(each) is types.CodeType:
             yield from _codes(each)
+
+
+def _words(value: Any) -> set[str]:
+    """The names among constants."""
+    found: set[str] = set()
+    for each in value:
+        if type(each) is str and each.isidentifier():
+            found.add(each)
+        elif type(each) in (tuple, list, frozenset):
+            found |= _words(each)
+    return found
+
+
+def _imported(function: types.FunctionType) -> Iterator[Any]:
+    """The modules that a function imports; None for one that is not loaded."""
+    package = function.__globals__.get("__package__") or ""
+    for code in _codes(function.__code__):
+        before: list[Any] = [0, None]
+        for step in dis.get_instructions(code):
+            if step.opname == "IMPORT_NAME":
+                name, level = step.argval, before[-2]
+                if type(level) is int and level > 0:
+                    parts = package.split(".")
+                    name = ".".join([*parts[: len(parts) - level + 1], *filter(None, [name])])
+                yield sys.modules.get(name)
+                yield sys.modules.get(name.partition(".")[0])
+            before.append(step.argval)
 
 
 def _computes(module: object) -> bool:

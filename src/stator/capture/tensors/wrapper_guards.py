@@ -19,6 +19,7 @@ from stator.capture.objects import torch_values
 from stator.capture.tensors.parts import own_value, place
 from stator.capture.tensors.subclasses import is_torchs
 from stator.diagnostics.catalogue import TensorDetail, TensorSubclass
+from stator.graph.fakes.wrappers import alike
 from stator.guards import (
     Attr,
     AttrKeys,
@@ -34,6 +35,7 @@ from stator.guards import (
     Source,
     TypeIs,
 )
+from stator.objects.attributes import is_data_descriptor
 from stator.objects.types import qualname_of
 from stator.torchlib.tensors import DisableTorchFunction
 from stator.world import MISSING
@@ -53,29 +55,47 @@ class Metadata:
     def __init__(self, tensors: "Tensors") -> None:
         self._tensors = tensors
         self._world = tensors.world
+        self._changeable: list[tuple[Any, str]] = []
 
     def is_told(self, cls: type) -> bool:
         """Whether sizes and strides of its tensors can be read natively: no code answers."""
         return "dispatch_sizes_strides_policy" not in _words(cls)
 
-    def guard(self, raw: Any, source: Source, parts: Sequence[str], named: frozenset[str]) -> None:
-        """A wrapper of the world is as it is."""
+    def guard(
+        self,
+        raw: Any,
+        fake: Any,
+        source: Source,
+        parts: Sequence[str],
+        named: frozenset[str],
+    ) -> list[tuple[Any, str]]:
+        """A wrapper of the world is as it is; answers with what of that can change.
+
+        What the code of its class looks at must be alike in its fake: a backend knows the wrapper
+        by its parts and metadata, and makes others like it.
+        """
         cls, guard = type(raw), self._world.guard
+        found: list[tuple[Any, str]] = []
+        self._changeable = found
         own = self._world.class_attribute(cls, "__metadata_guard__")
         if own is not None:
             with DisableTorchFunction():
                 check = _asks(cls, raw)
             guard(source, Callback(check, f"metadata as {qualname_of(cls)} compares it"))
-            return
+            return found
         names = _words(cls) if is_torchs(cls) else named
         for name in sorted(names):
             if name in parts:
                 continue
             held = own_value(raw, name)
+            if not is_torchs(cls) and not alike(held, own_value(fake, name)):
+                text = f"{name} of a {qualname_of(cls)}, of which __tensor_flatten__ does not tell"
+                raise TensorSubclass(text)
             if held is not MISSING:
                 self.guard_value(held, place(raw, source, name), name)
-            elif objects.lookup(cls, name) is None:
+            elif objects.instance_dict(raw) is not None and _may_be_set(cls, name):
                 guard(source, NoAttr(name))
+        return found
 
     def guard_value(self, value: Any, source: Source, name: str, depth: int = 0) -> None:
         guard, kind = self._world.guard, type(value)
@@ -88,11 +108,14 @@ class Metadata:
         elif depth > _DEEPEST:
             raise TensorSubclass(f"{name} of a tensor, which holds itself or a lot")
         elif kind is tuple or kind is list:
+            if kind is list:
+                self._changeable.append((value, name))
             guard(source, TypeIs(kind))
             guard(source, Length(len(value)))
             for index, item in enumerate(value):
                 self.guard_value(item, Index(source, index), name, depth + 1)
         elif kind is dict and all(plain_key(key) for key in value):
+            self._changeable.append((value, name))
             guard(source, TypeIs(dict))
             guard(source, Keys(tuple(value)))
             for key, item in value.items():
@@ -101,6 +124,7 @@ class Metadata:
             held: Any = objects.instance_dict(value)
             if _has_slots(kind):
                 raise TensorSubclass(f"{name} of a tensor, an object with __slots__")
+            self._changeable.append((value, name))
             guard(source, TypeIs(kind))
             guard(source, AttrKeys(tuple(held)))
             for key, item in held.items():
@@ -130,6 +154,12 @@ def _is_one(value: Any) -> bool:
     if _ONCE.holds(kind) or objects.is_subtype(kind, enum.Enum):
         return True
     return objects.is_subtype(kind, type) or objects.is_subtype(kind, types.ModuleType)
+
+
+def _may_be_set(cls: type, name: str) -> bool:
+    """Whether an instance may have an attribute of that name that it does not have now."""
+    found = objects.lookup(cls, name)
+    return found is None or not (is_torchs(found.owner) or is_data_descriptor(found.value))
 
 
 def _has_slots(cls: type) -> bool:

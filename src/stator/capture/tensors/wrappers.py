@@ -139,7 +139,6 @@ class Wrappers:
 
     def admit_made(self, tensor: torch.Tensor) -> None:
         """An operator has made a wrapper."""
-        self.code.check()
         self.admit(type(tensor))
         for _, part in parts_of(tensor):
             if is_wrapper(part):
@@ -189,7 +188,10 @@ class Wrappers:
         """What a wrapper holds is known, and where it is."""
         tensors, world = self._tensors, self._world
         names, _ = flattened(raw)
-        self._metadata.guard(raw, source, names, self.code.named(type(raw)))
+        for value, shown in self._metadata.guard(
+            raw, fake, source, names, self.code.named(type(raw))
+        ):
+            self.code.watch(value, shown)
         for name in names:
             where, part = place(raw, source, name), own_value(raw, name)
             if part is MISSING:

@@ -13,8 +13,9 @@ import torch
 from torch.fx.experimental.symbolic_shapes import StatefulSymbolicContext
 
 from stator import objects
+from stator.diagnostics.catalogue import TensorSubclass
 from stator.graph.fakes.memory import expression
-from stator.graph.fakes.wrappers import flattened, is_wrapper
+from stator.graph.fakes.wrappers import alike, flattened, is_own, is_wrapper
 from stator.graph.recording.errors import Unsupported
 
 Fake = Callable[[torch.Tensor, str, Any], torch.Tensor]
@@ -69,6 +70,9 @@ def fake_wrapper(
         made: torch.Tensor = cls.__tensor_unflatten__(dict(inner), context, size, stride)
     if type(made) is not cls or any(getattr(made, key) is not inner[key] for key in names):
         raise Unsupported(f"__tensor_unflatten__ of {cls.__qualname__} does not put together")
+    if is_own(cls) and not alike(context, flattened(made)[1]):
+        text = f"__tensor_unflatten__ of {cls.__qualname__} makes one that is not what it was"
+        raise Unsupported(text, TensorSubclass)
     if made.requires_grad is not real.requires_grad:
         made.requires_grad_(real.requires_grad)
     if "_is_param" in (objects.instance_dict(real) or ()):

@@ -5,7 +5,7 @@ of the class itself, around fakes; its parts are where operators read and write.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -14,6 +14,8 @@ from stator.graph.fakes.memory import storage_of
 from stator.torchlib.fakes import FakeTensor
 from stator.torchlib.tensors import disabled_torch_function
 
+_DEEPEST: Final = 8
+
 
 def is_wrapper_class(cls: type) -> bool:
     """Whether its tensors say what they are made of."""
@@ -21,6 +23,14 @@ def is_wrapper_class(cls: type) -> bool:
         cls is not FakeTensor
         and objects.is_subtype(cls, torch.Tensor)
         and objects.lookup(cls, "__tensor_flatten__") is not None
+    )
+
+
+def is_own(cls: type) -> bool:
+    """Whether the program has defined a class, or one that it derives from, not torch alone."""
+    return any(
+        owner is not object and str(owner.__module__).partition(".")[0] != "torch"
+        for owner in objects.mro(cls)
     )
 
 
@@ -40,6 +50,28 @@ def flattened(tensor: Any) -> tuple[list[str], Any]:
     """The names of what it holds, and all else that there is of it: by its own code."""
     names, context = tensor.__tensor_flatten__()
     return list(names), context
+
+
+def alike(one: Any, other: Any, depth: int = 0) -> bool:
+    """Whether what two wrappers hold besides tensors is the same, as far as anybody can tell.
+
+    A number that is left open is taken for the number that it is in this call.
+    """
+    if one is other:
+        return True
+    kind = type(one)
+    if type(other) is not kind or depth > _DEEPEST:
+        return isinstance(one, int) and isinstance(other, torch.SymInt)
+    if kind in (int, float, complex, bool, str, bytes):
+        return repr(one) == repr(other)
+    if kind in (tuple, list, torch.Size):
+        pairs = zip(one, other, strict=False)
+        return len(one) == len(other) and all(alike(a, b, depth + 1) for a, b in pairs)
+    if kind is dict:
+        return list(one) == list(other) and alike([*one.values()], [*other.values()], depth + 1)
+    if objects.layout_base(kind) is object and objects.instance_dict(one) is not None:
+        return alike(objects.instance_dict(one), objects.instance_dict(other), depth + 1)
+    return kind.__module__.partition(".")[0] == "torch" and bool(one == other)
 
 
 def parts_of(tensor: Any) -> list[tuple[str, torch.Tensor]]:

@@ -89,6 +89,7 @@ FORBIDDEN_MODULES: Final[dict[str, str]] = {
     "torch._higher_order_ops": HIGHER_ORDER,
     "torch._inductor": "it drives another compiler",
     "torch.compiler": "it drives another compiler",
+    "torch.distributed.nn": "it communicates, also in the backward, in ways a graph does not have",
     "torch.export": "it drives another compiler",
     "torch.hub": "it loads files",
     "torch.jit": "it drives another compiler",

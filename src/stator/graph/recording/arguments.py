@@ -161,10 +161,22 @@ class Arguments:
 
     def _take_part(self, part: Part) -> fx.Node:
         parent = self.node(part.holder)
+        value = getattr(part.holder, part.name)
+        if value.requires_grad and self._is_held(part):
+            # What a backend compiles of the graph knows the gradient of the wrapper, not of it.
+            text = f"{part.name} of a {type(part.holder).__qualname__}, which requires grad itself"
+            raise Unsupported(text, TensorSubclass)
         node = self._graph.call_function(getattr, (parent, part.name))
-        node.meta["example_value"] = getattr(part.holder, part.name)
+        node.meta["example_value"] = value
         note_origin(node, parent.meta.get("nn_module_stack", {}), parent.meta.get("stack_trace"))
         return node
+
+    def _is_held(self, part: Part) -> bool:
+        """Whether it is in an input of the graph."""
+        node: Any = self._nodes.get(id(part.holder))
+        while isinstance(node, fx.Node) and node.target is getattr:
+            node = node.args[0]
+        return isinstance(node, fx.Node) and node.op == "placeholder"
 
     def _take(self, item: Item) -> fx.Node:
         parent = self._take(item.parent) if isinstance(item.parent, Item) else item.parent

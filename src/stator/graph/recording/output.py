@@ -143,6 +143,7 @@ class OutputGraph:
         self.overwritten: set[int] = set()  # of those that were, also through `.data`
         self.takes_wrappers = True  # whether the region that is recorded does
         self.admit: Callable[[torch.Tensor], None] = refuse_wrapper  # one that an operation made
+        self.wrappers_ran: Callable[[], None] = lambda: None  # code of their classes, just now
 
     def close(self) -> None:
         """Lets go of the program's tensors, and of all that leads back here."""
@@ -319,7 +320,14 @@ class OutputGraph:
             raise Unsupported(text, TensorStateChanged, whole=True)
         writes = operation.effect or "out" in kwargs
         overlap = overlap_of(operands) if writes and wrapped is None else None
-        result = self.run(operation, args, kwargs, wrapped=wrapped is not None)
+        if wrapped is None:
+            result = self.run(operation, args, kwargs)
+        else:
+            try:
+                result = self.run(operation, args, kwargs, wrapped=True)
+            finally:
+                self.wrappers_ran()
+            wrapped.check_kept(operation)
         if operation.lists:
             given = zip(map(id, operands), before, strict=True)
             count_changes(operation.name, args, kwargs, dict(given))

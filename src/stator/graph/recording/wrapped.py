@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from stator import objects
 from stator.diagnostics.catalogue import RegionContents, TensorSubclass
-from stator.graph.fakes.wrappers import flattened, is_wrapper, parts_of
+from stator.graph.fakes.wrappers import flattened, is_own, is_wrapper, parts_of
 from stator.graph.recording.errors import Unsupported
 from stator.graph.recording.operations import Operation
 from stator.torchlib.fakes import FakeTensor
@@ -30,11 +31,22 @@ class Held:
     tensor: torch.Tensor
     parts: tuple[tuple[str, torch.Tensor], ...]
     context: Any
+    own: dict[str, Any]
+    """Its attributes, if its class is the program's."""
 
     @classmethod
     def of(cls, tensor: torch.Tensor) -> "Held":
         _, context = flattened(tensor)
-        return cls(tensor, tuple(parts_of(tensor)), context)
+        own = objects.instance_dict(tensor) if is_own(type(tensor)) else None
+        return cls(tensor, tuple(parts_of(tensor)), context, dict(own or {}))
+
+    def is_kept(self) -> bool:
+        """Whether its attributes are the same objects."""
+        if not self.own:
+            return True
+        now = objects.instance_dict(self.tensor) or {}
+        same = len(now) == len(self.own)
+        return same and all(now.get(name) is value for name, value in self.own.items())
 
     def still_holds(self) -> bool:
         """Whether it holds the same tensors, and is otherwise equal to what it was."""
@@ -68,6 +80,14 @@ class Wrapped:
         if operation.uncounted or operation.resized_as or operation.resizes is not None:
             text = f"{operation.shown} of a tensor with `__torch_dispatch__`"
             raise Unsupported(text, TensorSubclass)
+
+    def check_kept(self, operation: Operation) -> None:
+        """The code of their classes has run: it may not keep anything in them."""
+        for each in self.held:
+            if not each.is_kept():
+                kind = type(each.tensor).__qualname__
+                text = f"{operation.shown} changes attributes of a {kind}"
+                raise Unsupported(text, TensorSubclass)
 
     def check_unchanged(self, operation: Operation) -> None:
         """Something was written to: each holds the same tensors as before."""
