@@ -149,6 +149,7 @@ class Tensors:
         self.subclasses = Subclasses(self)
         self.wrappers = Wrappers(self)
         graph.admit = self.wrappers.admit_made
+        graph.code = self.wrappers.code
         self.foreign = Foreign(self)
         self.nodes = AutogradNodes(self)
         self.own = TensorState(self)
@@ -302,6 +303,7 @@ class Tensors:
                 if operation.attends:
                     self.own.settings.attended(next(iter(tensors_in((args, kwargs))), None))
                 self.leaf_views.note(frame, result)
+                self.wrappers.note(frame, result)
                 if type(result) is tuple or type(result) is list:
                     self.refusing_views.note(frame, result)
                 return result

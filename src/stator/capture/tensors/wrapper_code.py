@@ -6,7 +6,8 @@ it is not evaluated. It is read instead: which globals, variables of enclosing f
 attributes of classes it names, and what these are (docs/subclasses.md has the rule).
 
 Containers that it can reach are compared with what they were whenever it has run. If it has changed
-one, that is undone, and the program is split at the operator.
+one, that is undone, and the program is split at the operator. So it is where the call has changed,
+before that, what the code reads: the change is made in the end, behind the graph.
 """
 
 import builtins
@@ -16,7 +17,7 @@ import operator
 import re
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,12 +26,14 @@ import torch
 from stator import contracts, objects
 from stator._native._core import is_python_class
 from stator.capture.calls.defaults import guard_function
+from stator.capture.objects.changes import changes
 from stator.contracts import Verdict
 from stator.diagnostics.catalogue import TensorSubclass
 from stator.guards import Callback, CellContents, Fixed, Is, Key
 from stator.objects.types import module_of, qualname_of, type_dict
-from stator.world import MISSING
+from stator.world import MISSING, Record
 from stator.world.kinds import CONSTANTS
+from stator.world.store import ALL
 
 if TYPE_CHECKING:
     from stator.capture.tensors.tensors import Tensors
@@ -80,6 +83,8 @@ class WrapperCode:
         self._seen: dict[int, Any] = {}
         self._names: dict[int, frozenset[str]] = {}  # what the code of a class names, by its id
         self._watched: list[tuple[Any, Any, str]] = []
+        self._names_read: list[tuple[Record, str]] = []
+        self._cells_read: list[tuple[types.CellType, str]] = []
 
     # ------------------------------------------------------------------ reading
 
@@ -166,6 +171,7 @@ class WrapperCode:
     ) -> None:
         """A name that is in a namespace."""
         record, value = self._world.namespace(namespace), dict.__getitem__(namespace, name)
+        self._names_read.append((record, name))
         stand_in = MISSING
         if _CONTAINERS.holds(type(value)):
             self._world.guard(Key(record.source, name), Is(value))
@@ -181,6 +187,7 @@ class WrapperCode:
         except ValueError:
             return
         self._world.guard(CellContents(Fixed(cell)), Is(value))
+        self._cells_read.append((cell, name))
         self._value(value, name, attributes)
 
     def _value(self, value: Any, name: str, attributes: set[str], stand_in: Any = MISSING) -> None:
@@ -257,6 +264,35 @@ class WrapperCode:
         items = [*value.keys(), *value.values()] if type(value) is dict else list(value)
         for item in items:
             self._value(item, name, set())
+
+    # ------------------------------------------------------------------ what others change
+
+    def begin(self, reached: Iterable[Any]) -> None:
+        """The code is about to run, and reads objects as they were before the call."""
+        world = self._world
+        for record, name in self._names_read:
+            if name in record.writes:
+                self._refuse_changed(name)
+        for cell, name in self._cells_read:
+            if (id(cell), ALL) in world.writes:
+                self._refuse_changed(name)
+        for value, contents, name in self._watched:
+            if objects.is_subtype(type(value), type):
+                if (id(value), contents[0]) in world.class_writes:
+                    self._refuse_changed(name)
+            elif self._is_changed(value):
+                self._refuse_changed(name)
+        for value in reached:
+            if self._is_changed(value):
+                self._refuse_changed(f"an object of type {qualname_of(type(value))}")
+
+    def _is_changed(self, value: Any) -> bool:
+        record = self._world.records.get(id(self._world.stand_ins.get(id(value))))
+        return record is not None and next(changes(record), None) is not None
+
+    def _refuse_changed(self, what: str) -> None:
+        text = f"the code of a class with `__torch_dispatch__` reads {what}"
+        raise TensorSubclass(f"{text}, which the call has changed")
 
     # ------------------------------------------------------------------ what it changes
 

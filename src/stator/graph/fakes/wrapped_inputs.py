@@ -16,6 +16,7 @@ from stator import objects
 from stator.graph.fakes.memory import expression
 from stator.graph.fakes.wrappers import flattened, is_wrapper
 from stator.graph.recording.errors import Unsupported
+from stator.graph.recording.replay import hint_of
 
 Fake = Callable[[torch.Tensor, str, Any], torch.Tensor]
 """Makes a fake of a plain tensor with a name, in a context."""
@@ -69,6 +70,8 @@ def fake_wrapper(
         made: torch.Tensor = cls.__tensor_unflatten__(dict(inner), context, size, stride)
     if type(made) is not cls or any(getattr(made, key) is not inner[key] for key in names):
         raise Unsupported(f"__tensor_unflatten__ of {cls.__qualname__} does not put together")
+    if list(map(hint_of, made.shape)) != list(real.shape):
+        raise Unsupported(f"a {cls.__qualname__} has another shape than its class gives it")
     if made.requires_grad is not real.requires_grad:
         made.requires_grad_(real.requires_grad)
     if "_is_param" in (objects.instance_dict(real) or ()):

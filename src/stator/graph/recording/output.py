@@ -77,7 +77,7 @@ from stator.graph.recording.operations import (
 )
 from stator.graph.recording.origins import ModuleStack, note_origin
 from stator.graph.recording.recorded import Input, Recorded, Taken
-from stator.graph.recording.wrapped import WRAPPERS_IN_REGIONS, Wrapped
+from stator.graph.recording.wrapped import WRAPPERS_IN_REGIONS, Code, Wrapped
 from stator.graph.unknown.checks import insert_checks
 from stator.graph.unknown.kernels import Kernels, is_symbolic
 from stator.graph.unknown.questions import Asker
@@ -142,6 +142,7 @@ class OutputGraph:
         self.overwritten: set[int] = set()  # of those that were, also through `.data`
         self.takes_wrappers = True  # whether the region that is recorded does
         self.admit: Callable[[torch.Tensor], None] = refuse_wrapper  # one that an operation made
+        self.code: Code | None = None  # that of classes of wrappers
 
     def close(self) -> None:
         """Lets go of the program's tensors, and of all that leads back here."""
@@ -314,7 +315,12 @@ class OutputGraph:
             raise Unsupported(text, TensorStateChanged, whole=True)
         writes = operation.effect or "out" in kwargs
         overlap = overlap_of(operands) if writes and wrapped is None else None
-        result = self.run(operation, args, kwargs, wrapped=wrapped is not None)
+        if wrapped is None:
+            result = self.run(operation, args, kwargs)
+        else:
+            carry_out = functools.partial(self.run, operation, args, kwargs, wrapped=True)
+            assert self.code is not None
+            result = wrapped.run(operation, carry_out, self.code)
         if operation.lists:
             given = zip(map(id, operands), before, strict=True)
             count_changes(operation.name, args, kwargs, dict(given))
