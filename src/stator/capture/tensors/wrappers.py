@@ -164,9 +164,10 @@ class Wrappers:
             self._check_given(raw)
         except Break as signal:
             raise signal.about(source) from None
-        fake = tensors.wrap(raw, source)
-        self.code.check()
-        with DisableTorchFunction():
+        with DisableTorchFunction():  # what is asked here, the program does not ask
+            fake = tensors.wrap(raw, source)
+            self._locate(raw, source, tensors.graph.latest_input().name, ())
+            self.code.check()
             self._take_parts(raw, fake, source, tensors.graph.latest_input().name, ())
         return fake
 
@@ -192,6 +193,15 @@ class Wrappers:
         """Whether a class of torch's computes an opaque part from the metadata."""
         return is_torchs(type(raw)) and not isinstance(getattr(raw, name), torch.Tensor)
 
+    def _locate(self, raw: Any, source: Source, given: str, path: tuple[str, ...]) -> None:
+        """Where its parts are, which may have open sizes, whatever comes of the trace."""
+        for name in flattened(raw)[0]:
+            where, part = place(raw, source, name), own_value(raw, name)
+            if part is not MISSING and objects.is_subtype(type(part), torch.Tensor):
+                self._tensors.shapes.assumed.parts[given, (*path, name)] = where
+                if not _PLAIN.holds(type(part)):
+                    self._locate(part, where, given, (*path, name))
+
     def _take_parts(
         self, raw: Any, fake: Any, source: Source, given: str, path: tuple[str, ...]
     ) -> None:
@@ -207,7 +217,6 @@ class Wrappers:
                 self._metadata.guard_value(part, where, name)
                 continue
             made = getattr(fake, name)
-            tensors.shapes.assumed.parts[given, (*path, name)] = where
             known = world.stand_ins.get(id(part), MISSING)
             if known is not MISSING and known is not made:
                 raise SharedMemory("a tensor that a wrapper holds is an input as well")
