@@ -136,3 +136,48 @@ def test_the_reason_says_what_it_is() -> None:
     with contextlib.redirect_stdout(io.StringIO()):
         explained = stator.explain(program)(given)
     assert "calls print" in str(explained)
+
+
+def made_and_split(x: Any) -> Any:
+    made = Offset(x * 2, 3.0)
+    stator.graph_break()
+    return (made + 1).elem, made.offset
+
+
+def test_a_tensor_is_made_before_a_split() -> None:
+    counted = Counted()
+    compiled: Any = stator.compile(made_and_split, backend=counted)
+    for _ in range(2):
+        found, offset = compiled(torch.ones(3))
+        assert torch.equal(found, torch.full((3,), 6.0)) and offset == 3.0
+    assert counted.graphs == [["mul", "offset"], ["add", "getattr_1"]]
+
+
+class Noting(Offset):
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        args[0].label.append(str(func))
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_a_tensor_refers_to_is_changed_as_often_as_in_eager() -> None:
+    compiled: Any = stator.compile(program, backend="aot_eager")
+    found = []
+    for function in (program, compiled):
+        given: Any = Noting(torch.ones(3), 1.0, [])  # type: ignore[no-untyped-call]
+        for _ in range(3):
+            function(given)
+        found.append(given.label)
+    assert found[0] == found[1]
+
+
+def kept_open(x: Any, n: int) -> Any:
+    return Offset(x * n, n)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_an_open_number_does_not_leave_in_a_tensor(backend: str) -> None:
+    compiled: Any = stator.compile(kept_open, backend=backend, dynamic=True, fullgraph=True)
+    for number in (3, 4, 5):
+        assert type(compiled(torch.ones(2), number).offset) is int

@@ -24,6 +24,7 @@ from stator.capture.numbers.scalars import SYMBOLS
 from stator.contracts import Depth
 from stator.diagnostics.catalogue import MarkMisfit
 from stator.graph import Unsupported, UntrackedTensorError
+from stator.graph.fakes.memory import storage_of
 from stator.graph.passes.purity import ONCE
 from stator.graph.recording.subgraph import Subgraph
 from stator.graph.recording.whole_calls import Given, LeafCall, Module, Place, WholeCall
@@ -122,15 +123,30 @@ def leaf(calls: "Calls", frame: Frame, said: Leaf, args: list[Any], kwargs: dict
         raise MarkMisfit(f"the leaf function {name} gets no tensor")
     before = calls.changed()
     with Subgraph(calls.tensors.graph):  # nobody needs what is recorded: what is read is guarded
-        evaluated(frame, _dropped, said.fake, args, kwargs)
+        evaluated(frame, _leaves_of, said.fake, args, kwargs)
     if calls.changed() != before:
         raise MarkMisfit(f"register_fake of {name} changes objects")
+    _check_apart(calls, name, inputs, calls.whole_calls.noted[0])
     made = LeafCall(said.function, said.fake, said.hook, given, name)
     return _called(calls, frame, made, inputs)
 
 
-def _dropped(function: Any, args: Any, kwargs: Any) -> None:
-    function(*args, **kwargs)
+def _leaves_of(function: Any, args: Any, kwargs: Any) -> None:
+    leaves, spec = pytree.tree_flatten(function(*args, **kwargs))
+    _note(leaves, spec)
+
+
+def _check_apart(calls: "Calls", name: str, inputs: list[Any], made: list[Any]) -> None:
+    """An operator returns memory of its own, and each tensor has some."""
+    with DisableTorchFunction():
+        given = {storage_of(each) for each in inputs if _is_tensor(calls, each)}
+        found = [storage_of(each) for each in made if _is_tensor(calls, each)]
+    if len({*found}) < len(found) or not given.isdisjoint(found):
+        raise MarkMisfit(f"register_fake of {name} returns tensors that share memory")
+
+
+def _is_tensor(calls: "Calls", value: Any) -> bool:
+    return calls.tensors.holds(type(value)) and not calls.tensors.is_symbol(value)
 
 
 def _called(calls: "Calls", frame: Frame, module: WholeCall, inputs: list[Any]) -> Any:

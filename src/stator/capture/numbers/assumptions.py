@@ -35,7 +35,7 @@ _ANOTHER_SIZE: Final = "use mark_unbacked, for which they are not, or maybe_mark
 
 
 class UnknownSymbolError(Exception):
-    """Something is assumed of a symbol that can't be checked."""
+    """Something is assumed of a symbol that can't be checked, or a symbol would leave the graph."""
 
 
 class Specialized(NamedTuple):
@@ -68,6 +68,8 @@ class Assumed:
         self.marked: list[Mark] = []
         self.parts: dict[tuple[str, tuple[str, ...]], Source] = {}
         """Where an input holds a tensor, by its name and the way to that."""
+        self.refused = ""
+        """Why no size and number may be open."""
         self._places: list[tuple[int, Places]] = []  # number of guards, then where
         self._traced: int | None = None  # number of guards when the trace ended
         self._beyond: dict[Any, tuple[sympy.Basic, Places]] = {}
@@ -88,6 +90,8 @@ class Assumed:
 
     def guards(self) -> list[Guard]:
         """For which sizes and ints the graph is right; to be asked after the backend ran."""
+        if self.refused:
+            raise UnknownSymbolError(self.refused)
         if not self._graph.symbols.facts:
             return []
         self._env.freeze()  # as in torch: of what comes later, it warns

@@ -11,7 +11,7 @@ then on, and the others stay open.
 
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import sympy  # type: ignore[import-not-found, import-untyped, unused-ignore]
@@ -46,6 +46,7 @@ _OPERATORS: Final[Mapping[Any, str]] = {
     operator.gt: "FGT",
     operator.ge: "FGE",
 }
+_EQUALITIES: Final = ("FEQ", "FNE")
 _LARGEST: Final = 1 << 53  # of the ints that are floats as well
 
 
@@ -74,8 +75,8 @@ class Floats:
         return bool(self.inputs)
 
     def number(self, raw: float, source: Source) -> Any:
-        """A float of the world; MISSING if it is not left open."""
-        if len(self.inputs) >= MOST_OPEN or not self._wanted.opens_float(str(source)):
+        """A float of the world; MISSING if it is not left open, as nans are not."""
+        if raw != raw or len(self.inputs) >= MOST_OPEN or not self._wanted.opens_float(str(source)):
             return MISSING
         tensors = self._tensors
         with DisableTorchFunction():
@@ -146,7 +147,15 @@ class Floats:
             return bool(self.fixed(condition))
         holds = known.expr if known.value else Unary("NOT", known.expr)
         self._tensors.world.guards.append(Guard(None, Relation(holds, _line(frame))))
+        if type(known.expr) is Binary and known.expr.op in _EQUALITIES:
+            self._none_is_nan(frame, known.roots)
         return known.value
+
+    def _none_is_nan(self, frame: Frame | None, roots: Iterable[Source]) -> None:
+        """It may be a container that compares: it finds a nan by its identity."""
+        for source in roots:
+            itself = Binary("FEQ", Float(source), Float(source))
+            self._tensors.world.guards.append(Guard(None, Relation(itself, _line(frame))))
 
     def knows(self, number: Any) -> bool:
         """Whether a number follows from floats of the world."""

@@ -2,12 +2,12 @@
 
 In: a class, or a function, and its arguments. Out: a target for a node and the arguments that a
 graph can hold. Objects from before the call must be the very same ones in later calls; objects made
-in the call, such as a configuration, are copied in each.
+in the call, such as a configuration, are copied in each, and are nothing else from then on.
 """
 
 import types
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 
@@ -15,9 +15,11 @@ from stator import objects
 from stator.capture.numbers.scalars import SYMBOLS
 from stator.diagnostics.catalogue import TensorSubclass
 from stator.objects.types import qualname_of
+from stator.torchlib.transforms import pytree
 from stator.world.kinds import CONSTANTS, is_torch_value
 
 if TYPE_CHECKING:
+    from stator.guards import Source
     from stator.world import World
 
 
@@ -31,6 +33,13 @@ class _Place:
 
     def __init__(self, index: int) -> None:
         self.index = index
+
+
+class _Pinned:
+    """An object from before the call."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 class _Fresh:
@@ -47,13 +56,37 @@ class _Fresh:
         return made
 
 
+class Construction(NamedTuple):
+    """A call that makes a wrapper."""
+
+    target: Callable[..., Any]
+    given: tuple[Any, ...]
+    """The tensors and numbers: operands of the node."""
+    keeps: bool
+    pinned: list[tuple[Any, "Source"]]
+    """Real objects that the wrapper gets."""
+    copied: list[Any]
+    """Objects made in the call of which it gets a copy."""
+
+
+class _Arguments:
+    """Those of one call, as they are taken apart."""
+
+    def __init__(self, world: "World", keeps: bool) -> None:
+        self.world = world
+        self.keeps = keeps  # whether the very lists and dicts are kept by what is made
+        self.given: list[Any] = []
+        self.pinned: list[tuple[Any, Source]] = []
+        self.copied: list[Any] = []
+
+
 def construction(
     world: "World", function: Any, args: Sequence[Any], kwargs: dict[str, Any]
-) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+) -> Construction:
     """The target of the node, and what it is given."""
-    given: list[Any] = []
-    template = [_kept(world, value, given) for value in args]
-    named = {name: _kept(world, value, given) for name, value in kwargs.items()}
+    found = _Arguments(world, keeps=objects.is_subtype(type(function), type))
+    template = [_kept(found, value) for value in args]
+    named = {name: _kept(found, value) for name, value in kwargs.items()}
 
     def make(*given: Any) -> Any:
         positional = [_filled(value, given) for value in template]
@@ -61,15 +94,15 @@ def construction(
 
     make.__name__ = make.__qualname__ = function.__name__
     make.__module__ = __name__  # what is torch's, torch.fx would look up by its name
-    return make, tuple(given)
+    return Construction(make, tuple(found.given), found.keeps, found.pinned, found.copied)
 
 
-def _kept(world: "World", value: Any, given: list[Any]) -> Any:
+def _kept(found: _Arguments, value: Any) -> Any:
     """An argument with a place for each tensor and number in it."""
-    kind = type(value)
+    kind, world = type(value), found.world
     if objects.is_subtype(kind, torch.Tensor) or SYMBOLS.holds(kind):
-        given.append(value)
-        return _Place(len(given) - 1)
+        found.given.append(value)
+        return _Place(len(found.given) - 1)
     if (
         CONSTANTS.holds(kind)
         or _TORCHS.holds(kind)
@@ -77,24 +110,45 @@ def _kept(world: "World", value: Any, given: list[Any]) -> Any:
         or objects.is_subtype(kind, type)
     ):
         return value
-    if kind is torch.Size or kind is tuple or kind is list:
-        items = [_kept(world, item, given) for item in value]
-        return items if kind is list else tuple(items)
-    if kind is dict and all(type(key) is str for key in value):
-        return {key: _kept(world, item, given) for key, item in value.items()}
+    if kind is torch.Size or kind is tuple:
+        return tuple(_kept(found, item) for item in value)
+    if kind is list or (kind is dict and all(type(key) is str for key in value)):
+        if not found.keeps or id(value) not in world.origins:
+            _copied(found, value)
+            if kind is list:
+                return [_kept(found, item) for item in value]
+            return {key: _kept(found, item) for key, item in value.items()}
+        if any(map(_is_operand, pytree.tree_leaves(value))):
+            raise TensorSubclass(f"a tensor is made with a {kind.__name__} of tensors or numbers")
     if id(value) in world.origins:
-        return world.pin(value)
+        source = world.origins[id(value)]
+        found.pinned.append((world.pin(value), source))
+        return _Pinned(found.pinned[-1][0])
     held = objects.instance_dict(value)
     plain = objects.layout_base(kind) is object and held is not None
     if plain and all(CONSTANTS.holds(type(item)) for item in (held or {}).values()):
+        _copied(found, value)
         return _Fresh(kind, dict(held or {}))
     raise TensorSubclass(f"a tensor is made with an object of type {qualname_of(kind)}")
+
+
+def _copied(found: _Arguments, value: Any) -> None:
+    if found.keeps:
+        if id(value) in found.world.opaque:
+            raise TensorSubclass("two tensors are made with one object that the call has made")
+        found.copied.append(value)
+
+
+def _is_operand(value: Any) -> bool:
+    return objects.is_subtype(type(value), torch.Tensor) or SYMBOLS.holds(type(value))
 
 
 def _filled(value: Any, given: Sequence[Any]) -> Any:
     kind = type(value)
     if kind is _Place:
         return given[value.index]
+    if kind is _Pinned:
+        return value.value
     if kind is _Fresh:
         return value.make()
     if kind is tuple or kind is list:

@@ -158,7 +158,7 @@ class Tensors:
         self.subclasses = Subclasses(self)
         self.wrappers = Wrappers(self)
         graph.admit = self.wrappers.admit_made
-        graph.wrappers_ran = self.wrappers.code.check
+        graph.code = self.wrappers.code
         self.foreign = Foreign(self)
         self.nodes = AutogradNodes(self)
         self.own = TensorState(self)
@@ -315,6 +315,7 @@ class Tensors:
                     self.own.settings.attended(next(iter(tensors_in((args, kwargs))), None))
                 if torch.is_grad_enabled() is not self.leaf_views.mode:
                     self.leaf_views.note(frame, result)
+                self.wrappers.note(frame, result)
                 if type(result) is tuple or type(result) is list:
                     self.refusing_views.note(frame, result)
                 return result

@@ -6,7 +6,8 @@ it is not evaluated. It is read instead: which globals, variables of enclosing f
 attributes of classes it names, and what these are (docs/subclasses.md has the rule).
 
 Containers that it can reach are compared with what they were whenever it has run. If it has changed
-one, that is undone, and the program is split at the operator.
+one, that is undone, and the program is split at the operator. So it is where the call has changed,
+before that, what the code reads: the change is made in the end, behind the graph.
 """
 
 import builtins
@@ -16,7 +17,7 @@ import operator
 import re
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,11 +26,12 @@ import torch
 from stator import contracts, objects
 from stator._native._core import is_python_class
 from stator.capture.calls.defaults import guard_function
+from stator.capture.objects.changes import changes
 from stator.contracts import Verdict
 from stator.diagnostics.catalogue import TensorSubclass
 from stator.guards import Callback, CellContents, Fixed, Is, Key
 from stator.objects.types import module_of, qualname_of, type_dict
-from stator.world import MISSING
+from stator.world import MISSING, Record
 from stator.world.kinds import CONSTANTS
 from stator.world.store import ALL
 
@@ -85,10 +87,10 @@ class WrapperCode:
         self._seen: dict[int, Any] = {}
         self._names: dict[int, frozenset[str]] = {}  # what the code of a class names, by its id
         self._watched: list[tuple[Any, Any, str]] = []
-        # What it looks at, by its id: names in it, or all of it (None); names in classes.
-        self._looked: dict[int, dict[str, None] | None] = {}
-        self._of_classes: set[str] = set()
-        self._checked = 0  # how much of what the program writes is known not to be that
+        self._names_read: list[tuple[Record, str]] = []
+        self._cells_read: list[tuple[types.CellType, str]] = []
+        self._looked_at: list[tuple[Any, str]] = []  # containers and instances
+        self._of_classes: set[str] = set()  # names of attributes of classes
 
     # ------------------------------------------------------------------ reading
 
@@ -183,9 +185,7 @@ class WrapperCode:
     ) -> None:
         """A name that is in a namespace."""
         record, value = self._world.namespace(namespace), dict.__getitem__(namespace, name)
-        looked = self._looked.setdefault(id(namespace), {})
-        if looked is not None:
-            looked[name] = None
+        self._names_read.append((record, name))
         stand_in = MISSING
         if _CONTAINERS.holds(type(value)):
             self._world.guard(Key(record.source, name), Is(value))
@@ -201,7 +201,7 @@ class WrapperCode:
         except ValueError:
             return
         self._world.guard(CellContents(Fixed(cell)), Is(value))
-        self._looked[id(cell)] = None
+        self._cells_read.append((cell, name))
         self._value(value, name, attributes)
 
     def _value(self, value: Any, name: str, attributes: set[str], stand_in: Any = MISSING) -> None:
@@ -279,12 +279,40 @@ class WrapperCode:
         for item in items:
             self._value(item, name, set())
 
+    # ------------------------------------------------------------------ what others change
+
+    def begin(self, reached: Iterable[Any]) -> None:
+        """The code is about to run, and reads objects as they were before the call."""
+        world = self._world
+        for record, name in self._names_read:
+            if name in record.writes or ALL in record.writes:
+                self._refuse_changed(name)
+        for cell, name in self._cells_read:
+            if (id(cell), ALL) in world.writes:
+                self._refuse_changed(name)
+        for _, name in world.class_writes:  # of the class, or of one that hides it
+            if name in self._of_classes:
+                self._refuse_changed(name)
+        for value, name in self._looked_at:
+            if self._is_changed(value):
+                self._refuse_changed(name)
+        for value in reached:
+            if self._is_changed(value):
+                self._refuse_changed(f"an object of type {qualname_of(type(value))}")
+
+    def _is_changed(self, value: Any) -> bool:
+        record = self._world.records.get(id(self._world.stand_ins.get(id(value))))
+        return record is not None and next(changes(record), None) is not None
+
+    def _refuse_changed(self, what: str) -> None:
+        text = f"the code of a class with `__torch_dispatch__` reads {what}"
+        raise TensorSubclass(f"{text}, which the call has changed")
+
     # ------------------------------------------------------------------ what it changes
 
     def watch(self, value: Any, name: str) -> None:
         """Something that can change, and that its code can reach."""
-        self._looked[id(value)] = None
-        self._checked = 0
+        self._looked_at.append((value, name))
         held = value if _CONTAINERS.holds(type(value)) else objects.instance_dict(value)
         self._watched.append((held, _contents(held), name))
 
@@ -304,26 +332,6 @@ class WrapperCode:
             _restore(value, before)
         if changed is not None:
             raise TensorSubclass(f"the code of a class with `__torch_dispatch__` changes {changed}")
-        if self._world.written > self._checked:
-            self._check_written()
-
-    def _check_written(self) -> None:
-        """What the program has written in the trace is not there yet: its code can't see it."""
-        world = self._world
-        for whose, name in world.writes:
-            if whose is type:
-                seen = name in self._of_classes
-            else:
-                assert type(whose) is int
-                record = world.records.get(whose)
-                names = self._looked.get(whose if record is None else id(record.raw), {})
-                seen = names is None or name in names or (name is ALL and bool(names))
-            if seen:
-                what = name if type(name) is str else "what it looks at"
-                raise TensorSubclass(
-                    f"{what} is set, before the code of a class with `__torch_dispatch__` runs"
-                )
-        self._checked = world.written
 
     def _refuse(self, where: str, what: str) -> None:
         text = f"the code of a class with `__torch_dispatch__` {what}"

@@ -18,9 +18,11 @@ from stator.capture.tensors.parts import own_value, place
 from stator.capture.tensors.subclasses import HARMLESS, NO_DISPATCH, is_torchs
 from stator.capture.tensors.wrapper_code import WrapperCode
 from stator.capture.tensors.wrapper_guards import Metadata
+from stator.capture.tensors.wrapper_results import Made
 from stator.contracts import Depth
 from stator.diagnostics.breaks import Break
 from stator.diagnostics.catalogue import RegionContents, SharedMemory, TensorDetail, TensorSubclass
+from stator.graph.fakes.reached import Reached
 from stator.graph.fakes.wrappers import flattened, is_wrapper, is_wrapper_class, parts_of
 from stator.guards import Attr, Fixed, Source
 from stator.guards.tensors import tensor_match
@@ -78,6 +80,8 @@ class Wrappers:
         self._world = tensors.world
         self._classes: dict[int, type] = {}
         self._parts: set[int] = set()  # ids of what wrappers of the world hold
+        self.copied: set[int] = set()  # ids of objects of which a wrapper has a copy
+        self.made = Made()
         self.code = WrapperCode(tensors)
         self._metadata = Metadata(tensors)
 
@@ -137,6 +141,11 @@ class Wrappers:
         overrides = self._tensors.overrides
         overrides.active = overrides.asks(cls) or overrides.active
 
+    def note(self, frame: Frame | None, result: Any) -> None:
+        """An operator was recorded."""
+        if self._classes:
+            self.made.note(frame, result)
+
     def admit_made(self, tensor: torch.Tensor) -> None:
         """An operator has made a wrapper."""
         self.admit(type(tensor))
@@ -154,9 +163,10 @@ class Wrappers:
             self._check_given(raw)
         except Break as signal:
             raise signal.about(source) from None
-        fake = tensors.wrap(raw, source)
-        self.code.check()
-        with DisableTorchFunction():
+        with DisableTorchFunction():  # what is asked here, the program does not ask
+            fake = tensors.wrap(raw, source)
+            self._locate(raw, source, tensors.graph.latest_input().name, ())
+            self.code.check()
             self._take_parts(raw, fake, source, tensors.graph.latest_input().name, ())
         return fake
 
@@ -182,6 +192,15 @@ class Wrappers:
         """Whether a class of torch's computes an opaque part from the metadata."""
         return is_torchs(type(raw)) and not isinstance(getattr(raw, name), torch.Tensor)
 
+    def _locate(self, raw: Any, source: Source, given: str, path: tuple[str, ...]) -> None:
+        """Where its parts are, which may have open sizes, whatever comes of the trace."""
+        for name in flattened(raw)[0]:
+            where, part = place(raw, source, name), own_value(raw, name)
+            if part is not MISSING and objects.is_subtype(type(part), torch.Tensor):
+                self._tensors.shapes.assumed.parts[given, (*path, name)] = where
+                if not _PLAIN.holds(type(part)):
+                    self._locate(part, where, given, (*path, name))
+
     def _take_parts(
         self, raw: Any, fake: Any, source: Source, given: str, path: tuple[str, ...]
     ) -> None:
@@ -200,7 +219,6 @@ class Wrappers:
                 self._metadata.guard_value(part, where, name)
                 continue
             made = getattr(fake, name)
-            tensors.shapes.assumed.parts[given, (*path, name)] = where
             known = world.stand_ins.get(id(part), MISSING)
             if known is not MISSING and known is not made:
                 raise SharedMemory("a tensor that a wrapper holds is an input as well")
@@ -240,10 +258,22 @@ class Wrappers:
     def _make(self, frame: Frame | None, function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         tensors = self._tensors
         tensors.ready((args, kwargs), Depth.DEEP)
-        target, given = construction(self._world, function, args, kwargs)
-        with tensors.overrides.plainly():
-            made = tensors.record(frame, target, given)
-        self.code.check()
+        call = construction(self._world, function, args, kwargs)
+        for value, source in call.pinned if call.keeps else ():
+            self._metadata.guard_value(value, source, "an argument")
+        reached = Reached(value for value, _ in call.pinned)
+        self.code.begin(reached.objects)
+        try:
+            with tensors.overrides.plainly():
+                made = tensors.record(frame, call.target, call.given)
+        finally:
+            if reached.undo():
+                raise TensorSubclass("a tensor is made, and what it is made with changes")
+            self.code.check()
+        for each in call.copied:
+            self._world.opaque[id(each)] = f"{type(each).__qualname__} (a tensor has a copy of it)"
+            self._world.keep(each)
+            self.copied.add(id(each))
         if isinstance(made, torch.Tensor) and made.requires_grad and made.is_leaf:
             raise TensorSubclass("a tensor with `__torch_dispatch__` is made that requires grad")
         return made

@@ -5,6 +5,7 @@ with its inputs, how to make the result and the effects (`Plan`), and the guards
 can tell.
 """
 
+import types
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from stator.capture.objects.identities import guard_nans
 from stator.capture.objects.weak_references import check_split
 from stator.capture.tensors.shared_inputs import guard_changed, shared_inputs
 from stator.capture.tensors.tensors import Tensors
+from stator.capture.tensors.wrapper_results import check_results
 from stator.capture.texts.showing import check_watched
 from stator.capture.trace.outcome import Resolver, effects, state_effects
 from stator.capture.trace.task import Trace
@@ -66,6 +68,8 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
     tracer.tensors.leaf_views.check(tracer, resolver.outputs)
     tracer.tensors.applied.check(tracer, resolver.outputs)
     check_watched(tracer.calls, resolver.outputs)
+    check_results(tracer, resolver.outputs)
+    tracer.tensors.wrappers.made.check(tracer, resolver.outputs)
     own = tracer.tensors.own
     own.gradients.retained.check(tracer, resolver.outputs)
     marked = own.finish(resolver.outputs)
@@ -227,7 +231,14 @@ def _retry(
 def operators_of(graph: OutputGraph) -> tuple[Any, ...]:
     """Those of the program, in its order."""
     nodes = [node for node in graph.graph.nodes if node.op != "placeholder"]
-    return tuple([(node.op, str(node.target)) for node in nodes if not reads_size(node)])
+    return tuple([(node.op, _shown(node.target)) for node in nodes if not reads_size(node)])
+
+
+def _shown(target: Any) -> str:
+    """A target as text. A function may be made anew in each trace (`construction`)."""
+    if type(target) is types.FunctionType:
+        return f"{target.__module__}.{target.__qualname__}"
+    return str(target)
 
 
 def _positions(recorded: Recorded, tensors: Container[int]) -> Iterator[int]:

@@ -126,6 +126,8 @@ class Resolver:
             if record is None and type(source) is Fixed:
                 return Constant(source.value)
             return Fetched(source)
+        if id(value) in self._tracer.tensors.wrappers.copied:
+            raise CannotRebuild(f"a {cls.__qualname__} of which a tensor has a copy")
         owner = self._world.dicts.get(id(value))
         where = None if owner is None else dict_source(owner)
         if where is not None:

@@ -137,22 +137,25 @@ class FakeInput:
 
     def lies_as_made(self) -> bool:
         """Whether it still has the sizes, strides and memory it began with; assumes nothing."""
-        now = _layout(self.fake)
+        with DisableTorchFunction():  # a class of the program must not notice
+            now = _layout(self.fake)
         return [*map(expression, now)] == [*map(expression, self.layout)]
 
     def is_reshaped(self) -> bool:
         """Whether its sizes are others, and not only how much memory there is; assumes nothing."""
-        sizes = [*map(expression, self.fake.shape)]
-        return sizes != [*map(expression, self.layout[: self.real.dim()])]
+        with DisableTorchFunction():
+            sizes = [*map(expression, self.fake.shape)]
+            return sizes != [*map(expression, self.layout[: self.real.dim()])]
 
     def untouched(self) -> bool:
         """Whether tracing left the fake as it was made."""
-        return (
-            self.version is not None
-            and version(self.fake) == self.version
-            and self.fake.requires_grad == self.requires_grad
-            and all(part.untouched() for part in self.parts)
-        )
+        with DisableTorchFunction():
+            return (
+                self.version is not None
+                and version(self.fake) == self.version
+                and self.fake.requires_grad == self.requires_grad
+                and all(part.untouched() for part in self.parts)
+            )
 
     def in_memory(self) -> "tuple[FakeInput, ...]":
         """What of it lies in memory: the tensor itself, or the parts of a wrapper."""

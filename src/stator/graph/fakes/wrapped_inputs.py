@@ -17,6 +17,7 @@ from stator.diagnostics.catalogue import TensorSubclass
 from stator.graph.fakes.memory import expression
 from stator.graph.fakes.wrappers import alike, flattened, is_own, is_wrapper
 from stator.graph.recording.errors import Unsupported
+from stator.graph.recording.replay import hint_of
 
 Fake = Callable[[torch.Tensor, str, Any], torch.Tensor]
 """Makes a fake of a plain tensor with a name, in a context."""
@@ -73,6 +74,8 @@ def fake_wrapper(
     if is_own(cls) and not alike(context, flattened(made)[1]):
         text = f"__tensor_unflatten__ of {cls.__qualname__} makes one that is not what it was"
         raise Unsupported(text, TensorSubclass)
+    if list(map(hint_of, made.shape)) != list(real.shape):
+        raise Unsupported(f"a {cls.__qualname__} has another shape than its class gives it")
     if made.requires_grad is not real.requires_grad:
         made.requires_grad_(real.requires_grad)
     if "_is_param" in (objects.instance_dict(real) or ()):

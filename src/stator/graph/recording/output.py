@@ -78,7 +78,7 @@ from stator.graph.recording.operations import (
 )
 from stator.graph.recording.origins import ModuleStack, note_origin
 from stator.graph.recording.recorded import Input, Recorded, Taken
-from stator.graph.recording.wrapped import WRAPPERS_IN_REGIONS, Wrapped
+from stator.graph.recording.wrapped import WRAPPERS_IN_REGIONS, Code, Wrapped
 from stator.graph.unknown.checks import insert_checks
 from stator.graph.unknown.kernels import Kernels, is_symbolic
 from stator.graph.unknown.questions import Asker
@@ -143,7 +143,7 @@ class OutputGraph:
         self.overwritten: set[int] = set()  # of those that were, also through `.data`
         self.takes_wrappers = True  # whether the region that is recorded does
         self.admit: Callable[[torch.Tensor], None] = refuse_wrapper  # one that an operation made
-        self.wrappers_ran: Callable[[], None] = lambda: None  # code of their classes, just now
+        self.code: Code | None = None  # that of classes of wrappers
 
     def close(self) -> None:
         """Lets go of the program's tensors, and of all that leads back here."""
@@ -323,11 +323,9 @@ class OutputGraph:
         if wrapped is None:
             result = self.run(operation, args, kwargs)
         else:
-            try:
-                result = self.run(operation, args, kwargs, wrapped=True)
-            finally:
-                self.wrappers_ran()
-            wrapped.check_kept(operation)
+            carry_out = functools.partial(self.run, operation, args, kwargs, wrapped=True)
+            assert self.code is not None
+            result = wrapped.run(operation, carry_out, self.code)
         if operation.lists:
             given = zip(map(id, operands), before, strict=True)
             count_changes(operation.name, args, kwargs, dict(given))

@@ -1,18 +1,19 @@
 """Operations on wrappers (docs/subclasses.md): what they may not do to them.
 
-In: the operands of a call. Out: nothing, or `Unsupported`. The classes' own code runs on fakes, as
-a kernel does; afterwards each wrapper must still hold the same parts, or nobody would know what its
-attributes are.
+In: the operands of a call. Out: its result, or `Unsupported`. The classes' own code runs on fakes,
+as a kernel does; afterwards each wrapper must still hold the same parts, or nobody would know what
+its attributes are. All else that it leads to must be as it was: the code has run in a trace.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 
 from stator import objects
 from stator.diagnostics.catalogue import RegionContents, TensorSubclass
+from stator.graph.fakes.reached import Reached, is_torchs
 from stator.graph.fakes.wrappers import flattened, is_own, is_wrapper, parts_of
 from stator.graph.recording.errors import Unsupported
 from stator.graph.recording.operations import Operation
@@ -20,6 +21,17 @@ from stator.torchlib.fakes import FakeTensor
 
 if TYPE_CHECKING:
     from stator.graph.recording.output import OutputGraph
+
+
+class Code(Protocol):
+    """The code of classes of wrappers, which is not evaluated."""
+
+    def begin(self, reached: Iterable[Any]) -> None:
+        """It is about to run, on tensors that lead to these objects."""
+
+    def check(self) -> None:
+        """It has run."""
+
 
 WRAPPERS_IN_REGIONS = "a tensor with `__torch_dispatch__` inside of a region of the graph"
 
@@ -81,13 +93,26 @@ class Wrapped:
             text = f"{operation.shown} of a tensor with `__torch_dispatch__`"
             raise Unsupported(text, TensorSubclass)
 
-    def check_kept(self, operation: Operation) -> None:
-        """The code of their classes has run: it may not keep anything in them."""
+    def run(self, operation: Operation, carry_out: Callable[[], Any], code: "Code") -> Any:
+        """The result of the operation; whether the code of classes has changed anything."""
+        tensors = [each.tensor for each in self.held if not is_torchs(type(each.tensor))]
+        reached = Reached(map(objects.instance_dict, tensors))
+        code.begin(reached.objects)
+        try:
+            result = carry_out()
+        finally:
+            if reached.undo():
+                text = (
+                    f"{operation.shown} changes what a tensor with `__torch_dispatch__` refers to"
+                )
+                raise Unsupported(text, TensorSubclass)
+            code.check()
         for each in self.held:
             if not each.is_kept():
                 kind = type(each.tensor).__qualname__
                 text = f"{operation.shown} changes attributes of a {kind}"
                 raise Unsupported(text, TensorSubclass)
+        return result
 
     def check_unchanged(self, operation: Operation) -> None:
         """Something was written to: each holds the same tensors as before."""
