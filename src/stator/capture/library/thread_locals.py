@@ -58,7 +58,8 @@ def namespace_of(local: Any) -> dict[str, Any] | None:
         of_thread: dict[str, Any] = ctypes.cast(kept, ctypes.py_object).value
         if f"thread.local.{id(local):#x}" not in of_thread:
             return None
-    return vars(local)
+    found: dict[str, Any] = vars(local)
+    return found
 
 
 def _refusal(local: Any, function: Callable[[Any, str], object], name: str) -> AttributeError:
