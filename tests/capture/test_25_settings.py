@@ -213,3 +213,83 @@ def test_a_profiler_sees_the_range() -> None:
     with torch.autograd.profiler.profile() as profiler:
         compiled(torch.ones(3))
     assert any(event.name == "scaled" for event in profiler.function_events)
+
+
+def ranged(x: torch.Tensor) -> torch.Tensor:
+    with torch.profiler.record_function("ranged"):
+        x = x * 2
+        stator.graph_break()
+        x = x + 1
+    return x - 3
+
+
+def ranged_outside(x: torch.Tensor) -> torch.Tensor:
+    with torch.autograd.profiler.record_function("outside"):
+        return ranged(x).sin()
+
+
+def ranged_and_raising(x: torch.Tensor) -> torch.Tensor:
+    with torch.profiler.record_function("raising"):
+        stator.graph_break()
+        raise ValueError(f"of {x.dim()} dimensions")
+
+
+@pytest.mark.parametrize("function", [ranged, ranged_outside])
+def test_a_range_around_a_split_costs_no_other(function: Any) -> None:
+    """It is entered behind the first graph, and left behind the second."""
+    stator.reset()
+    seen: list[list[str]] = []
+
+    def backend(module: torch.fx.GraphModule, inputs: Any) -> Any:
+        seen.append([node.name for node in module.graph.nodes if node.op.startswith("call")])
+        return module.forward
+
+    compiled = stator.compile(function, backend=backend)
+    x = torch.ones(3)
+    expected = function(x)
+    with torch.autograd.profiler.profile() as profiler:
+        assert torch.equal(compiled(x), expected)
+    assert torch.equal(compiled(x), expected)
+    assert [names[:2] for names in seen] == [["mul"], ["add", "sub"]]
+    assert stator.counters()["graph_breaks"] == 1
+    assert stator.counters()["compiles"] == 2
+    names = [event.name for event in profiler.function_events]
+    assert "ranged" in names
+    assert ("outside" in names) is (function is ranged_outside)
+
+
+def test_a_range_is_left_by_an_exception_behind_a_split() -> None:
+    stator.reset()
+    compiled = stator.compile(ranged_and_raising, backend="eager")
+    with torch.autograd.profiler.profile() as profiler:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="of 1 dimensions"):
+                compiled(torch.ones(3))
+        torch.ones(3).sin()
+    (sin,) = (event for event in profiler.function_events if event.name == "aten::sin")
+    assert sin.cpu_parent is None  # no range is open
+
+
+def test_a_range_is_entered_in_one_call_and_left_in_another() -> None:
+    def entering(x: torch.Tensor) -> tuple[torch.Tensor, Any]:
+        entered = torch.profiler.record_function("long")
+        entered.__enter__()
+        return x + 1, entered
+
+    def leaving(x: torch.Tensor, entered: Any) -> torch.Tensor:
+        y = x * 2
+        entered.__exit__(None, None, None)
+        return y + 1
+
+    stator.reset()
+    first = stator.compile(entering, backend="eager", fullgraph=True)
+    second = stator.compile(leaving, backend="eager", fullgraph=True)
+    with torch.autograd.profiler.profile() as profiler:
+        y, entered = first(torch.ones(3))
+        y = y.sin()
+        y = second(y, entered)
+        y.cos()
+    assert torch.equal(y, torch.full((3,), 2.0).sin() * 2 + 1)
+    found = {event.name: event for event in profiler.function_events}
+    assert found["aten::sin"].cpu_parent.name == "long"
+    assert found["aten::cos"].cpu_parent is None

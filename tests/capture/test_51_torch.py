@@ -313,6 +313,48 @@ def each_thread_has_its_own(compiling: Compile) -> object:
     return results, dict(vars(local)), function(torch.ones(2), False)
 
 
+class Prepared(threading.local):
+    made = 0
+
+    def __init__(self, scale: float) -> None:
+        type(self).made += 1
+        self.scale, self.busy = scale, False
+
+
+def prepared_scaled(state: Prepared, x: Tensor) -> Tensor:
+    if state.busy:
+        return x
+    state.busy = True
+    try:
+        state.scale += 1
+        return x * state.scale
+    finally:
+        state.busy = False
+
+
+@scenario
+def each_thread_is_prepared_once(compiling: Compile) -> object:
+    """A thread's first look runs `__init__`: once, and where the program looks."""
+    Prepared.made = 0
+    state = Prepared(2.0)
+    function = compiling(prepared_scaled)
+    results: list[object] = []
+
+    def several() -> None:
+        for _ in range(3):
+            results.append(function(state, torch.ones(2)))
+            results.append(Prepared.made)
+        results.append(dict(vars(state)))
+
+    several()
+    for _ in range(2):
+        thread = threading.Thread(target=several)
+        thread.start()
+        thread.join()
+    several()
+    return results
+
+
 # ------------------------------------------------------------------ the tests
 
 WRONG_BEFORE: Final = (a_backend_fails_in_inference_mode, an_operator_is_called_for_its_error)
@@ -326,6 +368,27 @@ def test_as_eager(function: Scenario, backend: str) -> None:
     stator.reset()
     found = seen_of_values(function, lambda program: stator.compile(program, backend=backend))
     assert found == seen_of_values(function, lambda program: program)
+
+
+def test_thread_locals_that_are_prepared_are_captured() -> None:
+    """In the thread that made one, and in others once they have looked at it."""
+    stator.reset()
+    state = Prepared(2.0)
+    function = stator.compile(prepared_scaled, backend="eager", fullgraph=True)
+
+    def several() -> None:
+        made = Prepared.made
+        state.scale = 2.0
+        for scale in (3, 4, 5):
+            assert torch.equal(function(state, torch.ones(2)), torch.full((2,), float(scale)))
+        seen.append(Prepared.made - made)
+
+    seen: list[int] = []
+    several()
+    thread = threading.Thread(target=several)
+    thread.start()
+    thread.join()
+    assert seen == [0, 1]
 
 
 def test_thread_locals_and_errors_are_captured() -> None:

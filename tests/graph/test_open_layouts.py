@@ -56,6 +56,10 @@ OPERATORS = {
     "reshape": lambda x: x.reshape(-1),
     "reshape rows": lambda x: x.reshape(x.shape[0], -1),
     "view of a copy": lambda x: x.contiguous().view(-1),
+    "reshape, ones": lambda x: x.reshape(1, *x.shape, 1),
+    "reshape, ones inside": lambda x: x.unsqueeze(0).reshape(1, x.shape[0], 1, -1),
+    "unflatten": lambda x: x.reshape(x.shape[0], 1, -1).unflatten(-1, (1, -1)),
+    "view, ones dropped": lambda x: x[None, :, None].reshape(x.shape),
     "flatten": lambda x: x.flatten(),
     "slice": lambda x: x[1:],
     "step": lambda x: x[::2],
@@ -186,3 +190,31 @@ def test_dropout_in_evaluation_is_its_argument(backend, dynamic):
         found, wanted = stator.compile(f, backend=backend, dynamic=dynamic)(x), f(x)
         assert found[1:3] == wanted[1:3] == (True, True)
         assert torch.equal(found[0], wanted[0]) and torch.equal(found[3], wanted[3])
+
+
+VIEWS = {
+    "einsum": lambda x: torch.einsum("bhid,bhjd->bhij", x, x),
+    "einsum, summed": lambda x: torch.einsum("bhid,bhjd->bij", x, x),
+    "heads": lambda x: x.transpose(1, 2).reshape(1, x.shape[2], -1).unflatten(-1, (2, -1)).mT,
+    "view": lambda x: x.transpose(1, 2)[:, :, None].view(1, x.shape[2], 1, 1, 2, 4),
+    "rows": lambda x: x.permute(2, 0, 1, 3).reshape(x.shape[2], 1, 8),
+    "unsafe": lambda x: torch.bmm(x[0], x[0].mT).view(1, 2, x.shape[2], 1, x.shape[2]),
+}
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_size_of_one_beside_an_open_one_fixes_nothing(name, backend):
+    """A batch of one, whose sequences differ in length: one graph for all but the first."""
+    stator.reset()
+
+    def program(x):
+        made = VIEWS[name](x)
+        return made, lies(made)
+
+    compiled = stator.compile(program, backend=backend, fullgraph=True)
+    for length in (3, 5, 6, 9, 2):
+        x = torch.arange(8.0 * length).reshape(1, 2, length, 4)
+        (found, place), (wanted, right) = compiled(x), program(x)
+        assert torch.equal(found, wanted) and place == right == lies(found)
+    assert stator.testing.count(compiled).compiles == 2

@@ -4,10 +4,12 @@ Stage: capture, for `Attributes`. In: such an object of the world. Out: the valu
 the thread has in it. The guard is that it has this very dict: other threads have others, and are
 compiled for on their own.
 
-A subclass with an `__init__` of its own is not followed: a thread's first look would run it.
+A thread's first look at a subclass with an `__init__` of its own runs that, so it is not followed.
+Whether there was one is asked of the dict in which CPython keeps what threads have.
 """
 
 import _thread
+import ctypes
 import types
 from collections.abc import Callable
 from typing import Any, Final
@@ -17,11 +19,11 @@ from stator._native import _core as core
 from stator._native._core import NULL, Frame, is_python_class
 from stator.capture.objects.names import store_name
 from stator.capture.trace.refusals import unseen
-from stator.guards import Is, State
+from stator.guards import Callback, Fixed, Is, State
 from stator.world import MISSING, Record, World
 
 _LOCAL: Final[Any] = _thread._local
-_OWN: Final = ("__init__", "__getattribute__", "__getattr__", "__setattr__", "__delattr__")
+_OWN: Final = ("__getattribute__", "__getattr__", "__setattr__", "__delattr__")
 
 
 def is_thread_local(cls: type) -> bool:
@@ -32,6 +34,32 @@ def is_thread_local(cls: type) -> bool:
         return False
     found = (objects.lookup(cls, name) for name in _OWN)
     return all(each is None or not is_python_class(each.owner) for each in found)
+
+
+def _runs_code(cls: type) -> bool:
+    """Whether a thread's first look runs an `__init__` of the user."""
+    found = objects.lookup(cls, "__init__")
+    return found is not None and is_python_class(found.owner)
+
+
+# What it returns is borrowed: as an object, ctypes would release it.
+_of_thread: Final = ctypes.PYFUNCTYPE(ctypes.c_void_p)(("PyThreadState_GetDict", ctypes.pythonapi))
+
+
+def namespace_of(local: Any) -> dict[str, Any] | None:
+    """The calling thread's dict; None if it has none, and making one would run code of the user.
+
+    The name is that of `_local_create_dummy`.
+    """
+    if _runs_code(type(local)):
+        kept = _of_thread()
+        if kept is None:
+            return None
+        of_thread: dict[str, Any] = ctypes.cast(kept, ctypes.py_object).value
+        if f"thread.local.{id(local):#x}" not in of_thread:
+            return None
+    found: dict[str, Any] = vars(local)
+    return found
 
 
 def _refusal(local: Any, function: Callable[[Any, str], object], name: str) -> AttributeError:
@@ -58,9 +86,15 @@ class ThreadLocals:
         if record is None:
             world = self._world
             world.pin(local)
-            raw = vars(local)
+            raw = namespace_of(local)
             name = f"__dict__ of {world.origins[id(local)]} in this thread"
-            world.guard(State(vars, (local,), name), Is(raw))
+            if _runs_code(type(local)):
+                check = Callback(lambda asked: namespace_of(asked) is raw, f"has {name}")
+                world.guard(Fixed(local), check)
+            else:
+                world.guard(State(vars, (local,), name), Is(raw))
+            if raw is None:
+                raise unseen(world, local, "a thread looks at {} for the first time")
             record = self._records[id(local)] = world.namespace(raw)
         return record
 

@@ -37,7 +37,8 @@ class Settings:
         self._tensors = tensors
         self._world = tensors.world
         self._devices: list[torch.device | None] = []  # what was the default before
-        self._ranges = 0  # that are open
+        self._open: list[Any] = []  # ranges that were entered, and not left
+        self._left: list[Any] = []  # ranges that were entered before the call, and left in it
         self.ranges: list[str] = []
         """The names of all that were entered: a profiler is to see them."""
         self.modes: list[Any] = []
@@ -173,14 +174,15 @@ class Settings:
     def enter_range(self, frame: Frame | None, holder: Any) -> Any:
         """`record_function`: without a profiler, it does nothing.
 
-        A graph can't hold it: while a profiler is active, the call of the graph is the range.
+        A graph can't hold it: while a profiler is active, the call of the graph is the range. One
+        that is still open where the trace ends is entered for real, behind the graph.
         """
         name = vars(holder).get("name") if type(holder) is _RANGE else None
         if type(name) is str and name:
             self.ranges.append(name)
         else:
             self._without_profiler()
-        self._ranges += 1
+        self._open.append(holder)
         return holder
 
     def _without_profiler(self) -> None:
@@ -188,10 +190,13 @@ class Settings:
             raise TorchState("a range is profiled, which a graph can't hold")
         self._world.guard(State(_PROFILING, (), "the profiler is on"), Equal(False))
 
-    def exit_range(self, frame: Frame | None, *_: Any) -> None:
-        if not self._ranges:
-            raise TorchState("a profiled range is left that was entered before")
-        self._ranges -= 1
+    def exit_range(self, frame: Frame | None, holder: Any, *_: Any) -> None:
+        """One that was entered before the call is left behind the graph."""
+        for i, each in enumerate(self._open):
+            if each is holder:
+                del self._open[i]
+                return
+        self._left.append(holder)
 
     def enter_mode(self, frame: Frame | None, mode: Any) -> None:
         """`with TransformGetItemToIndex():` (see `Indexing.gathered`)."""
@@ -218,12 +223,16 @@ class Settings:
 
     def effects(self) -> Iterator[Effect]:
         """What stays changed."""
-        if self._devices or self._ranges or self.modes:
-            raise TorchState("a default device, a mode or a range is entered, and not left")
+        if self._devices or self.modes:
+            raise TorchState("a default device or a mode is entered, and not left")
         if self.ranges and not any(
             node.op.startswith("call") for node in self._tensors.graph.graph.nodes
         ):
             self._without_profiler()  # there is no graph whose call would be the range
+        for holder in self._left:
+            yield Perform(Fixed(_RANGE.__exit__, "leave_range"), (holder, None, None, None))
+        for holder in self._open:
+            yield Perform(Fixed(_RANGE.__enter__, "enter_range"), (holder,))
         for name in ATTENTION:  # a graph sets them, but not once a backend has compiled it
             flag = FLAGS[name]
             setting = flag.read()

@@ -264,11 +264,35 @@ def _viewed(args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Tensor) 
     given = args[0]
     if is_new(given) and 0 not in made.shape:
         return None
-    # It takes numbers: those that are open are fixed.
-    place = [*map(int, given.shape)], [*map(int, given.stride())]
-    shape = [*map(int, made.shape)]
+    known = _hints(given.shape), _hints(given.stride()), _hints(made.shape)
     with no_python_dispatcher(), disable_current_modes():
-        return torch.empty_strided(*place, device="meta").view(shape).stride()
+        strides = torch.empty_strided(*known[:2], device="meta").view(known[2]).stride()
+    if 0 not in known[0] and any(isinstance(each, torch.SymInt) for each in made.shape):
+        opened = _chunked(given.shape, given.stride(), made.shape)
+        if _hints(opened) == [*strides]:
+            return opened
+    for each in (*given.shape, *given.stride(), *made.shape):
+        int(each)  # what is open is fixed
+    return strides
+
+
+def _chunked(sizes: Any, strides: Any, wanted: Any) -> list[Any]:
+    """`computeStride_impl` of torch for sizes that are left open; what it compares is guarded."""
+    made: list[Any] = [0] * len(wanted)
+    at = len(wanted) - 1
+    whole = covered = 1
+    base = strides[-1] if len(strides) else 1
+    for i in range(len(sizes) - 1, -1, -1):
+        whole = whole * sizes[i]
+        if i and (sizes[i - 1] == 1 or strides[i - 1] == whole * base):
+            continue  # the next dimension goes on where this one ends
+        while at >= 0 and (covered < whole or wanted[at] == 1):
+            made[at] = covered * base
+            covered = covered * wanted[at]
+            at -= 1
+        if i:
+            base, whole, covered = strides[i - 1], 1, 1
+    return made
 
 
 def _rolled(args: Sequence[Any], kwargs: Mapping[str, Any], made: torch.Tensor) -> Any:
