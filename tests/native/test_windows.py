@@ -227,6 +227,36 @@ def test_a_profiler_sees_the_program_and_not_the_evaluator() -> None:
     assert events == ["call profiled", "return profiled"]
 
 
+@pytest.mark.parametrize("switch", [sys.setprofile, sys.settrace], ids=lambda each: each.__name__)
+def test_a_tracer_that_was_there_before_is_not_evaluated(switch: Any) -> None:
+    events: list[str] = []
+
+    def inner() -> None:
+        events.append("")
+
+    def tracer(frame: Any, event: str, arg: Any) -> None:
+        inner()
+
+    def program() -> list[int]:
+        return sorted(map(lambda n: n + 1, [3, 1, 2]), key=lambda n: -n)
+
+    def evaluated() -> int:
+        before = core.frames_evaluated()
+        assert run(program) == [4, 3, 2]
+        return core.frames_evaluated() - before
+
+    alone = evaluated()
+    old = sys.getprofile(), sys.gettrace()
+    switch(tracer)
+    try:
+        traced = evaluated()
+    finally:
+        sys.setprofile(old[0])
+        sys.settrace(old[1])
+    assert events
+    assert traced == alone > 5
+
+
 def test_a_hook_that_was_there_before_stays() -> None:
     internals = pytest.importorskip("_testinternalcapi")
     record: list[str] = []
