@@ -12,6 +12,15 @@ import stator
 from .harness import reset_engine
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _without_what_others_left():
+    """Each collection would look at it."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 class Node:
     pass
 
