@@ -1,9 +1,13 @@
 # mypy: ignore-errors
 """Hooks of tensors and modules: they run when eager runs them, as often, and see the same."""
 
+import warnings
+
 import pytest
 import torch
 from torch import nn
+
+import stator
 
 from .stories import Stories, attempt, check_story, seen
 
@@ -561,3 +565,48 @@ def old_hook(c):
 @pytest.mark.parametrize(("story", "backend"), stories.cases)
 def test_told_as_in_eager(story, backend):
     check_story(story, backend)
+
+
+@pytest.mark.parametrize("with_input", [False, True])
+@pytest.mark.parametrize("how", ["hook", "pre_hook", "both"])
+def test_full_backward_hooks_are_set_up_as_they_are(how: str, with_input: bool) -> None:
+    """Each set-up that does something is one break: nothing in torch's own code is compiled."""
+
+    def run(compiled):
+        torch.manual_seed(0)
+        m = lin()
+        LOG.clear()
+        if how != "pre_hook":
+            m[0].register_full_backward_hook(
+                lambda m, gi, go: LOG.append(("bw", seen(gi), seen(go)))
+            )
+        if how != "hook":
+            m[0].register_full_backward_pre_hook(lambda m, go: (go[0] * 2,))
+        f = compiled(m)
+        found = []
+        for _ in range(3):
+            x = torch.ones(2, 3, requires_grad=with_input)
+            y = f(x)
+            y.sum().backward()
+            found += [y, x.grad, m[0].weight.grad]
+        with torch.no_grad():
+            found.append(f(torch.ones(2, 3)))
+        return [None if each is None else each.tolist() for each in found], list(map(seen, LOG))
+
+    stator.reset()
+    graphs = []
+
+    def backend(module, inputs):
+        graphs.append([node.name for node in module.graph.nodes if node.op.startswith("call")])
+        return module.forward
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = run(lambda m: m)
+        assert run(lambda m: stator.compile(m, backend=backend)) == expected
+    counts = stator.counters()
+    setups = 1 + with_input
+    assert counts["graph_breaks"] == setups
+    assert counts["compiles"] == setups + 3  # the next turn of the loop, and without gradients
+    assert set(counts["break_reasons"]) == {"a module has full backward hooks"}
+    assert len(graphs) == 3

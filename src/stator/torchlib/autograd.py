@@ -24,6 +24,8 @@ with needed("what `backward()` begins with"):
     from torch.autograd import _make_grads as make_grads
 with needed("recognises a module's hooks of the backward"):
     from torch.nn.modules._functions import BackwardHookFunction
+with needed("what sets them up, in the forward"):
+    from torch.utils.hooks import BackwardHook
 with needed("`torch.utils.swap_tensors`, which moves what a guard has seen"):
     from torch._C import _swap_tensor_impl as swap_tensor_impl
 with needed("which layout a gradient gets"):

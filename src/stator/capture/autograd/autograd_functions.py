@@ -30,6 +30,7 @@ from stator.capture.autograd.function_regions import (
     missing,
 )
 from stator.capture.autograd.later_code import Later
+from stator.capture.modules.backward_hooks import REASON
 from stator.diagnostics.catalogue import AutogradInside, RegionContents
 from stator.graph import Unsupported, UntrackedTensorError
 from stator.graph.fakes.inputs import version_unseen
@@ -65,7 +66,7 @@ def apply(calls: "Calls", frame: Frame, _: Any, args: list[Any], kwargs: Any) ->
         needs = tuple(_is_tensor(calls, value) and value.requires_grad for value in given)
     calls.tensors.grads.asked()
     if cls is BackwardHookFunction:
-        raise AutogradInside("a module has full backward hooks")
+        raise AutogradInside(REASON)
     context = Context(None if inside else needs, f"{cls.__name__}Backward")
     if not inside and not (torch.is_grad_enabled() and any(needs)):
         result = _without_gradients(calls, frame, cls, context, given)

@@ -28,6 +28,7 @@ from stator.capture.library.files import FILES
 from stator.capture.library.garbage_collection import GARBAGE
 from stator.capture.library.library_functions import LIBRARY
 from stator.capture.library.system_questions import ASKED
+from stator.capture.modules.backward_hooks import SET_UP
 from stator.capture.modules.module_hooks import HANDLERS as HOOKS
 from stator.capture.numbers.number_methods import IN_BASES, METHODS
 from stator.capture.numbers.scalar_calls import SCALARS
@@ -83,6 +84,7 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     NUMBER_TENSORS,
     OVERRIDDEN,
     HOOKS,
+    SET_UP,
     NODES,
     SELECTIVE,
     WHOLE,

@@ -436,7 +436,7 @@ class Tensors:
                 if frame is not None and not frame.finished:
                     self.stack_trace(frame)
                 with DisableTorchFunction():
-                    return self.state_changes.change(rule.action, function, args, kwargs)
+                    return self.state_changes.change(frame, rule.action, function, args, kwargs)
             case leaves.Kind.OWN:
                 self.grads.asked()
                 _, first = leaves.target_of(function)

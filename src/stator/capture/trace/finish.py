@@ -87,6 +87,7 @@ def finish(tracer: Tracer, graph: OutputGraph, result: Any, raised: bool) -> Tra
     needed = None if trivial and not resolver.outputs and not checked else recorded
     values = [] if needed is None else [each.identity for each in recorded.inputs]
     prologue, rest = own.prologue(values, marked)
+    tracer.tensors.state_changes.check(tracer, graph_changes, steps=bool(prologue.steps))
     if retry is None or retry.early or retry.checks is not None:
         handled = tracer.tensors.handled
         steps = bool(prologue.steps)

@@ -8,7 +8,7 @@ import builtins
 import types
 import warnings
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 import torch
 
@@ -234,6 +234,9 @@ def _changes(tracer: Tracer) -> Iterator[Effect]:
         yield CellDel(cell_target) if value is NULL else CellSet(cell_target, value)
 
 
+_MANAGERS: Final[dict[str, Any]] = {"autocast": torch.autocast, "inference": torch.inference_mode}
+
+
 def state_effects(tracer: Tracer) -> Iterator[Effect]:
     """torch's state that the program leaves changed: a graph itself leaves none behind."""
     with DisableTorchFunction():
@@ -242,10 +245,14 @@ def state_effects(tracer: Tracer) -> Iterator[Effect]:
     if left.grad is not None:
         yield Perform(setter, (left.grad,))
     for scope in left.scopes:
-        enter = objects.lookup(type(scope.holder), "__enter__")
-        if enter is None:
+        if scope.holder is None:
             raise TorchState(f"{scope.kind} is entered for good")
-        yield Perform(Fixed(enter.value, f"enter_{scope.kind}"), (scope.holder,))
+        cls = _MANAGERS[scope.kind]  # the code of a class that inherits from it has run
+        if scope.leaves:
+            leave = Fixed(cls.__exit__, f"leave_{scope.kind}")
+            yield Perform(leave, (scope.holder, None, None, None))
+        else:
+            yield Perform(Fixed(cls.__enter__, f"enter_{scope.kind}"), (scope.holder,))
     if left.inner_grad is not None:
         yield Perform(setter, (left.inner_grad,))
 

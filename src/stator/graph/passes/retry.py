@@ -33,7 +33,7 @@ from stator.graph.passes.purity import (
 from stator.graph.recording.interrupts import is_interrupt
 from stator.graph.recording.output import OutputGraph, Recorded
 from stator.graph.recording.scopes import Scopes, scopes_of
-from stator.graph.recording.state import State
+from stator.graph.recording.state import State, drop_cast_weights
 from stator.graph.unknown.checks import failed_check
 from stator.torchlib.autograd import set_version_counter
 from stator.torchlib.modes import (
@@ -56,6 +56,7 @@ _STATES: Final = frozenset(
             exit_autocast,
             enter_inference_mode,
             exit_inference_mode,
+            drop_cast_weights,
         ),
     )
 )

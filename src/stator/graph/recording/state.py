@@ -159,6 +159,15 @@ class State:
             _restore_rng(self.rng)
 
 
+def drop_cast_weights(left: int) -> None:
+    """A node of a graph: so many scopes are left in it, of which each but the last is entered anew.
+
+    As torch does, when the outermost one is left.
+    """
+    if autocast_nesting() == 2 * left - 1:
+        torch.clear_autocast_cache()
+
+
 def restore_nesting(now: int, wanted: int) -> None:
     """Makes it another number; the outermost scope drops the cache."""
     for _ in range(now, wanted):
@@ -214,6 +223,8 @@ class Scope:
     """Whether autocast keeps cast weights inside, if it says so."""
     sets_grad: bool | None = None
     """What grad mode is when it has been entered, if that depends on it alone."""
+    leaves: bool = False
+    """The holder was entered before the call, and left in it: inside, all is as it was before."""
 
 
 _EXIT: Final[dict[str, Callable[[Any], None]]] = {
@@ -283,6 +294,24 @@ class StateRecorder:
         torch.set_autocast_cache_enabled(False)  # see `preserved`
         node = self._graph.effect(_enter_autocast, *args)
         return self._opened(Scope("autocast", node, guard, caching=cache_enabled))
+
+    def leave_autocast(
+        self, device_type: str, dtype: torch.dtype, enabled: bool, cache_enabled: bool
+    ) -> Scope:
+        """One is left that was entered before the call: the rest is in a scope like around it.
+
+        When the graph has run, it is left for real.
+        """
+        scopes = [scope for scope in self._open if scope.leaves]
+        self._graph.effect(drop_cast_weights, len(scopes) + 1)
+        scope = self.enter_autocast(device_type, dtype, enabled, cache_enabled)
+        scope.leaves = True
+        return scope
+
+    @property
+    def inside(self) -> bool:
+        """Whether there is a scope that was entered in the call, and is open."""
+        return not all(scope.leaves for scope in self._open)
 
     def enter_inference_mode(self, mode: bool = True) -> Scope:
         guard = _call(_enter_inference_mode, mode)
