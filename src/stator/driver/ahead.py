@@ -176,11 +176,10 @@ class Serving:
                     f"{self.label} has more than one entry: its guards say which one is right"
                 )
             self._guarded = False
-            found, self._made = self._made, []
-            self.bucket.clear()
-            for made, sources in found:
+            for made, sources in self._made:
                 tree = guards.compile((), outputs=sources) if sources else None
-                self._made.append((self._added(made, tree), sources))
+                self._made = [(self._added(made, tree), sources)]
+                self.bucket.remove(made)  # never without an entry: others may call it now
 
     def _added(self, made: Entry, tree: GuardTree | None) -> Entry:
         return self.bucket.add(
