@@ -1,5 +1,6 @@
 """`aot_compile` and what goes with it, by torch's names."""
 
+import functools
 import inspect
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,10 @@ import pytest
 import torch
 
 import stator
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(torch.compiler, "load_compiled_function"), reason="torch has no such name"
+)
 
 
 @pytest.fixture
@@ -79,6 +84,20 @@ def test_files_of_torch(installed: None, tmp_path: Path) -> None:
     path.write_bytes(b"something that is not stator's")
     with path.open("rb") as file, pytest.raises(Exception, match=r"pickle|unpickling|load key"):
         torch.compiler.load_compiled_function(file)
+
+
+def test_files_of_torch_with_a_wrapper_around(
+    installed: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a library puts one there."""
+    ours = torch.compiler.load_compiled_function
+
+    @functools.wraps(ours)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return ours(*args, **kwargs)
+
+    monkeypatch.setattr(torch.compiler, "load_compiled_function", wrapper)
+    test_files_of_torch(None, tmp_path)
 
 
 def test_uninstalled() -> None:

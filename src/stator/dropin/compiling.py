@@ -5,6 +5,7 @@ that torch would return. Calls by torch itself (higher-order operators compile t
 torch's business, and reach torch's own functions.
 """
 
+import inspect
 import os
 import sys
 import warnings
@@ -321,8 +322,7 @@ def load_compiled_function(
     file.seek(place)
     if begin == MAGIC.encode():
         return api.load_compiled_function(file, f_globals=f_globals)
-    original: Any = torch.compiler.load_compiled_function
-    original = getattr(original, "__wrapped__", original)
+    original = inspect.unwrap(torch.compiler.load_compiled_function)  # behind this one
     return original(file, f_globals=f_globals, external_data=external_data)
 
 
