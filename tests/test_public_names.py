@@ -42,6 +42,7 @@ PUBLIC = {
         "leaf_function",
         "list_backends",
         "load",
+        "load_compiled_function",
         "mark_dynamic",
         "mark_static",
         "mark_unbacked",

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     )
     from stator.dropin.switch import install, uninstall
     from stator.evaluator import InternalError
-    from stator.front import compile, load
+    from stator.front import compile, load, load_compiled_function
 
 __version__ = "0.2.0"
 
@@ -86,6 +86,7 @@ __all__ = [
     "leaf_function",
     "list_backends",
     "load",
+    "load_compiled_function",
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",
@@ -119,7 +120,7 @@ _HOMES = {
     "stator.driver.errors": "RecompileError RecompileLimitError SideEffectError SpecializedError",
     "stator.dropin.switch": "install uninstall",
     "stator.evaluator": "InternalError",
-    "stator.front": "compile load",
+    "stator.front": "compile load load_compiled_function",
 }
 
 

@@ -39,7 +39,7 @@ from stator.driver.options import Options, checked
 from stator.driver.stance import set_stance
 from stator.driver.tally import counters
 from stator.effects import instruction
-from stator.front import calling, compile, kind_of, load, made_of
+from stator.front import calling, compile, kind_of, load, load_compiled_function, made_of
 from stator.store.reasons import CacheError
 
 __all__ = [
@@ -59,6 +59,7 @@ __all__ = [
     "is_compiling",
     "leaf_function",
     "load",
+    "load_compiled_function",
     "mark_dynamic",
     "mark_static",
     "mark_unbacked",

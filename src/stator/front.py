@@ -1,4 +1,4 @@
-"""What users call first: `compile`, in all its forms, and `load`.
+"""What users call first: `compile`, in all its forms, `load` and `load_compiled_function`.
 
 In: what the user writes. Out: compiled functions and modules (driver). What the cache has for them
 needs nothing else of stator, so this loads neither the tracer nor the compiler; `api.py` does.
@@ -8,12 +8,12 @@ import functools
 import os
 from collections.abc import Callable, Mapping
 from types import FunctionType, MethodType
-from typing import Any, Literal, TypeVar, overload
+from typing import IO, Any, Literal, TypeVar, overload
 
 from torch import nn
 
 from stator._native._core import CompiledFunction
-from stator.driver import loading
+from stator.driver import ahead, loading
 from stator.driver.modules import Compiling, copied, unwrapped, wrap
 from stator.driver.options import Options, checked
 from stator.driver.starting import compiled_function
@@ -105,11 +105,29 @@ def load(path: str | os.PathLike[str], model: F, **options: Any) -> F:
     return made
 
 
+def load_compiled_function(
+    file: str | os.PathLike[str] | IO[bytes],
+    model: Callable[..., Any] | None = None,
+    *,
+    f_globals: Mapping[str, Any] | None = None,
+) -> Any:
+    """What `compiled.aot_compile(...)` has returned, from the file in which it was saved.
+
+    `model` is the function, method or module it is for. Without one, the function is found by its
+    module and name, or in `f_globals`. What is returned compiles nothing: where a guard fails, it
+    raises `RecompileError`. Files are refused as by `load`.
+    """
+    return ahead.from_file(file, model, f_globals)
+
+
 def _compiled(target: Any, options: Options) -> Any:
     """Something to compile, by what it is."""
     if isinstance(target, nn.Module):
         return wrap(unwrapped(target), Compiling(options))
-    return made_of(target, "compile", lambda function: compiled_function(function, options))
+    made = made_of(target, "compile", lambda function: compiled_function(function, options))
+    if isinstance(made, MethodType) and isinstance(made.__func__, CompiledFunction):
+        made.__func__.__dict__["aot_compile"] = ahead.OfMethod(made.__func__, made.__self__)
+    return made
 
 
 def made_of(target: Any, who: str, make: Callable[[FunctionType], CompiledFunction]) -> Any:

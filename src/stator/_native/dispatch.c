@@ -614,7 +614,15 @@ compiled_get_shared(CompiledFunction *self, void *Py_UNUSED(closure))
     return Py_NewRef(self->shared == NULL ? Py_None : (PyObject *)self->shared);
 }
 
+static PyObject *
+compiled_aot_compile(CompiledFunction *self, PyObject *inputs)
+{
+    return PyObject_CallMethod(self->miss, "aot_compile", "OO", (PyObject *)self, inputs);
+}
+
 static PyMethodDef compiled_methods[] = {
+    {"aot_compile", (PyCFunction)compiled_aot_compile, METH_O,
+     "aot_compile((args, kwargs)) -> what was compiled for such a call, which is not made (docs/cache.md)"},
     {"add_entry", (PyCFunction)(void (*)(void))compiled_add_entry, METH_VARARGS | METH_KEYWORDS,
      "add_entry(guards, target, *, bucket=None, fetch=False) -> Entry, tried first; bucket is the own one unless "
      "given; with fetch, dispatch calls target(fetched, *bound)"},

@@ -4,6 +4,9 @@ Stage: driver. In: a `Start`, with entries in a bucket. Out: the `Compiler` of t
 ledger knows these entries; and what is done about errors in their graphs.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from stator._native._core import CompiledFunction
 from stator.capture.trace.task import Trust
 from stator.diagnostics.artefacts import Title
@@ -18,6 +21,8 @@ from stator.driver.ledger import own_ledger, shared_ledger
 from stator.driver.rerun import Rerun
 from stator.driver.starting import Start
 from stator.driver.tally import Tally
+from stator.store import entry
+from stator.store.parts import Around
 
 
 def adopted(start: Start, compiled: CompiledFunction) -> Compiler:
@@ -49,3 +54,13 @@ def failures(title: Title, label: Label, possible: bool) -> Failures:
     tally = Tally(whole=False)
     rerun = Rerun(label, Instead(label, tally), possible=possible, draws=False)
     return Failures(title, {}, rerun)
+
+
+def watched(
+    graph: Callable[..., Any], title: Title, label: Label, around: Around
+) -> tuple[Callable[..., Any], Failures]:
+    """A graph that draws or changes inputs, with what undoes that if it raises; and the same."""
+    told = Instead(label, Tally(whole=False))
+    given = {"possible": around.rerun, "draws": around.draws}
+    rerun = Rerun(label, told, **given, changed=around.changed)
+    return rerun.around(entry.around(graph, around)), Failures(title, {}, rerun)

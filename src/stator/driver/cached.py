@@ -114,6 +114,7 @@ def compilation(
         operators=loaded.operators,
         number=number,
         tally=tally,
+        sources=residual.sources,
         cached=True,
         stored=each.stored,
     )

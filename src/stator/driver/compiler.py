@@ -31,9 +31,11 @@ from stator.diagnostics.places import shown
 from stator.distributed.errors import RankDivergence
 from stator.driver import announcements, ranks, reproducer, stance
 from stator.driver.abandon import abandon
+from stator.driver.ahead import CompiledAhead
 from stator.driver.attempts import Second
 from stator.driver.backend import ValuesInGraphError
 from stator.driver.cached import found, keep
+from stator.driver.compiling_ahead import compiled_ahead
 from stator.driver.entries import (
     ChangedError,
     assemble,
@@ -169,6 +171,10 @@ class Compiler:
                 raise
             failure = error
         return abandon(self.points, bound, failure)  # it raises, having left the program
+
+    def aot_compile(self, compiled: CompiledFunction, inputs: Any) -> CompiledAhead:
+        """What is compiled for such a call, which is not made."""
+        return compiled_ahead(self, compiled, inputs)
 
     def _served(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Any:
         found = compiled.find(bound)  # another thread may have compiled it meanwhile

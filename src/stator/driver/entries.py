@@ -236,6 +236,7 @@ def install(
         own=built.own,
         kept=built.kept,
         parts=parts_of(found, kept, built),
+        sources=target.sources,
     )
 
 

@@ -26,7 +26,7 @@ from stator.driver.living import Living
 from stator.driver.numbers import NUMBERS
 from stator.driver.options import Options
 from stator.driver.tally import Tally
-from stator.guards import Guard
+from stator.guards import Guard, Source
 from stator.store.files import Stored
 from stator.store.parts import Parts
 
@@ -63,6 +63,8 @@ class Compilation:
     """Why the graph runs by its own operators, though there is a backend that compiles."""
     parts: Parts | None = None
     """What it consists of, for those who store it."""
+    sources: tuple[Source, ...] = ()
+    """What its target gets in front of the parameters."""
     cached: bool = False
     """It was stored by another process, and not compiled in this one."""
     stored: Stored | None = None

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from stator import guards
-from stator._native._core import Bucket, Entry
+from stator._native._core import Bucket, Entry, GuardTree
 from stator.diagnostics.artefacts import Title
 from stator.driver.label import Label
 from stator.driver.options import Options
@@ -105,6 +105,17 @@ def _loaded(
     stored: Stored, function: FunctionType, bound: tuple[Any, ...], label: Label
 ) -> Loaded | None:
     """A stored entry, if its guards hold for the call."""
+    loaded, tree = fitting(stored, function, bound)
+    if tree.check(bound, function):
+        return loaded
+    say(f"{label}: a stored entry is for other calls: {tree.explain(bound, function)}")
+    return None
+
+
+def fitting(
+    stored: Stored, function: FunctionType, bound: tuple[Any, ...]
+) -> tuple[Loaded, GuardTree]:
+    """A stored entry, made again for a call, and its guards; raises Stale or Damaged."""
     native = bool(stored.header.get("native"))
     other = difference(stored.header.get("world", {}), world(native=native))
     if other is not None:
@@ -112,11 +123,7 @@ def _loaded(
     loaded = entry.load(stored, Call(bound, function), folder.native_folder())
     if loaded.native and not native:
         raise Damaged("native code that the header does not mention")
-    tree = guards.compile(loaded.guards)
-    if tree.check(bound, function):
-        return loaded
-    say(f"{label}: a stored entry is for other calls: {tree.explain(bound, function)}")
-    return None
+    return loaded, guards.compile(loaded.guards)
 
 
 def used(each: Found, label: Label) -> None:
@@ -155,17 +162,27 @@ def installed(
 
 def from_file(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Makes the entries of a file known, and answers the options they were compiled with."""
+    found = read(path)
+    for each in found:
+        known = folder.LOADED.setdefault(str(each.header.get("key")), [])
+        known.append(each)
+    return dict(found[0].header.get("call", {})) if found else {}
+
+
+def read(file: str | os.PathLike[str] | IO[bytes]) -> list[Stored]:
+    """The entries of a file that is to be trusted and fits the world; raises CacheError."""
+    name = os.fspath(file) if isinstance(file, str | os.PathLike) else getattr(file, "name", "it")
     try:
-        found = files.read(Path(path))
+        if isinstance(file, str | os.PathLike):
+            found = files.read(Path(file))
+        else:
+            found = files.read_open(file)
     except Damaged as error:
-        raise CacheError(f"{os.fspath(path)} can't be loaded: {error}") from None
+        raise CacheError(f"{name} can't be loaded: {error}") from None
     differences = [
         difference(each.header.get("world", {}), world(native=bool(each.header.get("native"))))
         for each in found
     ]
     if differences and all(differences):
-        raise CacheError(f"{os.fspath(path)} was made in another world: {differences[0]}")
-    for each in found:
-        known = folder.LOADED.setdefault(str(each.header.get("key")), [])
-        known.append(each)
-    return dict(found[0].header.get("call", {})) if found else {}
+        raise CacheError(f"{name} was made in another world: {differences[0]}")
+    return found

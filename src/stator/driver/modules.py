@@ -22,8 +22,10 @@ from typing import Any, Final, Protocol, SupportsIndex, TypeVar
 from torch import nn
 
 from stator import objects
+from stator._native._core import CompiledFunction
 from stator.distributed.replicas import Replicated, is_replica
 from stator.distributed.sharded import Sharded, in_use
+from stator.driver.example_inputs import checked
 from stator.driver.label import Label
 from stator.driver.options import Options
 from stator.driver.starting import compiled_function
@@ -123,6 +125,8 @@ def _make_wrapper_class(cls: type) -> type:
         for name, member in objects.type_dict(base).items():
             if type(member) is MemberDescriptorType and name not in namespace:
                 namespace[name] = _forwarded(member)
+    if objects.lookup(cls, "aot_compile") is None:
+        namespace["aot_compile"] = _aot_compile
     if objects.lookup(cls, "__del__") is not None:
         namespace["__del__"] = _nothing  # the module's own end is what counts
     meta: Any = type(cls)
@@ -130,6 +134,17 @@ def _make_wrapper_class(cls: type) -> type:
     new = ABCMeta.__new__ if issubclass(meta, ABCMeta) else type.__new__
     made: type = new(meta, cls.__name__, (CompiledModule, cls), namespace)
     return made
+
+
+def _aot_compile(wrapper: Any, inputs: Any, /) -> Any:
+    """What is compiled for such a call of the module, which is not made (docs/cache.md)."""
+    call = objects.type_dict(type(wrapper))["__call__"].__get__(wrapper)
+    if isinstance(call, Sharded):
+        call = call.usual
+    if not isinstance(call, MethodType) or type(call.__func__) is not CompiledFunction:
+        raise TypeError("aot_compile() is for modules of one process")
+    module = wrapper._orig_mod
+    return CompiledFunction.aot_compile(call.__func__, checked(inputs, module)).bound_to(module)
 
 
 def _nothing(wrapper: Any) -> None:

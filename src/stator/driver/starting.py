@@ -116,6 +116,10 @@ class Start:
                     self._compiler = adopting.adopted(self, compiled)
         return self._compiler
 
+    def aot_compile(self, compiled: CompiledFunction, inputs: Any) -> Any:
+        """As of a compiler; it is loaded for that."""
+        return self.compiler(compiled).aot_compile(compiled, inputs)
+
     def _serve(self, compiled: CompiledFunction, bound: tuple[Any, ...]) -> Entry | None:
         function = compiled.__wrapped__
         assert isinstance(function, FunctionType)
@@ -137,7 +141,7 @@ class Start:
         graph, failed = loaded.graph, None
         if graph is not None:
             graph = entry.around(graph, loaded.around)
-            failed = _Failed(title, label, possible=loaded.around.rerun)
+            failed = Failed(title, label, possible=loaded.around.rerun)
         ending = None if loaded.suspension is None else self._ending(loaded.suspension)
         made, text = installed(*(loaded, function, label, title, bucket), ending, graph, failed)
         self.served.append(Served(each, made, text, title.number))
@@ -170,7 +174,7 @@ class Start:
         return known
 
 
-class _Failed:
+class Failed:
     """What is done when a graph raises; all that is needed for it is loaded then."""
 
     def __init__(self, title: Title, label: Label, *, possible: bool) -> None:
@@ -186,4 +190,4 @@ class _Failed:
         self._failures(*args)
 
 
-__all__ = ["Key", "Start", "compiled_function", "compiler_of"]
+__all__ = ["Failed", "Key", "Start", "compiled_function", "compiler_of"]

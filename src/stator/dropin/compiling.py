@@ -5,6 +5,7 @@ that torch would return. Calls by torch itself (higher-order operators compile t
 torch's business, and reach torch's own functions.
 """
 
+import inspect
 import os
 import sys
 import warnings
@@ -13,8 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial, wraps
 from types import FrameType, FunctionType, MethodType
-from typing import Any, Final
+from typing import IO, Any, Final
 
+import torch
 from torch import nn
 
 from stator import api
@@ -24,8 +26,10 @@ from stator.backends.inductor_settings import check_settings
 from stator.backends.registry import is_built_in, takes_settings
 from stator.capture.calls import marks
 from stator.capture.calls.marks import Kind, Mark
+from stator.driver.ahead import OfMethod
 from stator.driver.modules import copied
 from stator.dropin.modules import unwrapped, wrapped
+from stator.store.files import MAGIC
 
 Backend = str | Callable[..., Any]
 
@@ -197,7 +201,12 @@ def _compiled(options: dict[str, Any], model: Any) -> Any:
         return wrapped(unwrapped(model), _Compiling(options))
     if isinstance(model, type):
         return _class(model, partial(_compiled, options), ("__call__",))
-    return _known_to_torch(api.compile(model, **options))
+    made = api.compile(model, **options)
+    if isinstance(made, MethodType) and isinstance(made.__func__, CompiledFunction):
+        # As with torch, what it compiles ahead of time takes `self` when it is called.
+        unbound = OfMethod(made.__func__, made.__self__, bound=False)
+        made.__func__.__dict__["aot_compile"] = unbound
+    return _known_to_torch(made)
 
 
 class _Compiling:
@@ -299,6 +308,22 @@ class _Disabling:
         disabled: Any = api.disable(module, *self._given)
         call: Callable[..., Any] = disabled.__call__
         return call
+
+
+def load_compiled_function(
+    file: IO[bytes],
+    *,
+    f_globals: dict[str, object] | None = None,
+    external_data: dict[str, Any] | None = None,
+) -> Any:
+    """`torch.compiler.load_compiled_function`; a file that torch has written is torch's to load."""
+    place = file.tell()
+    begin = file.read(len(MAGIC))
+    file.seek(place)
+    if begin == MAGIC.encode():
+        return api.load_compiled_function(file, f_globals=f_globals)
+    original = inspect.unwrap(torch.compiler.load_compiled_function)  # behind this one
+    return original(file, f_globals=f_globals, external_data=external_data)
 
 
 def allow_in_graph(fn: Any) -> Any:

@@ -176,6 +176,7 @@ _COMPILER: Final[dict[str, Callable[..., Any]]] = {
     "compile": compiling.compile,
     "disable": compiling.disable,
     "get_default_backend": compiling.get_default_backend,
+    "load_compiled_function": compiling.load_compiled_function,
     "reset": _reset,
     "set_default_backend": compiling.set_default_backend,
     "set_stance": _set_stance,

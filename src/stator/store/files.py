@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from stator.store.reasons import Damaged
 
@@ -126,6 +126,19 @@ def read(path: Path, *, headers: bool = False) -> list[Stored]:
     if path.stat().st_size > _LARGEST:
         raise Damaged("it is too large")
     return unpacked(path.read_bytes(), headers=headers)
+
+
+def read_open(file: IO[bytes]) -> list[Stored]:
+    """The same of a file that is open: what is open must be what lies under its name."""
+    if not os.environ.get(KEY):
+        name = getattr(file, "name", None)
+        if not isinstance(name, str):
+            raise Damaged("it is neither a file on disk nor signed")
+        check_trusted(Path(name))
+        one, other = os.fstat(file.fileno()), os.stat(name)
+        if (one.st_dev, one.st_ino) != (other.st_dev, other.st_ino):
+            raise Damaged("another file has its name")
+    return unpacked(file.read())
 
 
 def write(path: Path, data: bytes) -> None:
