@@ -281,7 +281,7 @@ class Attributes(Names):
         if is_python_class(cls) and id(cls) not in self._described:
             self._described.add(id(cls))
             for name in ("__get__", "__set__", "__delete__"):
-                self.world.class_attribute(cls, name)
+                refuse_odd(cls, name, self.world.class_attribute(cls, name))
         return is_descriptor(value)
 
     def descriptor(self, raw: Any, *holders: Any) -> Any:
