@@ -132,6 +132,8 @@ class Attributes(Names):
             if is_lock(cls):
                 return core.getattr(frame, obj, name)
             if id(obj) in self.world.opaque:
+                if self.calls.streams.holds(obj):
+                    return self.calls.streams.attribute(frame, obj, name)
                 return self._opaque_getattr(frame, obj, name)
             if cls is types.FunctionType and self.world.is_world(obj):
                 return self._function_getattr(frame, obj, name)
@@ -511,6 +513,7 @@ class Attributes(Names):
             cls = type(obj)
         if not self.may_store(frame, obj, name, value):
             return
+        self.calls.streams.check_store(obj, cls, name)
         hook = self.world.class_attribute(cls, "__setattr__")
         if hook is not None and is_c_method(hook.value):
             self.calls.native(frame, hook.value, [obj, name, value], None)
