@@ -156,6 +156,13 @@ def closes_in_its_way(x):
     return x + 1, list(HELD)
 
 
+def closes_by_its_dict(x):
+    file = Plain(io.BytesIO(), "utf-8")
+    vars(file)["close"] = lambda: HELD.append("closed")
+    del file
+    return x + 1, list(HELD)
+
+
 def weakly(x):
     file = Shown("a")
     known = weakref.ref(file)
@@ -171,7 +178,7 @@ def twice(x):
 
 
 PROGRAMS = [dead, dead_under_a_buffer, taken_out, leaves, leaves_what_is_under, over_an_old_one]
-PROGRAMS += [tells, closes_in_its_way, weakly, twice]
+PROGRAMS += [tells, closes_in_its_way, closes_by_its_dict, weakly, twice]
 
 
 def outcome(function):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 STREAMS: Final = TypeSet(io.TextIOWrapper, io.BufferedReader, io.BufferedWriter, io.BufferedRandom)
 IN_MEMORY: Final = TypeSet(io.StringIO, io.BytesIO)
 FINALIZED: Final = ("__del__", "close", "closed", "flush")  # what the finalizer uses
+_SEEN: Final = frozenset({*FINALIZED, "__dict__"})
 _METHODS: Final = frozenset(
     {
         *("read", "read1", "peek", "readline", "readlines", "write", "seek", "tell", "truncate"),
@@ -107,11 +108,11 @@ class Streams:
 
     def check_store(self, value: Any, cls: type, name: str) -> None:
         """An attribute is set, which the finalizer may not come to see."""
-        if name not in FINALIZED:
+        if name not in _SEEN:
             return
         base = objects.layout_base(cls)
         if STREAMS.holds(base) or (IN_MEMORY.holds(base) and is_python_class(cls)):
-            raise Finalizer(f"{name} of a stream is replaced", whole=True)
+            raise Finalizer(f"{name} of a stream may be replaced", whole=True)
 
     def may_run(self, frame: Frame, stream: Any, name: str, args: list[Any]) -> bool:
         """Whether a method is about memory of the trace alone."""

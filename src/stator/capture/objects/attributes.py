@@ -129,6 +129,8 @@ class Attributes(Names):
         cls = type(obj)
         record = self.world.records.get(id(obj))
         if record is None:
+            if name == "__dict__":
+                self.calls.streams.check_store(obj, cls, name)
             if is_lock(cls):
                 return core.getattr(frame, obj, name)
             if id(obj) in self.world.opaque:
