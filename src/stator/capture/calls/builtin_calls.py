@@ -259,6 +259,7 @@ def _dir(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: A
         _guard_names(calls, value.__func__ if type(value) is types.MethodType else value)
         if objects.is_subtype(type(value), types.ModuleType):
             calls.tracer.getattr(frame, value, "__dir__")
+        calls.world.protocol(type(value), ("__dir__",))
         cls = value if objects.is_subtype(type(value), type) else type(value)
         for owner in objects.mro(cls):
             if not is_frozen_class(owner) and not calls.world.is_made(owner):

@@ -6,7 +6,6 @@ contract allows (`native_calls.py`). Here it is decided which of them it is.
 """
 
 import functools
-import io
 import re
 import types
 import weakref
@@ -49,6 +48,7 @@ from stator.capture.library.contexts import Contexts
 from stator.capture.library.decimals import Decimals
 from stator.capture.library.files import Files
 from stator.capture.library.locks import Locks, is_lock
+from stator.capture.library.memory_streams import FINALIZED, IN_MEMORY, STREAMS, Streams
 from stator.capture.modules.module_calls import CALL
 from stator.capture.objects import changes, torch_values
 from stator.capture.objects.weak_callbacks import Deaths
@@ -106,6 +106,7 @@ class Calls:
         self.contexts = Contexts(self)
         self.coroutines = Coroutines()
         self.files = Files()
+        self.streams = Streams(self)
         self.regions = Regions(self)
         self.whole_calls = whole_calls.Whole()
         self.groups = Groups(tracer.world)
@@ -409,6 +410,8 @@ class Calls:
                 return self.locks.call(bound, callable.__name__, args)
             if self.files.may_run(bound, callable.__name__, args):
                 return call_c(self, frame, callable, args, kwnames)
+            if self.streams.may_run(frame, bound, callable.__name__, args):
+                return call_c(self, frame, callable, args, kwnames)
             if id(callable) in self.world.opaque:
                 what = f"{describe(callable)}, bound before the call, is called"
                 raise OpaqueObject(what).about(self.world.origins.get(id(callable)))
@@ -445,6 +448,8 @@ class Calls:
             return answered
         if objects.is_subtype(cls, torch.Tensor):
             return self.tensors.subclasses.construct(frame, cls, *split(args, kwnames))
+        if STREAMS.holds(cls):
+            return self.streams.make(frame, cls, args, kwnames)
         if not is_python_class(cls):
             return run(self, frame, cls, args, kwnames, contract_of_class(self, cls))
         if objects.lookup(cls, "__del__") is not None and not self._is_in_memory(cls):
@@ -454,6 +459,8 @@ class Calls:
         self.world.protocol(cls, ("__new__", "__init__"))
         self.world.protocol(type(cls), ("__call__",))
         base = objects.layout_base(cls)
+        if STREAMS.holds(base):
+            return self.streams.make(frame, cls, args, kwnames)
         if base is not object:
             return run(self, frame, cls, args, kwnames, contract_of_class(self, base))
         result = call_c(self, frame, cls, args, kwnames)
@@ -464,13 +471,14 @@ class Calls:
 
     def _is_in_memory(self, cls: type) -> bool:
         """A class of files in memory, whose finalizer is C code that closes them."""
-        if not _IN_MEMORY.holds(objects.layout_base(cls)):
+        base = objects.layout_base(cls)
+        names: tuple[str, ...] = FINALIZED
+        if IN_MEMORY.holds(base):
+            names = FINALIZED[:-1]  # there is nothing to flush
+        elif not STREAMS.holds(base) or self.world.is_made(cls):
             return False
-        found = [self.world.class_attribute(cls, name) for name in ("__del__", "close", "closed")]
+        found = [self.world.class_attribute(cls, name) for name in names]
         return all(each is not None and not is_python_class(each.owner) for each in found)
-
-
-_IN_MEMORY: Final = objects.TypeSet(io.StringIO, io.BytesIO)
 
 
 def _method(bound: Any, name: str) -> Attribute | None:

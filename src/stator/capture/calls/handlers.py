@@ -27,6 +27,7 @@ from stator.capture.library.csv_files import CSV
 from stator.capture.library.files import FILES
 from stator.capture.library.garbage_collection import GARBAGE
 from stator.capture.library.library_functions import LIBRARY
+from stator.capture.library.memory_streams import MEMORY_STREAMS
 from stator.capture.library.system_questions import ASKED
 from stator.capture.modules.backward_hooks import SET_UP
 from stator.capture.modules.module_hooks import HANDLERS as HOOKS
@@ -76,6 +77,7 @@ HANDLERS: Final[Mapping[int, Handler]] = _combined(
     CONTROLS,
     COROUTINES,
     FILES,
+    MEMORY_STREAMS,
     CSV,
     ASKED,
     GARBAGE,

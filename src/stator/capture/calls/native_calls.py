@@ -5,7 +5,6 @@ Out: what CPython answers, when the arguments have been made ready as the contra
 reason why it must not run while tracing.
 """
 
-import builtins
 import decimal
 import itertools
 import sys
@@ -20,6 +19,7 @@ from stator._native import _core as core
 from stator._native._core import Frame, is_python_class
 from stator.capture.calls import held_callables
 from stator.capture.calls.arguments import is_functools_type
+from stator.capture.calls.class_making import BUILD_CLASS, TYPE_NEW, check_hooks, makes_class
 from stator.capture.calls.held_callables import callee
 from stator.capture.calls.python_calls import note
 from stator.capture.library.decimals import is_decimal
@@ -62,9 +62,7 @@ _UNBOUND: Final = TypeSet(
 TRUTH: Final = frozenset(map(id, (filter, itertools.filterfalse)))
 _NO_INSTANCES: Final = 1 << 7  # Py_TPFLAGS_DISALLOW_INSTANTIATION
 _REDUCERS: Final = ("__reduce__", "__reduce_ex__")
-_BUILD_CLASS: Final = builtins.__build_class__
-_CLASS_MAKERS: Final = frozenset(map(id, (_BUILD_CLASS, type, type.__new__)))
-_TYPE_NEW: Final = type.__new__
+_CLASS_MAKERS: Final = frozenset(map(id, (BUILD_CLASS, type, TYPE_NEW)))
 _PURE: Final = Contract(Verdict.READS, (contracts.Argument(Depth.SHALLOW),), False, False, None)
 
 
@@ -213,6 +211,7 @@ def run(
                 f"{describe(callable)} changes an object of type {type(value).__qualname__} "
                 f"that existed before the call"
             )
+    check_hooks(calls, callable, args, kwnames)
     process_answers.called(calls.world, callable, contract, bound, args)
     if lent:
         return _lending(calls, frame, callable, args, kwnames, lent)
@@ -380,10 +379,7 @@ def _is_value_method(callable: Any) -> bool:
 
 def _class_name(callable: Any, args: list[Any]) -> str | None:
     """The name of the class that a call is about to make, if it makes one."""
-    if callable is _BUILD_CLASS or callable is _TYPE_NEW:
-        name = args[1] if len(args) > 1 else None
-    elif objects.is_subtype(type(callable), type) and objects.is_subtype(callable, type):
-        name = args[0] if len(args) > 1 else None
-    else:
+    if not makes_class(callable, args):
         return None
+    name = args[1 if callable is BUILD_CLASS or callable is TYPE_NEW else 0]
     return name if type(name) is str else None

@@ -217,6 +217,13 @@ def _call(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: 
     return calls.native(frame, args[0], [*args[1:], *kwargs.values()], tuple(kwargs) or None)
 
 
+def _exit(calls: "Calls", frame: Frame, function: Any, args: list[Any], kwargs: Any) -> Any:
+    """`sys.exit` raises an exception, and does nothing else."""
+    for value in args:
+        calls.values.ready(value, Depth.SHALLOW)  # a tuple is taken apart
+    return core.call(frame, function, [*args, *kwargs.values()], tuple(kwargs) or None)
+
+
 _CALLABLES: Final = (
     types.BuiltinFunctionType,
     types.MethodWrapperType,
@@ -240,6 +247,7 @@ LIBRARY: Final[dict[int, Handler]] = {
     id(pickle.Pickler): _pickler,
     id(pickle.Unpickler): _pickler,
     id(sys.audit): _audit,
+    id(sys.exit): _exit,
     id(codecs.encode): _codec,
     id(codecs.decode): _codec,
     **{id(function): _asked for function in _asked_functions},

@@ -129,9 +129,13 @@ class Attributes(Names):
         cls = type(obj)
         record = self.world.records.get(id(obj))
         if record is None:
+            if name == "__dict__":
+                self.calls.streams.check_store(obj, cls, name)
             if is_lock(cls):
                 return core.getattr(frame, obj, name)
             if id(obj) in self.world.opaque:
+                if self.calls.streams.holds(obj):
+                    return self.calls.streams.attribute(frame, obj, name)
                 return self._opaque_getattr(frame, obj, name)
             if cls is types.FunctionType and self.world.is_world(obj):
                 return self._function_getattr(frame, obj, name)
@@ -281,7 +285,7 @@ class Attributes(Names):
         if is_python_class(cls) and id(cls) not in self._described:
             self._described.add(id(cls))
             for name in ("__get__", "__set__", "__delete__"):
-                self.world.class_attribute(cls, name)
+                refuse_odd(cls, name, self.world.class_attribute(cls, name))
         return is_descriptor(value)
 
     def descriptor(self, raw: Any, *holders: Any) -> Any:
@@ -511,6 +515,7 @@ class Attributes(Names):
             cls = type(obj)
         if not self.may_store(frame, obj, name, value):
             return
+        self.calls.streams.check_store(obj, cls, name)
         hook = self.world.class_attribute(cls, "__setattr__")
         if hook is not None and is_c_method(hook.value):
             self.calls.native(frame, hook.value, [obj, name, value], None)

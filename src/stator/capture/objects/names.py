@@ -8,7 +8,7 @@ import types
 from typing import Any, Final, NamedTuple
 
 from stator._native import _core as core
-from stator._native._core import NULL, Frame
+from stator._native._core import NULL, Frame, is_python_class
 from stator.capture.objects.values import Values
 from stator.capture.tensors.tensors import Tensors
 from stator.diagnostics.catalogue import OddNamespace
@@ -150,6 +150,10 @@ class Names:
             self.store_namespace(frame.globals, name, value)
         else:
             self._ready_namespace(frame.namespace)
+            if is_python_class(type(frame.namespace)):
+                self.world.protocol(type(frame.namespace), ("__setitem__",))
+            if is_python_class(type(value)):  # the body of a class: it may hear of its name
+                self.world.protocol(type(value), ("__set_name__",))
             core.store_name(frame, name, value)
 
     def delete_name(self, frame: Frame, name: str) -> None:

@@ -477,7 +477,9 @@ class Tracer(Attributes):
             raise unseen(self.world, obj, "an item of {} is read")
         self.world.hashed(key)
         self._ready_operands((key,), ("__hash__", "__eq__", "__index__"), Depth.DEEP)
-        self.world.protocol(cls, ("__getitem__", "__missing__", "__class_getitem__"))
+        self.world.protocol(cls, ("__getitem__", "__missing__"))
+        if objects.is_subtype(cls, type):
+            self.world.protocol(obj, ("__class_getitem__",))
         if objects.is_subtype(cls, defaultdict):
             self.calls.check_held(obj)
         return core.getitem(frame, obj, key)
