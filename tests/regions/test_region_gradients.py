@@ -113,6 +113,61 @@ def test_calls_that_differ_have_bodies_of_their_own():
     same(program, *ARGS, bodies=[[1, 2, 2]])
 
 
+@region
+def differentiates(x, u):
+    (g,) = torch.autograd.grad((x * u).sum(), [x], retain_graph=True)
+    return g * 2
+
+
+def differentiated_in_the_graph(x, w, u, v):
+    (a, b), (c, d) = pair(x, w, u), pair(x, v, u)
+    (g,) = torch.autograd.grad(b.sum(), [u], retain_graph=True)
+    return a.detach() * g, c.detach(), d.detach()
+
+
+def differentiated_in_a_region(x, w, u, v):
+    (a, b), (c, d) = pair(x, w, u), pair(x, v, u)
+    return a.detach() * differentiates(b, u).detach(), differentiates(d, v).detach(), c.detach()
+
+
+def differentiated_backwards(x, w, u, v):
+    (a, b), (c, d) = pair(x, w, u), pair(x, v, u)
+    (b * 2).sum().backward()
+    return a.detach(), c.detach(), d.detach(), u.grad.clone()
+
+
+@pytest.mark.parametrize(
+    "program", [differentiated_in_the_graph, differentiated_in_a_region, differentiated_backwards]
+)
+def test_the_graph_goes_back_through_regions_itself(program):
+    """What it takes gradients of is no result of it, and keeps its gradient."""
+    raised = []
+
+    def backend(module, inputs):
+        def run(*args):
+            try:
+                return module(*args)
+            except RuntimeError as error:
+                raised.append(error)
+                raise
+
+        return run
+
+    for chosen in (backend, *BACKENDS):
+        stator.reset()
+        compiled = stator.compile(program, backend=chosen, fullgraph=True)
+        for _ in range(2):
+            wanted, given = ([x.clone().requires_grad_() for x in ARGS] for _ in range(2))
+            assert_equal(compiled(*given), program(*wanted))
+            assert_equal([each.grad for each in given], [each.grad for each in wanted])
+    assert not raised
+
+
+def assert_equal(found, wanted):
+    for one, two in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, two)
+
+
 class Layer(nn.Module):
     def __init__(self):
         super().__init__()

@@ -56,6 +56,8 @@ class _Reached:
             elif node in found or node.meta.get(WRITTEN) or KEEP in node.meta:
                 # What a tensor is that is written to can't be told from the arguments of nodes.
                 given = node.all_input_nodes
+            elif node.target is torch.autograd.grad:  # the graph itself goes back from there
+                given = node.all_input_nodes
             else:
                 continue
             found.update(
