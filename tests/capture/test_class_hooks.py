@@ -230,3 +230,29 @@ def test_of_python() -> None:
     for _ in range(2):
         assert repr(compiled(torch.ones(1))) == repr(whole(torch.ones(1)))
     assert stator.testing.count(compiled) == (1, 1)
+
+
+WRONG = {
+    "by keyword": lambda: type(name="Made", bases=(object,), dict={}),
+    "new by keyword": lambda: type.__new__(metatype=type, name="Made"),
+    "without bases": lambda: type("Made", {}),
+    "bases of another kind": lambda: type("Made", [object], {}),
+    "no class": lambda: type.__new__(1, "Made", (), {}),
+    "a number as base": lambda: type("Made", (1,), {}),
+    "a namespace of another kind": lambda: type("Made", (), []),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_of_wrong_arguments(name) -> None:
+    def whole(x):
+        try:
+            WRONG[name]()
+        except TypeError as error:
+            return x + 1, str(error)
+        return None
+
+    compiled = stator.compile(whole, backend="eager", fullgraph=True)
+    for _ in range(2):
+        assert repr(compiled(torch.ones(1))) == repr(whole(torch.ones(1)))
+    assert stator.testing.count(compiled) == (1, 1)

@@ -57,6 +57,8 @@ def _check_making(
 ) -> None:
     keywords = len(kwnames or ())
     positional = args[: len(args) - keywords]
+    if not positional:
+        return  # that raises
     if callable is BUILD_CLASS:
         given = dict(zip(kwnames or (), args[len(positional) :], strict=True))
         bases, namespace = positional[2:], None
