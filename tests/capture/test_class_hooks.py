@@ -5,6 +5,7 @@ import abc
 import contextlib
 import functools
 import io
+import typing
 
 import pytest
 import torch
@@ -251,6 +252,22 @@ def test_of_wrong_arguments(name) -> None:
         except TypeError as error:
             return x + 1, str(error)
         return None
+
+    compiled = stator.compile(whole, backend="eager", fullgraph=True)
+    for _ in range(2):
+        assert repr(compiled(torch.ones(1))) == repr(whole(torch.ones(1)))
+    assert stator.testing.count(compiled) == (1, 1)
+
+
+def test_functions_that_are_no_classes_as_bases() -> None:
+    def whole(x):
+        class Named(typing.NamedTuple):
+            value: int = 2
+
+        class Typed(typing.TypedDict):
+            value: int
+
+        return x + Named().value, repr(Typed(value=1))
 
     compiled = stator.compile(whole, backend="eager", fullgraph=True)
     for _ in range(2):

@@ -7,6 +7,7 @@ Python come back to the tracer.
 
 import abc
 import builtins
+import types
 from typing import TYPE_CHECKING, Any, Final
 
 from stator import objects
@@ -103,6 +104,9 @@ def _use(calls: "Calls", cls: Any, names: tuple[str, ...]) -> None:
 
 def _refuse_own(value: Any, names: tuple[str, ...]) -> None:
     """C code finds them in the object itself, too."""
-    own = objects.instance_dict(value)
-    if own is not None and any(dict.__contains__(own, name) for name in names):
+    own = objects.instance_dict(value) or {}
+    for name in names:
+        found = dict.get(own, name)
+        if found is None or type(found) is types.FunctionType:
+            continue  # as in `typing.TypedDict`: what it does goes through the tracer
         raise OpaqueObject("an object has a hook of its own for classes that are made of it")
