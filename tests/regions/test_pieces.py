@@ -166,15 +166,18 @@ def test_a_view_of_an_input_is_an_operand() -> None:
         assert compared(Views(), torch.randn(3, 4), train=train) is not None
 
 
+class Two(nn.Module):
+    """Two results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.one(x), self.two(x)
+
+
 def test_a_result_without_a_gradient_of_a_piece_with_two() -> None:
-    class Two(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.one, self.two = nn.Linear(4, 4), nn.Linear(4, 4)
-
-        def forward(self, x: Any) -> Any:
-            return self.one(x), self.two(x)
-
     class Model2(Model):
         def forward(self, x: Any) -> Any:
             for layer in self.layers:
@@ -187,14 +190,6 @@ def test_a_result_without_a_gradient_of_a_piece_with_two() -> None:
 
 
 def test_a_piece_with_two_gradients() -> None:
-    class Two(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.one, self.two = nn.Linear(4, 4), nn.Linear(4, 4)
-
-        def forward(self, x: Any) -> Any:
-            return self.one(x), self.two(x)
-
     class Model2(Model):
         def forward(self, x: Any) -> Any:
             for layer in self.layers:

@@ -15,6 +15,7 @@ __all__ = [
     "module_of",
     "mro",
     "name_of",
+    "of_torch",
     "qualname_of",
     "special",
     "type_dict",
@@ -64,3 +65,8 @@ def lookup(cls: type, name: str) -> Attribute | None:
 def special(obj: Any, name: str) -> Attribute | None:
     """The special method an operation on `obj` uses: the type's, never the instance's."""
     return lookup(type(obj), name)
+
+
+def of_torch(module: object) -> bool:
+    """Whether a module's name is one of torch's own."""
+    return type(module) is str and module.partition(".")[0] == "torch"

@@ -389,11 +389,8 @@ class Scalars:
 
     def at(self, frame: Frame | None) -> None:
         """An operator of this frame is recorded: whether something may be taken for granted."""
-        graph = self.tensors.graph
-        if frame is not None and not frame.finished:  # as `speculation.at`, at less cost
-            graph.assumptions.place = frame.code, frame.ip
-        varied = self.speculation.varied
-        graph.kernels.assumes = not (self.careful or (varied and graph.assumptions.place in varied))
+        self.speculation.at(frame)
+        self.tensors.graph.kernels.assumes = not (self.careful or self.speculation.has_varied())
 
     def _insisted(self, frame: Frame | None) -> bool | None:
         if frame is None or self.careful:

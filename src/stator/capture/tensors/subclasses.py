@@ -26,7 +26,7 @@ from stator.graph.leaves import leaves
 from stator.graph.recording.arguments import Arguments
 from stator.guards import Fixed, Source
 from stator.objects.attributes import is_data_descriptor, is_descriptor
-from stator.objects.types import Attribute, module_of
+from stator.objects.types import Attribute, module_of, of_torch
 from stator.torchlib.fakes import FakeTensor
 from stator.torchlib.tensors import DisableTorchFunction, TensorBase, disabled_torch_dispatch
 from stator.world import MISSING
@@ -74,7 +74,7 @@ HARMLESS: Final = frozenset(
 
 def is_torchs(cls: type) -> bool:
     """A class that torch itself defines, or `object`."""
-    return cls is object or str(module_of(cls)).partition(".")[0] == "torch"
+    return cls is object or of_torch(module_of(cls))
 
 
 @dataclass(eq=False)

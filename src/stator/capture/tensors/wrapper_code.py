@@ -30,7 +30,7 @@ from stator.capture.objects.changes import changes
 from stator.contracts import Verdict
 from stator.diagnostics.catalogue import TensorSubclass
 from stator.guards import Callback, CellContents, Fixed, Is, Key
-from stator.objects.types import module_of, qualname_of, type_dict
+from stator.objects.types import module_of, of_torch, qualname_of, type_dict
 from stator.world import MISSING, Record
 from stator.world.kinds import CONSTANTS
 from stator.world.store import ALL
@@ -71,11 +71,6 @@ ENTRIES: Final = (
     "__new__",
     "__init__",
 )
-
-
-def of_torch(module: object) -> bool:
-    """Whether a module's name is one of torch's own."""
-    return type(module) is str and module.partition(".")[0] == "torch"
 
 
 class WrapperCode:

@@ -14,10 +14,11 @@ import torch
 
 from stator import objects
 from stator._native._core import Frame
+from stator.capture.tensors.subclasses import is_torchs
 from stator.diagnostics.catalogue import SharedMemory, TensorSubclass
 from stator.diagnostics.places import Place, stack
 from stator.graph.fakes.memory import storage_of
-from stator.graph.fakes.reached import Reached, is_torchs
+from stator.graph.fakes.reached import Reached
 from stator.graph.fakes.wrappers import flattened, is_wrapper, plain_parts
 from stator.graph.recording.replay import hint_of
 from stator.torchlib.tensors import DisableTorchFunction

@@ -5,6 +5,7 @@ may change a fake input in place (its version, its shape, whether it requires gr
 must see the inputs as they are at the start of the graph: `Fakes.pristine` gives them.
 """
 
+import operator
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -436,10 +437,7 @@ def changed_since(
 
 def requires_grad(tensors: Sequence[torch.Tensor]) -> bool:
     """Whether one of them does."""
-    for tensor in tensors:  # noqa: SIM110  (a generator is called for each)
-        if tensor.requires_grad:
-            return True
-    return False
+    return any(map(operator.attrgetter("requires_grad"), tensors))
 
 
 def are_empty(tensors: Sequence[torch.Tensor]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import torch
 
 from stator import objects
-from stator.objects.types import module_of
+from stator.objects.types import module_of, of_torch
 
 _MOST: Final = 10_000
 _CONTAINERS: Final = objects.TypeSet(dict, collections.OrderedDict, list, set, collections.deque)
@@ -60,18 +60,12 @@ def _states(value: Any) -> Iterator[Any]:
     base = objects.layout_base(cls)
     if _CONTAINERS.holds(base):
         yield value
-    if any(objects.is_subtype(cls, each) for each in _ENDS) or is_torchs(cls):
+    if any(objects.is_subtype(cls, each) for each in _ENDS) or of_torch(module_of(cls)):
         return
     if base is object or _CONTAINERS.holds(base):
         own = objects.instance_dict(value)
         if own is not None:
             yield own
-
-
-def is_torchs(cls: type) -> bool:
-    """Whether a class is torch's own."""
-    module = module_of(cls)
-    return type(module) is str and module.partition(".")[0] == "torch"
 
 
 def _contents(value: Any) -> list[Any]:

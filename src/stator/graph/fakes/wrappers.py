@@ -11,6 +11,7 @@ import torch
 
 from stator import objects
 from stator.graph.fakes.memory import storage_of
+from stator.objects.types import module_of, of_torch
 from stator.torchlib.fakes import FakeTensor
 from stator.torchlib.tensors import disabled_torch_function
 
@@ -28,10 +29,7 @@ def is_wrapper_class(cls: type) -> bool:
 
 def is_own(cls: type) -> bool:
     """Whether the program has defined a class, or one that it derives from, not torch alone."""
-    return any(
-        owner is not object and str(owner.__module__).partition(".")[0] != "torch"
-        for owner in objects.mro(cls)
-    )
+    return any(owner is not object and not of_torch(module_of(owner)) for owner in objects.mro(cls))
 
 
 def asks(cls: type) -> bool:
@@ -71,7 +69,7 @@ def alike(one: Any, other: Any, depth: int = 0) -> bool:
         return list(one) == list(other) and alike([*one.values()], [*other.values()], depth + 1)
     if objects.layout_base(kind) is object and objects.instance_dict(one) is not None:
         return alike(objects.instance_dict(one), objects.instance_dict(other), depth + 1)
-    return kind.__module__.partition(".")[0] == "torch" and bool(one == other)
+    return of_torch(module_of(kind)) and bool(one == other)
 
 
 def parts_of(tensor: Any) -> list[tuple[str, torch.Tensor]]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 import torch
 import torch.fx as fx
 
+from stator.objects.types import of_torch
 from stator.torchlib.operators import OpOverload, OpOverloadPacket
 
 COMPUTES: Final = "stator_computes"  # attribute of functions of ours that call torch's, no more
@@ -121,10 +122,6 @@ _IN_PLACE_OPERATORS: Final[frozenset[str]] = frozenset(
 )
 
 
-def _of_torch(module: object) -> bool:
-    return isinstance(module, str) and (module == "torch" or module.startswith("torch."))
-
-
 def is_torch_function(target: object) -> bool:
     """Whether a callable belongs to torch itself, `operator`, or is `getattr`/`setattr`.
 
@@ -137,12 +134,12 @@ def is_torch_function(target: object) -> bool:
     if type(target) is types.FunctionType and COMPUTES in vars(target):
         return True
     owner = getattr(target, "__self__", None)
-    if isinstance(owner, type) and _of_torch(owner.__module__):
+    if isinstance(owner, type) and of_torch(owner.__module__):
         return True  # torch.relu is a builtin method of torch._C._VariableFunctionsClass
     module = getattr(target, "__module__", None)
     if module is None and hasattr(target, "__objclass__"):
         module = target.__objclass__.__module__
-    return module in {"_operator", "operator", "math"} or _of_torch(module)
+    return module in {"_operator", "operator", "math"} or of_torch(module)
 
 
 def has_effect(name: str) -> bool:

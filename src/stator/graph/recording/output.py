@@ -529,9 +529,7 @@ class OutputGraph:
         else:
             node = self.graph.create_node("call_function", target, args, kwargs)
         note_origin(node, self.modules, stack_trace)
-        noted = self.annotations()  # by the program
-        if noted:
-            node.meta["custom"] = noted
+        self._annotate(node)
         if result is not None:
             node.meta["example_value"] = result
         return node

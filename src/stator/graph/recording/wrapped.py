@@ -13,10 +13,11 @@ import torch
 
 from stator import objects
 from stator.diagnostics.catalogue import RegionContents, TensorSubclass
-from stator.graph.fakes.reached import Reached, is_torchs
+from stator.graph.fakes.reached import Reached
 from stator.graph.fakes.wrappers import flattened, is_own, is_wrapper, parts_of
 from stator.graph.recording.errors import Unsupported
 from stator.graph.recording.operations import Operation
+from stator.objects.types import module_of, of_torch
 from stator.torchlib.fakes import FakeTensor
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Wrapped:
 
     def run(self, operation: Operation, carry_out: Callable[[], Any], code: "Code") -> Any:
         """The result of the operation; whether the code of classes has changed anything."""
-        tensors = [each.tensor for each in self.held if not is_torchs(type(each.tensor))]
+        tensors = [each.tensor for each in self.held if not of_torch(module_of(type(each.tensor)))]
         reached = Reached(map(objects.instance_dict, tensors))
         code.begin(reached.objects)
         try:
